@@ -1,0 +1,150 @@
+"""The road from an empty database to today's: SQL files in Prisma Migrate's layout, applied once and recorded.
+
+The record is Prisma's own table, `_prisma_migrations`, with the SHA-256 of each file, so that Prisma's
+tools and Atlas agree about what has been applied.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+
+from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
+from atlas.pool import Connection, connect, shown
+
+LOCK_KEY = 72_707_369  # Prisma Migrate takes this advisory lock as well
+PACKAGE = Path(__file__).parent
+
+_RECORD = """
+create table if not exists _prisma_migrations (
+  id varchar(36) primary key not null,
+  checksum varchar(64) not null,
+  finished_at timestamptz,
+  migration_name varchar(255) not null,
+  logs text,
+  rolled_back_at timestamptz,
+  started_at timestamptz not null default now(),
+  applied_steps_count integer not null default 0
+)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One folder of `migrations/`."""
+
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def migrations_folder() -> Path:
+    """`migrations/` of the checkout, or its copy in an installed package."""
+    packaged = PACKAGE / "migrations_sql"
+    return packaged if packaged.is_dir() else PACKAGE.parent / "migrations"
+
+
+def load_migrations(folder: Path | None = None) -> list[Migration]:
+    """All migrations in the order of their names."""
+    paths = sorted((folder or migrations_folder()).glob("*/migration.sql"))
+    return [Migration(path.parent.name, path.read_bytes().decode()) for path in paths]
+
+
+async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> list[str]:
+    """Apply what is missing and answer its names. Any number of processes may call this at once."""
+    wanted = load_migrations() if migrations is None else migrations
+    conn = await connect(url, application="atlas migrate")
+    try:
+        await _lock(conn)
+        applied = await _applied(conn, url)
+        check(wanted, applied)
+        missing = [migration for migration in wanted if migration.name not in applied]
+        await conn.execute(_RECORD)
+        for migration in missing:
+            await _apply(conn, migration)
+        return [migration.name for migration in missing]
+    finally:
+        await conn.close()
+
+
+async def pending(conn: Connection, migrations: Sequence[Migration] | None = None) -> list[str]:
+    """The names of the migrations this database still lacks; raises where it disagrees with the files."""
+    wanted = load_migrations() if migrations is None else migrations
+    applied = await _recorded(conn)
+    check(wanted, applied)
+    return [migration.name for migration in wanted if migration.name not in applied]
+
+
+def check(wanted: Sequence[Migration], applied: dict[str, str]) -> None:
+    """Refuse to go on where an applied file was changed, or where the database is ahead of the files."""
+    known = {migration.name: migration.checksum for migration in wanted}
+    for name, checksum in applied.items():
+        if name not in known:
+            raise MigrationError(
+                f"The database has the migration {name}, which this version of Atlas does not know.",
+                remedy="Run the version of Atlas that made it, or a newer one; nothing was changed.",
+            )
+        if known[name] != checksum:
+            raise MigrationError(
+                f"The migration {name} was changed after it had been applied.",
+                remedy="Restore the file as it was and put the change into a new migration; nothing was changed.",
+            )
+
+
+async def _lock(conn: Connection) -> None:
+    # Waits for as long as another process migrates; the lock falls with the connection.
+    await conn.execute("select pg_advisory_lock($1)", LOCK_KEY)
+
+
+async def _applied(conn: Connection, url: str) -> dict[str, str]:
+    recorded = await _recorded(conn)
+    if recorded:
+        return recorded
+    strangers = await conn.fetch(
+        "select tablename from pg_tables where schemaname = current_schema() and tablename <> '_prisma_migrations' limit 3"
+    )
+    if strangers:
+        names = ", ".join(row["tablename"] for row in strangers)
+        raise ForeignDatabase(
+            f"The database {shown(url)} already holds tables that are not Atlas's ({names}).",
+            remedy="Give Atlas a database of its own in DATABASE_URL; nothing was changed.",
+        )
+    return {}
+
+
+async def _recorded(conn: Connection) -> dict[str, str]:
+    if await conn.fetchval("select to_regclass('_prisma_migrations')") is None:
+        return {}
+    rows = await conn.fetch(
+        "select migration_name, checksum from _prisma_migrations"
+        " where finished_at is not null and rolled_back_at is null order by started_at"
+    )
+    return {row["migration_name"]: row["checksum"] for row in rows}
+
+
+async def _apply(conn: Connection, migration: Migration) -> None:
+    """Run one file and record it, both or neither."""
+    try:
+        async with conn.transaction():
+            await conn.execute(migration.sql)
+            await conn.execute(
+                "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)"
+                " values ($1, $2, $3, clock_timestamp(), 1)",
+                str(uuid4()),
+                migration.checksum,
+                migration.name,
+            )
+    except asyncpg.PostgresError as error:
+        raise _failed(migration, error) from error
+
+
+def _failed(migration: Migration, error: asyncpg.PostgresError) -> DatabaseError:
+    return MigrationError(
+        f"The migration {migration.name} failed and was rolled back: {error}.",
+        remedy="Put right what it names (often a missing privilege) and run `atlas migrate` again.",
+    )

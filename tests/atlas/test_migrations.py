@@ -1,0 +1,99 @@
+"""Migrations: applied once, recorded with their checksum, refused where files and database disagree."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from atlas.errors import ForeignDatabase, MigrationError
+from atlas.migrations import Migration, load_migrations, migrate, migrations_folder, pending
+from atlas.testing import TestDatabases
+
+
+@pytest.fixture
+async def empty_url(databases: TestDatabases):
+    async with databases.database(migrated=False) as url:
+        yield url
+
+
+async def fetch(url: str, sql: str):
+    conn = await asyncpg.connect(url)
+    try:
+        return await conn.fetch(sql)
+    finally:
+        await conn.close()
+
+
+async def test_an_empty_database_gets_every_migration_once(empty_url):
+    names = [migration.name for migration in load_migrations()]
+
+    assert await migrate(empty_url) == names
+    assert await migrate(empty_url) == []
+
+
+async def test_each_migration_is_recorded_with_the_sha256_of_its_file(empty_url):
+    await migrate(empty_url)
+
+    rows = await fetch(empty_url, "select migration_name, checksum, finished_at, applied_steps_count from _prisma_migrations")
+    assert {row["migration_name"]: row["checksum"] for row in rows} == {m.name: m.checksum for m in load_migrations()}
+    assert all(row["finished_at"] is not None and row["applied_steps_count"] == 1 for row in rows)
+
+
+async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_url):
+    applied = await asyncio.gather(*(migrate(empty_url) for _ in range(6)))
+
+    assert sorted(name for names in applied for name in names) == [m.name for m in load_migrations()]
+
+
+async def test_an_edited_migration_is_refused_and_nothing_is_changed(empty_url):
+    first = Migration("1_first", "create table jobs (id int)")
+    await migrate(empty_url, [first])
+
+    edited = [Migration("1_first", "create table jobs (id bigint)"), Migration("2_next", "create table more ()")]
+    with pytest.raises(MigrationError, match="1_first was changed after it had been applied"):
+        await migrate(empty_url, edited)
+
+    assert await fetch(empty_url, "select from pg_tables where tablename = 'more'") == []
+
+
+async def test_a_database_ahead_of_the_files_is_refused(empty_url):
+    await migrate(empty_url, [Migration("1_first", "create table a ()"), Migration("2_next", "create table b ()")])
+
+    with pytest.raises(MigrationError, match="2_next, which this version of Atlas does not know"):
+        await migrate(empty_url, [Migration("1_first", "create table a ()")])
+
+
+async def test_a_database_of_another_product_is_refused_and_left_alone(empty_url):
+    await fetch(empty_url, "create table wp_posts (id int)")
+
+    with pytest.raises(ForeignDatabase, match="wp_posts"):
+        await migrate(empty_url)
+
+    assert await fetch(empty_url, "select from pg_tables where tablename = '_prisma_migrations'") == []
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(empty_url):
+    broken = Migration("1_broken", "create table a (); create table a ();")
+    with pytest.raises(MigrationError, match="1_broken failed and was rolled back"):
+        await migrate(empty_url, [broken])
+
+    assert await fetch(empty_url, "select from pg_tables where tablename = 'a'") == []
+    assert await migrate(empty_url, [Migration("1_broken", "create table a ();")]) == ["1_broken"]
+
+
+async def test_pending_names_what_a_database_still_lacks(empty_url):
+    conn = await asyncpg.connect(empty_url)
+    try:
+        assert await pending(conn) == [migration.name for migration in load_migrations()]
+        await migrate(empty_url)
+        assert await pending(conn) == []
+    finally:
+        await conn.close()
+
+
+def test_the_folder_has_the_layout_of_prisma_migrate():
+    folder: Path = migrations_folder()
+
+    assert (folder / "migration_lock.toml").read_text().strip().endswith('provider = "postgresql"')
+    assert all(name.name[:14].isdigit() and name.name[14] == "_" for name in folder.iterdir() if name.is_dir())
