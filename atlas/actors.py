@@ -14,11 +14,12 @@ class Actor:
     id: str
     ip: str | None = None
     request_id: str | None = None
+    token: str | None = None  # its prefix, which may be shown
 
     @property
     def meta(self) -> dict[str, str]:
         """What the audit row adds about the request, when it came from one."""
-        found = {"ip": self.ip, "request_id": self.request_id}
+        found = {"ip": self.ip, "request_id": self.request_id, "token": self.token}
         return {name: value for name, value in found.items() if value is not None}
 
 

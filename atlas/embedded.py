@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +89,7 @@ def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
     if not (data / "PG_VERSION").exists():
         _make_cluster(data)
     if not _is_running(data):
+        _bury(data, socket_dir)
         _configure(data, socket_dir, settings)
         _start(data, folder / "server.log")
         _start_guardian(home)
@@ -170,7 +172,35 @@ def guard(home: str) -> None:
 
 
 def _is_running(data: Path) -> bool:
-    return _call("pg_ctl", "-s", "-D", str(data), "status").returncode == 0
+    return _call("pg_ctl", "-s", "-D", str(data), "status").returncode == 0 and not _is_a_ghost(data)
+
+
+def _is_a_ghost(data: Path) -> bool:
+    """True for a server that was killed and that its init has not buried: pg_ctl takes the entry for a life."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().split()[0])
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _bury(data: Path, socket_dir: Path) -> None:
+    """Take away what a ghost holds, or no server could start here for as long as nobody reaps it."""
+    if _is_a_ghost(data):
+        # Its processes notice its death and end; while one lives, a second server would corrupt the data.
+        for _ in range(START_SECONDS * 10):
+            if not any(_works_in(data, process) for process in Path("/proc").glob("[0-9]*")):
+                (data / "postmaster.pid").unlink(missing_ok=True)
+                (socket_dir / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
+                return
+            threading.Event().wait(0.1)
+
+
+def _works_in(data: Path, process: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == data
+    except OSError:
+        return False
 
 
 def _run(program: str, *arguments: str) -> None:

@@ -37,6 +37,8 @@ def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _cleaned],
         )
     )
+    # A line that cannot be written is not told in another way, past the cleaners.
+    logging.raiseExceptions = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

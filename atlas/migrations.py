@@ -61,7 +61,7 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
     conn = await connect(url, application="atlas migrate")
     try:
         await _lock(conn)
-        applied = await _applied(conn, url)
+        applied = await _applied(conn, url, wanted)
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
         await conn.execute(_RECORD)
@@ -101,9 +101,10 @@ async def _lock(conn: Connection) -> None:
     await conn.execute("select pg_advisory_lock($1)", LOCK_KEY)
 
 
-async def _applied(conn: Connection, url: str) -> dict[str, str]:
+async def _applied(conn: Connection, url: str, wanted: Sequence[Migration]) -> dict[str, str]:
     recorded = await _recorded(conn)
-    if recorded:
+    # Another product that uses Prisma has a record too, with not one of our names in it.
+    if any(migration.name in recorded for migration in wanted):
         return recorded
     strangers = await conn.fetch(
         "select tablename from pg_tables where schemaname = current_schema() and tablename <> '_prisma_migrations' limit 3"
@@ -114,7 +115,7 @@ async def _applied(conn: Connection, url: str) -> dict[str, str]:
             f"The database {shown(url)} already holds tables that are not Atlas's ({names}).",
             remedy="Give Atlas a database of its own in DATABASE_URL; nothing was changed.",
         )
-    return {}
+    return recorded
 
 
 async def _recorded(conn: Connection) -> dict[str, str]:

@@ -35,6 +35,7 @@ _REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.InsufficientPrivilegeError,
+    asyncpg.TooManyConnectionsError,
 )
 
 

@@ -17,7 +17,7 @@ EMAIL_PROVIDERS = ("microsoft", "resend", "outbox", "none")
 class Settings(BaseSettings):
     """What an installation decides. Field names are the variables of the environment, in lower case."""
 
-    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True)
 
     database_url: str | None = None
     atlas_home: Path = Path(".atlas")
@@ -52,11 +52,6 @@ class Settings(BaseSettings):
     resend_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     # The senders of AGENT_EMAIL_<AGENT>, by agent.
     agent_emails: dict[str, str] = Field(default_factory=lambda: _agent_emails())
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _empty_means_unset(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("database_url")
     @classmethod

@@ -35,7 +35,9 @@ async def test_an_empty_database_gets_every_migration_once(empty_url):
 async def test_each_migration_is_recorded_with_the_sha256_of_its_file(empty_url):
     await migrate(empty_url)
 
-    rows = await fetch(empty_url, "select migration_name, checksum, finished_at, applied_steps_count from _prisma_migrations")
+    rows = await fetch(
+        empty_url, "select migration_name, checksum, finished_at, applied_steps_count from _prisma_migrations"
+    )
     assert {row["migration_name"]: row["checksum"] for row in rows} == {m.name: m.checksum for m in load_migrations()}
     assert all(row["finished_at"] is not None and row["applied_steps_count"] == 1 for row in rows)
 
@@ -71,6 +73,13 @@ async def test_a_database_of_another_product_is_refused_and_left_alone(empty_url
         await migrate(empty_url)
 
     assert await fetch(empty_url, "select from pg_tables where tablename = '_prisma_migrations'") == []
+
+
+async def test_another_products_prisma_database_is_refused_and_left_alone(empty_url):
+    await migrate(empty_url, [Migration("2020_shop", "create table orders ()")])
+
+    with pytest.raises(ForeignDatabase, match="orders"):
+        await migrate(empty_url)
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(empty_url):

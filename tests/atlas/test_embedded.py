@@ -1,0 +1,134 @@
+"""The embedded Postgres: shared by processes, kept through crashes, stopped with its last user."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from atlas.embedded import EmbeddedPostgres, start_embedded
+from atlas.errors import EmbeddedPostgresError
+
+ROOT = Path(__file__).parent.parent.parent
+USER = """
+import asyncio, sys
+from pathlib import Path
+from atlas.embedded import start_embedded
+async def use():
+    server = await start_embedded(Path(sys.argv[1]))
+    print(server.url("postgres"), flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+asyncio.run(use())
+"""
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def query(url: str, sql: str):
+    conn = await asyncpg.connect(url)
+    try:
+        return await conn.fetchval(sql)
+    finally:
+        await conn.close()
+
+
+def pid_file(home: Path) -> Path:
+    return home / "postgres" / "data" / "postmaster.pid"
+
+
+def server_pid(home: Path) -> int:
+    return int(pid_file(home).read_text().splitlines()[0])
+
+
+async def use_in_a_process(home: Path) -> tuple[asyncio.subprocess.Process, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", USER, str(home)), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    return process, (await process.stdout.readline()).decode().strip()
+
+
+@pytest.fixture
+async def home(tmp_path: Path):
+    yield tmp_path / "home"
+    await eventually(lambda: not pid_file(tmp_path / "home").exists())
+
+
+async def test_processes_that_start_at_once_share_one_server(home):
+    users = await asyncio.gather(*(use_in_a_process(home) for _ in range(4)))
+    starts = {await query(url, "select pg_postmaster_start_time()") for _, url in users}
+    for process, _ in users:
+        process.kill()
+        await process.wait()
+
+    assert len(starts) == 1
+
+
+async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_however_it_ends(home):
+    first, url = await use_in_a_process(home)
+    second, _ = await use_in_a_process(home)
+    first.kill()
+    await first.wait()
+    assert await query(url, "select 1") == 1
+
+    second.terminate()
+    await second.wait()
+
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_what_was_committed_is_there_after_the_server_was_killed(home):
+    first, url = await use_in_a_process(home)
+    await query(url, "create table kept as select 42 as n")
+    os.kill(server_pid(home), signal.SIGKILL)
+    first.kill()
+    await first.wait()
+
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select n from kept") == 42
+    finally:
+        server.release()
+
+
+async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
+    server = await start_embedded(home)
+    try:
+        url = server.url("postgres")
+        assert await query(url, "select current_setting('listen_addresses')") == ""
+        assert await query(url, "select current_setting('fsync')") == "on"
+        assert await query(url, "select current_setting('synchronous_commit')") == "on"
+        assert await query(url, "select current_setting('server_version_num')::int / 10000") == 18
+    finally:
+        server.release()
+
+
+async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
+    home = tmp_path / ("a long name with spaces " * 4).strip() / "home"
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_home_that_cannot_be_made_is_refused_with_a_remedy():
+    with pytest.raises(EmbeddedPostgresError, match=r"cannot use /proc/atlas/postgres.*set ATLAS_HOME"):
+        await start_embedded(Path("/proc/atlas"))
+
+
+def test_the_address_names_the_database_and_the_socket(tmp_path):
+    server = EmbeddedPostgres(tmp_path, Path("/run/some where"), (tmp_path / "lock").open("a"))
+    server.release()
+
+    assert server.url("atlas") == "postgresql://postgres@/atlas?host=%2Frun%2Fsome%20where"

@@ -1,0 +1,68 @@
+"""Logs: JSON where nobody watches, always on stderr, with the ids that were bound."""
+
+import subprocess
+import sys
+
+import orjson
+import pytest
+
+BEGIN = "from atlas.logs import configure_logs, get_logger; import logging, structlog;"
+
+
+def logged(code: str) -> list[bytes]:
+    """The lines on stderr of a program of its own: logging is set up once a process."""
+    done = subprocess.run([sys.executable, "-c", BEGIN + code], capture_output=True, check=True)
+    assert done.stdout == b""
+    return done.stderr.splitlines()
+
+
+def test_a_line_is_json_when_stderr_is_no_terminal_and_carries_what_was_bound():
+    [line] = logged(
+        "configure_logs(); get_logger('worker', worker_id='w1').info('claimed', job_id='j1', tenant_id='t1')"
+    )
+
+    entry = orjson.loads(line)
+    assert {
+        "event": "claimed",
+        "level": "info",
+        "worker_id": "w1",
+        "job_id": "j1",
+        "tenant_id": "t1",
+    }.items() <= entry.items()
+    assert entry["timestamp"].endswith("Z")
+
+
+def test_ids_bound_to_the_context_reach_lines_of_other_libraries_too():
+    bind = "structlog.contextvars.bind_contextvars(job_id='j1')"
+    [line] = logged(f"configure_logs(); {bind}; logging.getLogger('x').warning('%s', 'hm')")
+
+    entry = orjson.loads(line)
+    assert (entry["event"], entry["job_id"]) == ("hm", "j1")
+
+
+def test_an_exception_is_one_line_with_its_story():
+    code = """
+configure_logs()
+try:
+    1 / 0
+except ZeroDivisionError:
+    get_logger('x').exception('broken')
+"""
+    [line] = logged(code)
+
+    assert "ZeroDivisionError" in orjson.loads(line)["exception"]
+
+
+def test_lines_for_people_are_words():
+    [line] = logged("configure_logs(json=False); get_logger('x').info('claimed', job_id='j1')")
+
+    assert b"claimed" in line
+    assert b"job_id=j1" in line
+    assert not line.startswith(b"{")
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 0)])
+def test_the_level_decides_what_is_told(level, lines):
+    code = f"configure_logs('{level}'); log = get_logger('x'); log.debug('d'); log.info('i'); log.warning('w')"
+
+    assert len(logged(code)) == lines

@@ -1,0 +1,102 @@
+"""Settings: read from the environment and a .env, refused by the variable's name."""
+
+from pathlib import Path
+
+import pytest
+
+from atlas.errors import SettingsError
+from atlas.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch, tmp_path: Path):
+    """A folder without a .env and an environment without Atlas's variables."""
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def test_without_any_variable_atlas_is_embedded_in_the_working_folder(tmp_path):
+    settings = load_settings()
+
+    assert settings.embedded
+    assert settings.home == tmp_path / ".atlas"
+    assert (settings.atlas_host, settings.atlas_port) == ("127.0.0.1", 8080)
+    assert (settings.atlas_lease_seconds, settings.atlas_poll_ms) == (30, 1000)
+    assert (settings.atlas_concurrency, settings.atlas_grace_seconds) == (50, 25)
+
+
+def test_variables_and_a_dotenv_are_read_and_the_environment_wins(monkeypatch, tmp_path):
+    (tmp_path / ".env").write_text("ATLAS_PORT=9000\nATLAS_POLL_MS=200\nSOMETHING_ELSE=1\n")
+    monkeypatch.setenv("ATLAS_PORT", "9001")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db/atlas")
+
+    settings = load_settings()
+
+    assert (settings.atlas_port, settings.atlas_poll_ms, settings.embedded) == (9001, 200, False)
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch):
+    for name in ("DATABASE_URL", "ATLAS_URL", "ATLAS_PORT", "OUTBOUND_EMAIL_PROVIDER"):
+        monkeypatch.setenv(name, "")
+
+    settings = load_settings()
+
+    assert settings.embedded
+    assert settings.atlas_port == 8080
+
+
+def test_providers_are_an_ordered_list(monkeypatch):
+    monkeypatch.setenv("OUTBOUND_EMAIL_PROVIDER", " Microsoft, resend")
+
+    assert load_settings().outbound_email_provider == ("microsoft", "resend")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("DATABASE_URL", "sqlite:///x", "must start with postgresql://"),
+        ("ATLAS_URL", "127.0.0.1:8080", "must start with http://"),
+        ("ATLAS_PORT", "eighty", "should be a valid integer"),
+        ("ATLAS_PORT", "65536", "less than or equal to 65535"),
+        ("ATLAS_LEASE_SECONDS", "0", "greater than or equal to 0.2"),
+        ("ATLAS_LEASE_SECONDS", "nan", "less than or equal to 3600"),
+        ("ATLAS_LEASE_SECONDS", "inf", "less than or equal to 3600"),
+        ("ATLAS_POLL_MS", "1", "greater than or equal to 10"),
+        ("ATLAS_CONCURRENCY", "0", "greater than or equal to 1"),
+        ("ATLAS_BATCH", "-1", "greater than or equal to 1"),
+        ("ATLAS_GRACE_SECONDS", "-1", "greater than or equal to 0"),
+        ("ATLAS_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
+        ("OUTBOUND_EMAIL_PROVIDER", "pigeon", "must list one or more of microsoft, resend, outbox, none"),
+        ("OUTBOUND_EMAIL_PROVIDER", ",", "must list one or more of"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_variable_and_what_would_be_right(monkeypatch, name, value, right):
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert refused.value.message.startswith(name)
+    assert right in refused.value.message
+    assert refused.value.remedy == f"Correct {name} in the environment or in .env, or unset it."
+
+
+def test_a_password_in_a_wrong_address_is_not_repeated(monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "mysql://user:hunter2@db/atlas")
+
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_settings_given_by_hand_win_over_everything(monkeypatch):
+    monkeypatch.setenv("ATLAS_PORT", "9001")
+
+    assert load_settings(atlas_port=9002).atlas_port == 9002
+
+
+def test_settings_do_not_change_under_a_running_program():
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().atlas_port = 1
