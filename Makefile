@@ -1,0 +1,36 @@
+# `make up` runs Atlas, `make test` tests it; both do the set-up first, and quickly the second time.
+
+# The first Python on the PATH that will do. `make PYTHON=/path/to/python3 …` names another.
+WILL_DO := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+ifndef PYTHON
+PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c '$(WILL_DO)' 2>/dev/null && echo $$name && break; done)
+endif
+
+PYTEST := .venv/bin/python -m pytest
+
+.PHONY: setup up lint test proof bench
+
+setup:
+	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
+		"Install python3 and python3-venv, or name one: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+	@"$(PYTHON)" -m cli.setup
+
+# Everything in the foreground; `make up ARGS="--app mypackage.jobs"` adds handlers of your own.
+up: setup
+	@.venv/bin/atlas up $(ARGS)
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+test: lint
+	$(PYTEST) -n 2 --dist worksteal
+
+# The fault and security tests at their full sizes.
+proof: setup
+	ATLAS_PROOF=1 $(PYTEST) -n 2 --dist worksteal
+
+bench: setup
+	.venv/bin/python -m bench.prisma_find

@@ -1,0 +1,1 @@
+"""Measures, with numbers that anyone can repeat."""

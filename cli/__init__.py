@@ -1,0 +1,1 @@
+"""Starts: reads the settings once and runs one of the programs."""

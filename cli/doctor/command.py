@@ -1,0 +1,63 @@
+"""The command: local checks first, then the database's, then one table and an exit status."""
+
+from collections.abc import Sequence
+
+import asyncpg
+import typer
+from rich.text import Text
+
+from atlas.errors import AtlasError
+from atlas.pool import connect
+from atlas.settings import Settings
+from cli.doctor.database import check_database
+from cli.doctor.finding import Finding
+from cli.doctor.machine import check_machine
+from cli.output import Json, say
+from cli.runtime import execute, reach_database
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def doctor(json: Json = False) -> None:
+    """Check this machine and the database, and say what to do about each thing that is not well."""
+    findings = execute(_examine)
+    healthy = all(finding.verdict != "fail" for finding in findings)
+    say({"ok": healthy, "checks": findings}, _words(findings), json=json)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    findings = check_machine(settings)
+    if settings.embedded and not (settings.home / "postgres" / "data").exists():
+        return [*findings, Finding("database", "ok", "the embedded Postgres is not made yet; the first start makes it")]
+    try:
+        return findings + await _examine_database(settings)
+    except AtlasError as error:
+        return [*findings, Finding("database", "fail", error.message, error.remedy)]
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return [
+            *findings,
+            Finding("database", "fail", f"{error}", "Give Atlas's login the right to read the catalogs."),
+        ]
+
+
+async def _examine_database(settings: Settings) -> list[Finding]:
+    async with reach_database(settings) as url:
+        conn = await connect(url, application="atlas doctor")
+        try:
+            return await check_database(conn, url)
+        finally:
+            await conn.close()
+
+
+def _words(findings: Sequence[Finding]) -> Text:
+    width = max(len(finding.check) for finding in findings)
+    words = Text()
+    for finding in findings:
+        words.append(f"{finding.verdict:<5}", style=_STYLES[finding.verdict])
+        words.append(f"{finding.check:<{width}}  {finding.found}\n")
+        if finding.remedy:
+            words.append(f"{'':<{width + 5}}  → {finding.remedy}\n")
+    words.rstrip()
+    return words

@@ -1,0 +1,162 @@
+"""What the database says about itself, and whether Atlas can keep its promises on it."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from atlas.errors import AtlasError
+from atlas.migrations import pending
+from atlas.pool import OLDEST_POSTGRES, Connection, open_pool
+from atlas.statements import fetch, fetch_row, fetch_value, statement
+from cli.doctor.finding import Finding, finding
+
+SERVER = statement("cli/doctor/sql/server.sql")
+ROLES = statement("cli/doctor/sql/roles.sql")
+MISSING_GRANTS = statement("cli/doctor/sql/missing_grants.sql")
+CLOCK = statement("cli/doctor/sql/clock.sql")
+
+NEWEST_POSTGRES = 18
+CONNECTIONS_NEEDED = 30
+WAL_MEGABYTES = 1024
+CLOCK_TOLERANCE = timedelta(seconds=2)
+SLOW_ANSWER = timedelta(milliseconds=50)
+ROLE_NAMES = ("atlas_owner", "atlas_engine", "atlas_tenant")
+
+# Setting: the values that the promises rest on, and what is lost with another.
+PROMISES = {
+    "fsync": (("on",), "a power cut can lose or corrupt everything"),
+    "full_page_writes": (("on",), "a power cut can corrupt pages"),
+    "synchronous_commit": (("on", "local", "remote_write", "remote_apply"), "a crash can lose confirmed outcomes"),
+    "default_transaction_isolation": (("read committed",), "claims fail instead of passing over each other's jobs"),
+    "default_transaction_read_only": (("off",), "nothing can be written"),
+}
+
+
+async def check_database(conn: Connection, url: str) -> list[Finding]:
+    """Every check of a database that could be reached."""
+    server = await fetch_row(conn, SERVER)
+    assert server is not None
+    return [
+        _version(conn),
+        *(_promise(name, server[name]) for name in PROMISES),
+        _standby(server),
+        _wal(server),
+        _connections(server),
+        await _migrations(conn),
+        await _roles(conn, server["login"]),
+        await _clock(conn),
+        await _pool(url),
+    ]
+
+
+def _version(conn: Connection) -> Finding:
+    version = conn.get_server_version()
+    return finding(
+        "postgres",
+        f"{version.major}.{version.minor}",
+        fail=version.major < OLDEST_POSTGRES,
+        warn=version.major > NEWEST_POSTGRES,
+        remedy=f"Atlas is tried on PostgreSQL {OLDEST_POSTGRES} to {NEWEST_POSTGRES}; use one of these.",
+    )
+
+
+def _promise(name: str, value: str) -> Finding:
+    good, loss = PROMISES[name]
+    remedy = f"Set {name} to {good[0]!r} on the server or for Atlas's login: as it is, {loss}."
+    return finding(name, value, fail=value not in good, remedy=remedy)
+
+
+def _standby(server: Any) -> Finding:
+    is_standby: bool = server["is_standby"]
+    return finding(
+        "primary",
+        "a standby" if is_standby else "yes",
+        fail=is_standby,
+        remedy="Let DATABASE_URL name the primary: a standby cannot be written.",
+    )
+
+
+def _wal(server: Any) -> Finding:
+    size: int = server["max_wal_megabytes"]
+    return finding(
+        "max_wal_size",
+        f"{size} MB",
+        warn=size < WAL_MEGABYTES,
+        remedy=f"Raise max_wal_size to {WAL_MEGABYTES} MB or more: a busy queue checkpoints too often otherwise.",
+    )
+
+
+def _connections(server: Any) -> Finding:
+    allowed, used = server["connections_allowed"], server["connections_used"]
+    return finding(
+        "max_connections",
+        f"{allowed}, {used} in use",
+        warn=allowed - used < CONNECTIONS_NEEDED,
+        remedy=f"Leave at least {CONNECTIONS_NEEDED} free: raise max_connections, or end connections nobody needs.",
+    )
+
+
+async def _migrations(conn: Connection) -> Finding:
+    try:
+        missing = await pending(conn)
+    except AtlasError as error:
+        return Finding("migrations", "fail", error.message, error.remedy)
+    return finding(
+        "migrations",
+        f"{len(missing)} missing, the first is {missing[0]}" if missing else "all applied",
+        fail=bool(missing),
+        remedy="Run `atlas migrate`.",
+    )
+
+
+async def _roles(conn: Connection, login: str) -> Finding:
+    # Without them Atlas works as its login, and the second wall between tenants is missing: a warning.
+    rows = await fetch(conn, ROLES, names=list(ROLE_NAMES))
+    statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
+    unusable = ", ".join(row["name"] for row in rows if not row["is_usable"])
+    if unusable:
+        statements.append(f'grant {unusable} to "{login}";')
+    grants = [row["statement"] for row in await fetch(conn, MISSING_GRANTS)]
+    found = f"{unusable} cannot be used" if unusable else "usable"
+    return finding(
+        "roles",
+        f"{found}, {len(grants)} grants are missing" if grants else found,
+        warn=bool(statements or grants),
+        remedy=f"Let an administrator run: {' '.join(statements + grants)}",
+    )
+
+
+async def _clock(conn: Connection) -> Finding:
+    before = datetime.now(UTC)
+    theirs: datetime = await fetch_value(conn, CLOCK)
+    after = datetime.now(UTC)
+    # The server answered somewhere in between; what the round trip explains is no difference.
+    apart = max(before - theirs, theirs - after, timedelta(0))
+    return finding(
+        "clock",
+        f"{apart.total_seconds():.3f} s apart from the server's",
+        warn=apart > CLOCK_TOLERANCE,
+        remedy="Run a time service on both machines; Atlas goes by the server's clock alone.",
+    )
+
+
+async def _pool(url: str) -> Finding:
+    try:
+        pool = await open_pool(url, size=1, application="atlas doctor")
+    except AtlasError as error:
+        return Finding("pool", "fail", error.message, error.remedy)
+    try:
+        async with pool.acquire() as conn:
+            await fetch_value(conn, CLOCK)
+            started = time.perf_counter()
+            await fetch_value(conn, CLOCK)
+            answer = timedelta(seconds=time.perf_counter() - started)
+            role = await conn.fetchval("select current_user")
+    finally:
+        await pool.close()
+    return finding(
+        "pool",
+        f"acts as {role}, answers in {answer.total_seconds() * 1000:.1f} ms",
+        warn=answer > SLOW_ANSWER,
+        remedy="Bring the workers nearer to the database: every claim and every outcome waits for one answer.",
+    )

@@ -1,0 +1,68 @@
+"""What can be seen without a database: Python, the home folder, the generated Prisma client."""
+
+import os
+import platform
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from atlas.settings import Settings
+from cli.doctor.finding import Finding, finding
+from cli.setup import client_is_current
+
+OLDEST_PYTHON = (3, 11)
+LITTLE_SPACE = 2**30
+NO_SPACE = 100 * 2**20
+
+
+def check_machine(settings: Settings) -> list[Finding]:
+    """Every local check, in the order of a start."""
+    return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home)]
+
+
+def _python() -> Finding:
+    return finding(
+        "python",
+        platform.python_version(),
+        fail=sys.version_info < OLDEST_PYTHON,
+        remedy="Install Python 3.11 or newer and run `make setup`.",
+    )
+
+
+def _prisma_client() -> Finding:
+    spec = find_spec("prisma")
+    folders = spec.submodule_search_locations if spec else None
+    current = folders is not None and client_is_current(Path(folders[0]))
+    return finding(
+        "prisma client",
+        "generated from today's schema.prisma" if current else "not generated from today's schema.prisma",
+        fail=not current,
+        remedy="Run `make setup`.",
+    )
+
+
+def _home(home: Path) -> Finding:
+    usable = os.access(_nearest(home), os.W_OK | os.X_OK)
+    return finding(
+        "home",
+        f"{home} can{'' if usable else 'not'} be written",
+        fail=not usable,
+        remedy="Make the folder writable, or set ATLAS_HOME to one that is.",
+    )
+
+
+def _disk(home: Path) -> Finding:
+    free = shutil.disk_usage(_nearest(home)).free
+    return finding(
+        "disk",
+        f"{free / 2**30:.1f} GiB free for {home}",
+        fail=free < NO_SPACE,
+        warn=free < LITTLE_SPACE,
+        remedy="Free some space: a database that cannot write stops.",
+    )
+
+
+def _nearest(home: Path) -> Path:
+    """The folder itself, or the one it would be made in."""
+    return next(folder for folder in [home, *home.parents] if folder.exists())

@@ -1,0 +1,2 @@
+-- The only clock that counts.
+select clock_timestamp();

@@ -1,0 +1,8 @@
+-- The roles of the second wall: which are there, and which the login may act as.
+select
+  wanted.name,
+  r.oid is not null as is_there,
+  coalesce(pg_has_role(current_user, r.oid, 'member'), false) as is_usable
+from unnest(:names::text[]) with ordinality wanted (name, nth)
+left join pg_roles r on r.rolname = wanted.name
+order by wanted.nth;

@@ -1,0 +1,21 @@
+"""Durations as people type them: 90s, 10m, 2h, 30d, 1h30m."""
+
+import re
+from datetime import timedelta
+
+import typer
+
+LONGEST = timedelta(days=36_500)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_WHOLE = re.compile(r"(?:\d{1,12}[smhdw])+", re.ASCII)
+_PART = re.compile(r"(\d+)([smhdw])", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """The duration a text spells; what spells none is wrong usage."""
+    if not _WHOLE.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 10m, 2h, 30d or 1h30m.")
+    seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise typer.BadParameter(f"{text!r} is not between a second and {LONGEST.days} days.")
+    return timedelta(seconds=seconds)

@@ -1,0 +1,18 @@
+"""`atlas migrate`: brings the database up to date."""
+
+from atlas.pool import shown
+from atlas.settings import Settings
+from cli.output import Json, say
+from cli.runtime import bring_up_to_date, execute, reach_database
+
+
+def migrate(json: Json = False) -> None:
+    """Bring the database up to date; harmless when it is, and when others do the same at once."""
+    url, applied = execute(_migrate)
+    words = "\n".join(f"applied {name}" for name in applied) or "Nothing to do: every migration is applied."
+    say({"database": shown(url), "applied": applied}, words, json=json)
+
+
+async def _migrate(settings: Settings) -> tuple[str, list[str]]:
+    async with reach_database(settings) as url:
+        return url, await bring_up_to_date(url)

@@ -1,0 +1,62 @@
+"""What a command says: one JSON document on stdout with --json, words and tables for people otherwise."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from atlas.errors import AtlasError, InvalidInput
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+# A table that goes into a file or a pipe is never cut to the width of a terminal that is not there.
+_WIDTH_OF_A_PIPE = 240
+
+
+def say(document: Any, words: RenderableType, *, json: bool) -> None:
+    """Answer the caller once: with the document, or with the words that say the same."""
+    if json:
+        print_json(document)
+        return
+    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    Console(width=width, highlight=False, soft_wrap=isinstance(words, str)).print(
+        Text(words) if isinstance(words, str) else words
+    )
+
+
+def print_json(document: Any) -> None:
+    """One document and nothing else; dataclasses, ids and moments become plain JSON."""
+    # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
+    sys.stdout.write(orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A plain table; what is None stays empty."""
+    drawn = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        drawn.add_row(*(Text(_shown(cell)) for cell in row))
+    return drawn
+
+
+def report(error: AtlasError, *, json: bool) -> None:
+    """A refusal: one line with cause and remedy on stderr, and the document where one was asked for."""
+    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+    if not json:
+        return
+    document: dict[str, Any] = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    if isinstance(error, InvalidInput):
+        document["errors"] = error.errors
+    print_json({"error": document})
+
+
+def _shown(cell: object) -> str:
+    if cell is None:
+        return ""
+    return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else str(cell)

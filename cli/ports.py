@@ -1,0 +1,53 @@
+"""Whether the API will be able to listen, asked before anything is started."""
+
+import asyncio
+import errno
+import socket
+
+from atlas.errors import AtlasError
+
+# A killed program's children let go of the port a moment after it; a start right behind it waits for them.
+PATIENCE_SECONDS = 3.0
+_RETRY_SECONDS = 0.1
+
+
+class PortUnavailable(AtlasError):
+    """The API cannot listen where it was told to."""
+
+
+async def require_port(host: str, port: int, *, patience: float = 0) -> None:
+    """Return when `host:port` can be listened on; refuse with the reason if it cannot be within `patience` seconds."""
+    end = asyncio.get_running_loop().time() + patience
+    while True:
+        try:
+            return await asyncio.to_thread(_try_to_listen, host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or asyncio.get_running_loop().time() >= end:
+                raise _unavailable(host, port, error) from error
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _try_to_listen(host: str, port: int) -> None:
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as attempt:
+            # As the server itself will: connections of a former run that linger do not count.
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            attempt.bind(address)
+            attempt.listen()
+
+
+def _unavailable(host: str, port: int, error: OSError) -> PortUnavailable:
+    if error.errno == errno.EADDRINUSE:
+        return PortUnavailable(
+            f"Port {port} of {host} is in use by another program.",
+            remedy="Stop it, or choose another port with ATLAS_PORT or --port.",
+        )
+    if error.errno == errno.EACCES:
+        return PortUnavailable(
+            f"This user may not listen on port {port} of {host}.",
+            remedy="Choose a port from 1024 on with ATLAS_PORT or --port.",
+        )
+    return PortUnavailable(
+        f"It is not possible to listen on {host}: {(error.strerror or str(error)).rstrip('.')}.",
+        remedy="Set ATLAS_HOST to an address of this machine, such as 127.0.0.1 or 0.0.0.0.",
+    )

@@ -1,0 +1,146 @@
+"""What every command stands on: settings read once, logs set up, a database that is ready, a pool."""
+
+import asyncio
+import getpass
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from atlas import migrations
+from atlas.actors import Actor
+from atlas.embedded import start_embedded
+from atlas.errors import DatabaseError, MigrationError
+from atlas.logs import configure_logs
+from atlas.pool import Connection, Pool, connect, open_pool, shown, unreachable
+from atlas.settings import Settings, load_settings
+
+try:
+    import uvloop
+
+    NEW_LOOP: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+except ImportError:
+    NEW_LOOP = asyncio.new_event_loop
+
+T = TypeVar("T")
+
+DATABASE = "atlas"
+# How a connection ends that was good before: the server was stopped, killed or cut off.
+_LOST = (asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, ConnectionError)
+_NOT_ALLOWED = (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Atlas:
+    """An installation that is ready to be used."""
+
+    settings: Settings
+    url: str
+    pool: Pool
+
+
+def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: object) -> T:
+    """Read the settings, set up the logs and run a command to its end."""
+    settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
+    configure_logs(settings.atlas_log_level)
+    with asyncio.Runner(loop_factory=NEW_LOOP) as runner:
+        return runner.run(work(settings))
+
+
+@asynccontextmanager
+async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5) -> AsyncIterator[Atlas]:
+    """Reach the database, see that it is up to date, and open a pool on it.
+
+    The embedded database is always brought up to date. One that DATABASE_URL names may serve other
+    machines, which run another version: it is changed only where `migrate` says so, and otherwise
+    refused when it is behind.
+    """
+    async with reach_database(settings) as url:
+        if migrate or settings.embedded:
+            await bring_up_to_date(url)
+        else:
+            await _require_migrations(url)
+        pool = await open_pool(url, size=size)
+        try:
+            yield Atlas(settings, url, pool)
+        except _LOST as error:
+            raise unreachable(url, error) from error
+        except _NOT_ALLOWED as error:
+            raise _refused(url, error) from error
+        finally:
+            await pool.close()
+
+
+@asynccontextmanager
+async def reach_database(settings: Settings) -> AsyncIterator[str]:
+    """The address of the installation's database; the embedded server runs for as long as it is used."""
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    server = await start_embedded(settings.home)
+    try:
+        await _ensure_database(server.url("postgres"))
+        yield server.url(DATABASE)
+    finally:
+        server.release()
+
+
+async def bring_up_to_date(url: str) -> list[str]:
+    """Apply the migrations that are missing and answer their names."""
+    # Opening a pool refuses a server that is too old, before anything is changed.
+    await (await open_pool(url, size=1)).close()
+    try:
+        return await migrations.migrate(url)
+    except _NOT_ALLOWED as error:
+        raise _refused(url, error) from error
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Connection]:
+    """One connection to an installation that is up to date, for a command with a question or a single change."""
+    async with open_atlas(settings, size=1) as atlas, atlas.pool.acquire() as conn:
+        yield conn
+
+
+def caller() -> Actor:
+    """The person at the terminal, under the name that the machine knows them by."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = "unknown"
+    return Actor("user", f"cli:{name}")
+
+
+async def _ensure_database(url: str) -> None:
+    conn = await connect(url)
+    try:
+        if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
+            await conn.execute(f'create database "{DATABASE}"')
+    except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+        pass  # Another process made it between the two statements.
+    finally:
+        await conn.close()
+
+
+def _refused(url: str, error: asyncpg.PostgresError) -> DatabaseError:
+    return DatabaseError(
+        f"Postgres at {shown(url)} does not allow it: {error}.",
+        remedy="Let the login of DATABASE_URL own the database, or see `atlas doctor` for what it lacks.",
+    )
+
+
+async def _require_migrations(url: str) -> None:
+    conn = await connect(url)
+    try:
+        missing = await migrations.pending(conn)
+    except _NOT_ALLOWED as error:
+        raise _refused(url, error) from error
+    finally:
+        await conn.close()
+    if missing:
+        raise MigrationError(
+            f"The database {shown(url)} lacks {len(missing)} of Atlas's migrations (the first is {missing[0]}).",
+            remedy="Run `atlas migrate`.",
+        )

@@ -1,0 +1,125 @@
+"""The set-up behind `make`: a virtual environment, the packages, the generated Prisma client.
+
+It runs on the machine's own Python before anything is installed, so it uses the standard library alone.
+Each step leaves a mark of what it was made from; a step whose mark is current is not done again.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+PACKAGES_MARK = VENV / "packages.sha256"
+CLIENT_MARK = "schema.sha256"
+OLDEST_NODE = (16, 13)
+
+
+def main() -> int:
+    """Do what is not done yet. Two set-ups at once take turns."""
+    try:
+        with (ROOT / "pyproject.toml").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            ensure_venv()
+            ensure_packages()
+            ensure_client()
+    except OSError as error:
+        return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
+    except subprocess.CalledProcessError as error:
+        return _fail(f"`{' '.join(map(str, error.cmd))}` failed. Its own words stand above; run `make setup` again.")
+    return 0
+
+
+def ensure_venv() -> None:
+    """A virtual environment in `.venv`. One that is half made, or was moved here from elsewhere, is made anew."""
+    pip = VENV / "bin" / "pip"
+    if pip.exists() and PYTHON.exists() and str(VENV) in pip.read_text(errors="replace"):
+        return
+    _say("making .venv")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+
+
+def ensure_packages() -> None:
+    """Atlas itself in editable form, and what it needs; with a Node.js from PyPI where the machine has none."""
+    extras = "dev" if _has_node() else "dev,node"
+    wanted = _sha256((ROOT / "pyproject.toml").read_bytes() + extras.encode())
+    if _read(PACKAGES_MARK) == wanted:
+        return
+    _say("installing packages")
+    subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[{extras}]"], check=True)
+    PACKAGES_MARK.write_text(wanted)
+
+
+def ensure_client() -> None:
+    """The Prisma client of today's `schema.prisma`."""
+    find = "import importlib.util as u; print(u.find_spec('prisma').submodule_search_locations[0])"
+    package = Path(subprocess.check_output([PYTHON, "-c", find], text=True).strip())
+    if client_is_current(package):
+        return
+    _say("generating the Prisma client")
+    generate = [str(VENV / "bin" / "prisma"), "generate", "--schema", str(ROOT / "schema.prisma")]
+    done = subprocess.run(generate, env=_prisma_environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.stderr.write(done.stdout + done.stderr)
+        done.check_returncode()
+    (package / CLIENT_MARK).write_text(_wanted_client())
+
+
+def client_is_current(package: Path) -> bool:
+    """True if the client generated into `package` is that of `schema.prisma` as it stands."""
+    return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _wanted_client()
+
+
+def _has_node() -> bool:
+    """True if the machine's own Node.js will do. Prisma passes over an older one and would fetch another."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        return False
+    words = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    numbers = [int(part) for part in words.strip().lstrip("v").split(".")[:2] if part.isdigit()]
+    return tuple(numbers) >= OLDEST_NODE
+
+
+def _wanted_client() -> str:
+    return _sha256((ROOT / "schema.prisma").read_bytes())
+
+
+def _prisma_environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        # Prisma looks for its engines, which Atlas never runs; any file that exists keeps it from fetching them.
+        "PRISMA_QUERY_ENGINE_BINARY": os.devnull,
+        "PRISMA_SCHEMA_ENGINE_BINARY": os.devnull,
+        "npm_config_ignore_scripts": "true",
+        "CHECKPOINT_DISABLE": "1",
+        # Everything the set-up fetches stays in the checkout.
+        "PRISMA_BINARY_CACHE_DIR": str(VENV / "prisma-cli"),
+        "npm_config_cache": str(VENV / "npm-cache"),
+    }
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(mark: Path) -> str | None:
+    return mark.read_text().strip() if mark.exists() else None
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"setup: {words}\n")
+
+
+def _fail(words: str) -> int:
+    sys.stderr.write(f"error: {words}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

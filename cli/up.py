@@ -1,0 +1,86 @@
+"""`atlas up`: all of Atlas in one process tree, in the foreground."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from atlas.actors import system
+from atlas.errors import SettingsError
+from atlas.pool import Connection, shown
+from atlas.settings import Settings
+from atlas.statements import fetch_value, statement
+from cli.output import Json, say
+from cli.ports import PATIENCE_SECONDS, require_port
+from cli.programs import atlas_argv
+from cli.runtime import execute, open_atlas
+from cli.tree import Program, run_tree
+from cli.worker import App
+from engine.jobs.gate import switch
+from engine.tokens import add_token, authenticate, ensure_operator_token
+from workers.apps import load_apps
+
+NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
+ACTOR = system("atlas up")
+
+
+def up(app: App = None, json: Json = False) -> None:
+    """Run everything in the foreground; Ctrl-C stops it."""
+    load_apps(app or [])  # A module that cannot be imported is told once, before anything starts.
+    raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), json=json)))
+
+
+def programs(apps: Sequence[str]) -> list[Program]:
+    """What makes up Atlas, in the order of starting; stopping goes the other way."""
+    given = [word for app in apps for word in ("--app", app)]
+    return [
+        Program("worker", atlas_argv("worker", "--all", *given), comes_back=True),
+    ]
+
+
+async def start(settings: Settings, tree: Sequence[Program], *, json: bool) -> int:
+    """Prepare the installation, say where it is, and run the programs until the end. Answers the exit status."""
+    serves = any(program.name == "api" for program in tree)
+    if serves:
+        await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
+    async with open_atlas(settings, migrate=True, size=2) as atlas:
+        async with atlas.pool.acquire() as conn:
+            await _open_a_new_gate(conn)
+            token = await _sign_in_token(conn, settings)
+        address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
+        database = "embedded" if settings.embedded else shown(atlas.url)
+        lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
+        say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
+        return await run_tree(tree, grace=settings.atlas_grace_seconds)
+
+
+async def _open_a_new_gate(conn: Connection) -> None:
+    if await fetch_value(conn, NEVER_SWITCHED):
+        await switch(conn, online=True, actor=ACTOR, reason="first start")
+
+
+async def _sign_in_token(conn: Connection, settings: Settings) -> str:
+    """The installation's own operator token: the one it was given, or one that its home keeps."""
+    if settings.atlas_operator_token is not None:
+        await ensure_operator_token(conn, settings.atlas_operator_token, actor=ACTOR)
+        return settings.atlas_operator_token
+    file = settings.home / "operator-token"
+    try:
+        kept = file.read_text().strip() if file.exists() else ""
+        if kept and await authenticate(conn, kept) is not None:
+            return kept
+        _, clear = await add_token(conn, subject="operator", role="operator", actor=ACTOR)
+        _write_secret(file, clear)
+    except OSError as error:
+        raise SettingsError(
+            f"{file} cannot be used: {error.strerror}.",
+            remedy="Make the folder writable, or set ATLAS_HOME to one that is.",
+        ) from error
+    return clear
+
+
+def _write_secret(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
+        handle.write(text + "\n")

@@ -1,0 +1,8 @@
+-- A new token, of which only the hash is kept.
+-- No row comes back where the prefix is taken, or where the token would be past its time already.
+insert into api_tokens (id, prefix, hash, subject, role, tenant_id, scopes, expires_at)
+select :id, :prefix, :hash, :subject, :role::text::api_role, :tenant_id::uuid, :scopes::text::jsonb, :expires_at::timestamptz
+where :expires_at::timestamptz is null
+   or :expires_at::timestamptz > clock_timestamp()
+on conflict (prefix) do nothing
+returning id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at;

@@ -1,0 +1,7 @@
+-- One token by its prefix or its id, with its hash and whether it is good at this moment.
+-- It looks across tenants: a token is what tells the tenant.
+select id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at, hash,
+  revoked_at is null and (expires_at is null or expires_at > clock_timestamp()) as is_good
+from api_tokens
+where prefix = :prefix
+   or id = :id;

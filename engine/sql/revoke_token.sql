@@ -1,0 +1,6 @@
+-- good -> revoked, for ever. No row comes back where it was revoked before, so that the event is written once.
+update api_tokens
+set revoked_at = clock_timestamp()
+where id = :id
+  and revoked_at is null
+returning id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at;

@@ -1,0 +1,8 @@
+-- What the watchdogs found, for everyone who looks. An unchanged answer writes nothing.
+insert into system_state as s (key, value, updated_by)
+values ('watchdog', :value::text::jsonb, :by)
+on conflict (key) do update
+set value      = excluded.value,
+    updated_at = clock_timestamp(),
+    updated_by = excluded.updated_by
+where s.value is distinct from excluded.value;

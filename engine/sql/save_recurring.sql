@@ -1,0 +1,10 @@
+-- nothing, or a schedule -> this schedule. Its next run is its start, however long ago: that run comes at once.
+insert into recurring_jobs as r (tenant_id, id, start_at, repeat_seconds, timeout_seconds, next_run_at)
+values (:tenant_id, :id, :start_at, :repeat_seconds, :timeout_seconds, :start_at)
+on conflict (tenant_id, id) do update
+set start_at        = excluded.start_at,
+    repeat_seconds  = excluded.repeat_seconds,
+    timeout_seconds = excluded.timeout_seconds,
+    next_run_at     = case when r.start_at = excluded.start_at and r.repeat_seconds = excluded.repeat_seconds then r.next_run_at
+                           else excluded.next_run_at end,
+    updated_at      = clock_timestamp();

@@ -1,0 +1,150 @@
+"""Tenants: the customers of an installation. Jobs, tokens and audit rows belong to one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+from zoneinfo import available_timezones
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, statement
+from audit import Event, record
+from engine.fields import as_id, check_name
+
+ADD = statement("engine/sql/add_tenant.sql")
+EDIT = statement("engine/sql/edit_tenant.sql")
+FIND = statement("engine/sql/find_tenant.sql")
+LIST = statement("engine/sql/list_tenants.sql")
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+LIMITS = ("in_flight", "requests_per_second", "email")
+LARGEST = 1_000_000
+# What a machine's zone database holds beside the zones of the world.
+_NOT_A_PLACE = {"localtime", "Factory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A customer, under the short name that commands and addresses use."""
+
+    id: UUID
+    slug: str
+    name: str
+    timezone: str
+    limits: dict[str, Any]
+    retention: dict[str, Any]
+    created_at: datetime
+
+
+async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = "UTC", actor: Actor) -> Tenant:
+    """Add a tenant. Its time zone is the clock that its schedules follow."""
+    _check(slug, name, timezone)
+    async with conn.transaction():
+        row = await fetch_row(conn, ADD, id=new_id(), slug=slug, name=name, timezone=timezone)
+        if row is None:
+            raise Conflict(f"There is already a tenant {slug}.", remedy="Choose another slug.")
+        tenant = _tenant(row)
+        await record(
+            conn,
+            Event(
+                action="TENANT_ADDED",
+                entity_type="tenant",
+                entity_id=str(tenant.id),
+                actor=actor,
+                tenant_id=tenant.id,
+                meta={"slug": slug, "name": name, "timezone": timezone},
+            ),
+        )
+    return tenant
+
+
+async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, Any], *, actor: Actor) -> Tenant:
+    """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
+    wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
+    _check(tenant.slug, wanted["name"], wanted["timezone"], wanted["limits"], wanted["retention"])
+    texts = {name: orjson.dumps(wanted[name]).decode() for name in ("limits", "retention")}
+    async with conn.transaction():
+        row = await fetch_row(conn, EDIT, id=tenant.id, **{**wanted, **texts})
+        if row is None:
+            raise NotFound("tenant", tenant.slug)
+        facts = {name: wanted[name] for name in sorted(changes) if name in wanted}
+        await record(
+            conn,
+            Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),
+        )
+    return _tenant(row)
+
+
+async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
+    """The tenant of this slug or id; `NotFound` where there is none."""
+    slug, id = str(slug_or_id), as_id(str(slug_or_id))
+    row = await fetch_row(conn, FIND, slug=slug, id=id) if id is not None or _SLUG.fullmatch(slug) else None
+    if row is None:
+        raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
+    return _tenant(row)
+
+
+async def list_tenants(conn: Connection) -> list[Tenant]:
+    """All tenants, by slug."""
+    return [_tenant(row) for row in await fetch(conn, LIST)]
+
+
+def _tenant(row: Any) -> Tenant:
+    texts = {name: orjson.loads(row[name]) for name in ("limits", "retention")}
+    return Tenant(**{name: row[name] for name in Tenant.__slots__ if name not in texts}, **texts)
+
+
+def _check(
+    slug: str,
+    name: str,
+    timezone: str,
+    limits: Mapping[str, Any] | None = None,
+    retention: Mapping[str, Any] | None = None,
+) -> None:
+    errors = [*check_name("name", name), *_check_limits(limits or {}), *_check_retention(retention or {})]
+    if not _SLUG.fullmatch(slug):
+        reason = "must be 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or a digit"
+        errors.append(FieldError("slug", reason))
+    elif as_id(slug) is not None:
+        # A tenant is found by either; one's slug must not be another's id.
+        errors.append(FieldError("slug", "must not look like an id"))
+    if timezone not in _timezones():
+        errors.append(FieldError("timezone", f"{timezone!r} is not a zone of the tz database, such as Europe/Berlin"))
+    if errors:
+        raise InvalidInput("The tenant", errors)
+
+
+def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
+    """Numbers that the claim and the API go by; what mail may do is checked where it is used."""
+    found = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
+    for name in ("in_flight", "requests_per_second"):
+        if name in limits and not _is_count(limits[name]):
+            found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
+    if not isinstance(limits.get("email", {}), dict):
+        found.append(FieldError("limits.email", "must be an object"))
+    return found
+
+
+def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
+    return [
+        FieldError(f"retention.{name}", f"must be a whole number of days from 1 to {LARGEST:,}")
+        for name, days in retention.items()
+        if not _is_count(days)
+    ]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+
+
+@cache
+def _timezones() -> frozenset[str]:
+    return frozenset(available_timezones() - _NOT_A_PLACE)

@@ -1,0 +1,243 @@
+"""Tokens: the credentials of people and programs, `atl_<prefix>_<secret>`, shown once and kept as a hash.
+
+The prefix finds the row and may be shown; the secret is 256 random bits, so one round of SHA-256 is enough:
+there is no dictionary to try. A token that was chosen by hand (ATLAS_OPERATOR_TOKEN) has no prefix of its own
+and is found by the beginning of its hash.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, statement
+from audit import Event, record
+from engine.fields import as_id, check_name
+from engine.tenants import Tenant
+
+Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+ADD = statement("engine/sql/add_token.sql")
+FIND = statement("engine/sql/find_token.sql")
+LIST = statement("engine/sql/list_tokens.sql")
+REVOKE = statement("engine/sql/revoke_token.sql")
+TOUCH = statement("engine/sql/touch_token.sql")
+
+# What a role may be narrowed to.
+SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
+MOST_JOB_TYPES = 200
+SHORTEST_CHOSEN = 16
+_MADE_HERE = re.compile(r"atl_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
+_PREFIX = re.compile(r"[a-z2-7]{8}")
+_NOBODYS_HASH = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A credential without its secret. `subject` is the person or program that acts with it.
+
+    `scopes` narrows what its role allows: a worker to some `job_types`, a host to one `host_id`.
+    """
+
+    id: UUID
+    prefix: str
+    subject: str
+    role: Role
+    tenant_id: UUID | None
+    scopes: dict[str, Any]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+async def add_token(
+    conn: Connection,
+    *,
+    subject: str,
+    role: str,
+    tenant: Tenant | None = None,
+    scopes: Mapping[str, Any] | None = None,
+    expires_at: datetime | None = None,
+    actor: Actor,
+) -> tuple[Token, str]:
+    """Make a token and answer it with its clear text, which nobody can see again."""
+    _check(subject, role, tenant, expires_at, scopes or {})
+    clear = f"atl_{_new_prefix()}_{secrets.token_urlsafe(32)}"
+    draft = _Draft(subject, role, tenant.id if tenant else None, expires_at, scopes or {})
+    token = await _add(conn, clear, draft, actor)
+    if token is None:
+        raise InvalidInput("The token", [FieldError("expires_at", "must be in the future")])
+    return token, clear
+
+
+async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -> Token:
+    """Make the token that an installation chose for its first operator, or find it where it was made before."""
+    if len(clear) < SHORTEST_CHOSEN:
+        raise SettingsError(
+            f"ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than {SHORTEST_CHOSEN} characters.",
+            remedy="Choose a longer one, or unset it and let Atlas make one.",
+        )
+    token = await authenticate(conn, clear)
+    # Another process may make it at this very moment; then it is there to be found.
+    token = token or await _add(conn, clear, _Draft("operator", "operator"), actor) or await authenticate(conn, clear)
+    if token is None or token.role != "operator":
+        raise Conflict(
+            "ATLAS_OPERATOR_TOKEN is a token that was revoked, has expired or is not an operator's.",
+            remedy="Choose another one, or unset it.",
+        )
+    return token
+
+
+async def authenticate(conn: Connection, clear: str) -> Token | None:
+    """The token behind a clear text, if it is good at this moment on the database's clock."""
+    row = await fetch_row(conn, FIND, prefix=_prefix_of(clear), id=None)
+    # Compared in any case, so that the time taken does not tell which prefixes exist.
+    matches = hmac.compare_digest(_hash(clear), _NOBODYS_HASH if row is None else row["hash"])
+    if row is None or not matches or not row["is_good"]:
+        return None
+    await fetch(conn, TOUCH, id=row["id"])
+    return token_of(row)
+
+
+async def list_tokens(conn: Connection, *, tenant: Tenant | None = None) -> list[Token]:
+    """The tokens of one tenant, or all of them, oldest first; expired and revoked ones too."""
+    rows = await fetch(conn, LIST, tenant_id=None if tenant is None else tenant.id)
+    return [token_of(row) for row in rows]
+
+
+async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> Token:
+    """End a token for ever. Ending it twice is no mistake and leaves the first time standing."""
+    token = await _find(conn, prefix_or_id)
+    async with conn.transaction():
+        row = await fetch_row(conn, REVOKE, id=token.id)
+        if row is None:
+            return await _find(conn, prefix_or_id)
+        token = token_of(row)
+        await record(conn, _event("TOKEN_REVOKED", token, actor))
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What is settled about a token before it exists."""
+
+    subject: str
+    role: str
+    tenant_id: UUID | None = None
+    expires_at: datetime | None = None
+    scopes: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Token | None:
+    async with conn.transaction():
+        row = await fetch_row(
+            conn,
+            ADD,
+            id=new_id(),
+            prefix=_prefix_of(clear),
+            hash=_hash(clear),
+            subject=draft.subject,
+            role=draft.role,
+            tenant_id=draft.tenant_id,
+            scopes=orjson.dumps(draft.scopes).decode(),
+            expires_at=draft.expires_at,
+        )
+        if row is None:
+            return None
+        token = token_of(row)
+        await record(conn, _event("TOKEN_ADDED", token, actor))
+        return token
+
+
+async def _find(conn: Connection, prefix_or_id: str) -> Token:
+    found_by = as_id(prefix_or_id)
+    row = None
+    if found_by is not None or _PREFIX.fullmatch(prefix_or_id):
+        row = await fetch_row(conn, FIND, prefix=prefix_or_id, id=found_by)
+    if row is None:
+        raise NotFound("token", prefix_or_id, remedy="`atlas token list` shows the tokens there are.")
+    return token_of(row)
+
+
+def _check(
+    subject: str, role: str, tenant: Tenant | None, expires_at: datetime | None, scopes: Mapping[str, Any]
+) -> None:
+    errors = [*check_name("subject", subject), *_check_scopes(role, scopes)]
+    if role not in ROLES:
+        errors.append(FieldError("role", f"{role!r} is none of {', '.join(ROLES)}"))
+    elif role == "operator" and tenant is not None:
+        errors.append(FieldError("tenant", "an operator acts for all tenants and belongs to none"))
+    elif role not in ("operator", "auditor") and tenant is None:
+        errors.append(FieldError("tenant", f"the role {role} needs one"))
+    if expires_at is not None and expires_at.tzinfo is None:
+        errors.append(FieldError("expires_at", "must name its time zone"))
+    if errors:
+        raise InvalidInput("The token", errors)
+
+
+def _check_scopes(role: str, scopes: Mapping[str, Any]) -> list[FieldError]:
+    found = [
+        FieldError(f"scopes.{name}", f"does not apply to the role {role}")
+        for name in scopes
+        if name not in SCOPES.get(role, ())
+    ]
+    if "host_id" in scopes and as_id(str(scopes["host_id"])) is None:
+        found.append(FieldError("scopes.host_id", "is not a host's id"))
+    if "job_types" in scopes:
+        types = scopes["job_types"]
+        if not isinstance(types, list) or not 0 < len(types) <= MOST_JOB_TYPES:
+            found.append(FieldError("scopes.job_types", f"must be a list of 1 to {MOST_JOB_TYPES} job types"))
+        elif not all(isinstance(one, str) and one and "\0" not in one for one in types):
+            found.append(FieldError("scopes.job_types", "must name job types"))
+    return found
+
+
+def _new_prefix() -> str:
+    return base64.b32encode(secrets.token_bytes(5)).decode().lower()
+
+
+def _prefix_of(clear: str) -> str:
+    made_here = _MADE_HERE.fullmatch(clear)
+    return made_here[1] if made_here else base64.b32encode(_hash(clear)[:5]).decode().lower()
+
+
+def _hash(clear: str) -> bytes:
+    return hashlib.sha256(clear.encode("utf-8", "surrogatepass")).digest()
+
+
+def token_of(row: Any) -> Token:
+    """The token in a row that holds its columns."""
+    return Token(
+        **{name: row[name] for name in Token.__slots__ if name != "scopes"}, scopes=orjson.loads(row["scopes"])
+    )
+
+
+def _event(action: str, token: Token, actor: Actor) -> Event:
+    return Event(
+        action=action,
+        entity_type="token",
+        entity_id=str(token.id),
+        actor=actor,
+        tenant_id=token.tenant_id,
+        meta={
+            "prefix": token.prefix,
+            "subject": token.subject,
+            "role": token.role,
+            "scopes": token.scopes,
+            "expires_at": None if token.expires_at is None else token.expires_at.isoformat(),
+        },
+    )

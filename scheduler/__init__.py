@@ -1,0 +1,1 @@
+"""Waits: all that happens because time passed."""

@@ -1,0 +1,85 @@
+"""Running the `atlas` command as its users do: as a process, seen from outside."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it said."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> Any:
+        """The one document of a command that was asked for JSON."""
+        return orjson.loads(self.stdout)
+
+    @property
+    def refusal(self) -> str:
+        """The one line of a command that refused; fails where there is anything else."""
+        assert self.code == 1, self
+        assert self.stdout == "", self
+        [line] = self.stderr.splitlines()
+        return line
+
+
+# Logins belong to the server, so another test may have made it before.
+MAKE_GUEST = """
+do $$ begin
+  create role atlas_guest login password 'guest';
+exception when duplicate_object or unique_violation then
+end $$"""
+
+Atlas = Callable[..., Awaitable[Ran]]
+
+
+def environment(home: Path, **changes: str | None) -> dict[str, str]:
+    """An environment without settings of the machine that runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ATLAS_", "DATABASE_URL"))}
+    wanted = {**kept, "PYTHONPATH": str(ROOT), "ATLAS_HOME": str(home), **changes}
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def as_guest(url: str) -> str:
+    """The same database for a login that may do nothing of its own."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"atlas_guest:guest@{parts.netloc.rpartition('@')[2]}"))
+
+
+async def run(argv: list[str], *, cwd: Path, env: dict[str, str]) -> Ran:
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        cwd=cwd,
+        env=env,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return Ran(process.returncode, stdout.decode(), stderr.decode())
+
+
+@pytest.fixture
+def atlas(tmp_path: Path, database_url: str) -> Atlas:
+    """`await atlas("tenant", "list", SETTING="value")`, on a migrated database unless DATABASE_URL says otherwise."""
+
+    async def call(*arguments: str, **settings: str | None) -> Ran:
+        env = environment(tmp_path / "home", **{"DATABASE_URL": database_url, **settings})
+        return await run([sys.executable, "-P", "-m", "cli.main", *arguments], cwd=tmp_path, env=env)
+
+    return call

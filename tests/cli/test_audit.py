@@ -1,0 +1,193 @@
+"""`atlas audit`, as its users run it: mostly in this process, since a new one for each call would take minutes."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from atlas.errors import AtlasError
+from audit import Event, record
+from cli.main import app
+from engine.tenants import add_tenant
+from tests.audit.given import DANA, Installation
+from tests.cli.conftest import Atlas, Ran
+
+
+@pytest.fixture
+def audit(tmp_path: Path, database_url: str) -> Atlas:
+    """`await audit("tail", "-n", "3")`."""
+
+    async def call(*arguments: str, **settings: str) -> Ran:
+        env = {"ATLAS_HOME": str(tmp_path / "home"), "DATABASE_URL": database_url, **settings}
+        return await asyncio.to_thread(invoked, ["audit", *arguments], env)
+
+    return call
+
+
+def invoked(arguments: list[str], env: dict[str, str]) -> Ran:
+    handlers = logging.getLogger().handlers[:]
+    done = CliRunner().invoke(app, arguments, env=env)
+    logging.getLogger().handlers[:] = handlers
+    if isinstance(done.exception, AtlasError):
+        return Ran(1, done.stdout, f"error: {done.exception}\n")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture
+async def written(conn):
+    """Some events, one with a personal value; the id of the tenant they belong to."""
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    for number in range(5):
+        event = Event("THING_CHANGED", "thing", str(number), DANA, tenant.id, f"change {number}")
+        await record(conn, event, personal={"to": "ann@example.org"} if number == 3 else None)
+    return tenant.id
+
+
+@pytest.fixture
+def key(written, tmp_path):
+    """The public key, after a first start has made and used the private one."""
+    Installation(tmp_path / "home")
+    return tmp_path / "home" / "keys" / "audit.pub"
+
+
+async def test_the_newest_events_are_shown_last(audit, written):
+    done = await audit("tail", "-n", "3", "--tenant", "acme")
+    assert done.code == 0
+    assert [line.split()[-2:] for line in done.stdout.splitlines()] == [
+        ["change", "2"],
+        ["change", "3"],
+        ["change", "4"],
+    ]
+
+    found = (await audit("tail", "--json", "--text", "CHANGE 3")).document
+    assert [event["entity_id"] for event in found["events"]] == ["3"]
+
+
+async def test_a_whole_account_verifies_and_a_changed_one_does_not(audit, key, owner):
+    done = await audit("verify", "--json")
+    assert done.code == 0, done
+    assert done.document["ok"]
+    assert done.document["rows"] == 6
+    assert (await audit("verify", "--incremental")).code == 0
+
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("update audit_log set message = 'forged' where entity_id = '2'")
+    done = await audit("verify")
+    assert done.code == 1
+    assert "differ from its bytes: message" in done.stdout
+    assert "1 findings" in done.stdout
+
+
+async def test_a_cut_off_end_is_told_by_the_signer_and_the_copies(audit, key, owner, written):
+    await audit("verify")
+    for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"delete from {table}")
+
+    done = await audit("verify", "--json")
+    assert done.code == 1
+    assert {"signer", "cut"} <= {finding["kind"] for finding in done.document["findings"]}
+
+
+async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
+    file = tmp_path / "export.jsonl"
+    done = await audit("export", "--out", str(file), "--json")
+    assert done.document["lines"] == len(file.read_text().splitlines())
+
+    nowhere = {"DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    offline = ("verify", "--export", str(file), "--key", str(key), "--json")
+    done = await audit(*offline, **nowhere)
+    assert (done.code, done.document["rows"]) == (0, 6)
+
+    file.write_text(file.read_text().replace("change 1", "change 7"))
+    assert (await audit(*offline, **nowhere)).code == 1
+    assert (await audit("verify", "--export", "nowhere", "--key", str(key))).code == 1
+    assert "--key" in (await audit("verify", "--export", str(file))).refusal
+
+
+async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
+    done = await audit("export", "--tenant", "acme")
+    types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+    assert types == ["manifest", "checkpoint", *["row"] * 6, "end"]
+
+
+async def test_a_proof_is_made_and_checked(audit, key, tmp_path, conn):
+    id = await conn.fetchval("select id from audit_log where entity_id = '4'")
+    done = await audit("proof", str(id))
+    file = tmp_path / "proof.json"
+    file.write_text(done.stdout)
+
+    check = ("proof", "--check", str(file), "--key", str(key))
+    done = await audit(*check, DATABASE_URL="postgresql://127.0.0.1:1/none")
+    assert (done.code, done.stdout) == (0, "The proof holds.\n")
+    file.write_text(file.read_text().replace("change 4", "change 5"))
+    assert (await audit(*check)).code == 1
+
+    size = await conn.fetchval("select min(size) from audit_checkpoint")
+    file.write_text((await audit("proof", "--from", str(size))).stdout)
+    assert (await audit(*check, "--json")).document["ok"]
+
+
+async def test_a_proof_of_nothing_is_refused_with_a_reason(audit, key):
+    assert "There is no audit row 999" in (await audit("proof", "999")).refusal
+    assert "name one of" in (await audit("proof")).refusal
+
+
+async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn):
+    done = await audit("erase", "--subject", "ANN@example.org", "--json")
+    assert done.document == {"erased": 1}
+    assert await conn.fetchval("select count(*) from audit_private") == 0
+    assert (await audit("verify")).code == 0
+    assert "ERASED" in (await audit("tail")).stdout
+
+
+async def test_old_rows_are_removed_by_order(audit, key, owner):
+    await audit("verify")
+    assert (await audit("prune", "--older-than", "30d", "--json")).document == {"pruned": None}
+    await owner.execute("alter table audit_seal disable trigger all")
+    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '31 days'")
+    done = await audit("prune", "--older-than", "30d")
+    assert "6 rows were removed, up to seal" in done.stdout
+
+
+async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):
+    await audit("verify")
+    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute("update audit_epoch set system_identifier = 42")
+    done = await audit("verify", "--json")
+    assert done.code == 1
+    assert {finding["kind"] for finding in done.document["findings"]} == {"cluster", "signer"}
+
+    done = await audit("new-epoch", "--reason", "restored", "--json")
+    assert done.document == {"epoch": 2}
+    assert (await audit("verify")).code == 0
+
+
+async def test_a_new_epoch_is_refused_while_the_account_is_not_whole(audit, key, owner):
+    await audit("verify")
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("delete from audit_log where entity_id = '2'")
+    done = await audit("new-epoch", "--reason", "restored")
+    assert "The account has 1 findings" in done.refusal
+    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+
+
+async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path):
+    assert "No public key is at hand" in (await audit("verify")).refusal
+    assert not (tmp_path / "home" / "keys").exists()
+
+
+async def test_the_command_itself_ends_with_the_verdict(atlas, key, owner):
+    done = await atlas("audit", "verify", "--json")
+    assert (done.code, done.document["ok"], done.document["findings"]) == (0, True, [])
+
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("update audit_log set body = body || '\\x20' where entity_id = '2'")
+    done = await atlas("audit", "verify")
+    assert done.code == 1
+    assert "is not as it was when seal" in done.stdout

@@ -1,0 +1,122 @@
+"""The doctor: every check has a verdict, and every verdict that is not well has a remedy."""
+
+import sys
+from pathlib import Path
+
+import asyncpg
+
+from atlas.testing import TestDatabases
+from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
+
+CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]
+CHECKS += ["default_transaction_isolation", "max_wal_size", "migrations", "roles", "clock", "pool"]
+
+
+def by_name(document):
+    return {check["check"]: check for check in document["checks"]}
+
+
+async def execute(url: str, *statements: str) -> None:
+    conn = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await conn.execute(statement)
+    finally:
+        await conn.close()
+
+
+def name_of(url: str) -> str:
+    return url.split("/")[3].split("?")[0]
+
+
+async def test_a_healthy_installation_passes_every_check_but_those_the_tests_switched_off(atlas):
+    ran = await atlas("doctor", "--json")
+    checks = by_name(ran.document)
+
+    assert set(CHECKS) <= checks.keys()
+    not_well = {name for name, check in checks.items() if check["verdict"] == "fail"}
+    assert not_well <= {"fsync", "full_page_writes", "synchronous_commit"}  # a test server is allowed to forget
+    assert (ran.code, ran.document["ok"]) == ((1, False) if not_well else (0, True))
+    assert all(check["remedy"] for check in checks.values() if check["verdict"] != "ok")
+
+
+async def test_settings_that_break_a_promise_fail_with_what_would_be_lost(atlas, database_url):
+    name = name_of(database_url)
+    await execute(
+        database_url,
+        f'alter database "{name}" set synchronous_commit = off',
+        f"alter database \"{name}\" set default_transaction_isolation = 'serializable'",
+    )
+    ran = await atlas("doctor", "--json")
+    checks = by_name(ran.document)
+
+    assert ran.code == 1
+    assert checks["synchronous_commit"]["verdict"] == "fail"
+    assert "can lose confirmed outcomes" in checks["synchronous_commit"]["remedy"]
+    assert checks["default_transaction_isolation"]["verdict"] == "fail"
+
+
+async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
+    atlas, database_url, databases: TestDatabases
+):
+    async with databases.database(migrated=False) as url:
+        missing = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
+        again = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
+    await execute(database_url, "update _prisma_migrations set checksum = 'edited'")
+    changed = by_name((await atlas("doctor", "--json")).document)["migrations"]
+
+    assert (missing["verdict"], missing["remedy"]) == ("fail", "Run `atlas migrate`.")
+    assert again == missing
+    assert changed["verdict"] == "fail"
+    assert "was changed after it had been applied" in changed["found"]
+
+
+async def test_a_login_that_may_not_use_the_roles_is_told_the_statement_to_run(atlas, database_url):
+    await execute(database_url, MAKE_GUEST, "grant select on _prisma_migrations to atlas_guest")
+    ran = await atlas("doctor", "--json", DATABASE_URL=as_guest(database_url))
+
+    roles = by_name(ran.document)["roles"]
+    assert roles["verdict"] == "warn"
+    assert 'grant atlas_owner, atlas_engine, atlas_tenant to "atlas_guest";' in roles["remedy"]
+
+
+async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_that_open_them(atlas, database_url):
+    await execute(
+        database_url,
+        "revoke update on jobs from atlas_engine",
+        "revoke select on job_runs, audit_log from atlas_engine",
+        "revoke insert (body) on audit_log from atlas_engine",
+        "alter table audit_log owner to current_user",
+    )
+    before = by_name((await atlas("doctor", "--json")).document)["roles"]
+    await execute(database_url, before["remedy"].removeprefix("Let an administrator run: "))
+    after = by_name((await atlas("doctor", "--json")).document)["roles"]
+
+    assert (before["verdict"], before["found"]) == ("warn", "usable, 5 grants are missing")
+    assert (after["verdict"], after["found"]) == ("ok", "usable")
+
+
+async def test_a_server_that_cannot_be_reached_is_a_finding_among_the_others(atlas):
+    ran = await atlas("doctor", DATABASE_URL="postgresql://localhost:1/atlas")
+
+    assert ran.code == 1
+    assert "ok   python" in ran.stdout
+    assert "fail database" in ran.stdout
+    assert "Traceback" not in ran.stderr
+
+
+async def test_a_home_that_is_not_made_yet_is_left_that_way(atlas, tmp_path: Path):
+    ran = await atlas("doctor", DATABASE_URL=None)
+
+    assert ran.code == 0
+    assert "the first start makes it" in ran.stdout
+    assert not (tmp_path / "home").exists()
+
+
+async def test_a_postgres_that_is_too_old_fails(database_url, tmp_path: Path):
+    code = "import atlas.pool, sys; atlas.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', 'doctor']"
+    argv = [sys.executable, "-c", f"{code}; from cli.main import main; main()"]
+    ran = await run(argv, cwd=tmp_path, env=environment(tmp_path, DATABASE_URL=database_url))
+
+    assert ran.code == 1
+    assert "fail postgres" in ran.stdout

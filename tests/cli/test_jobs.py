@@ -1,0 +1,36 @@
+"""`atlas enqueue` and `atlas jobs`: make work, look at it, steer it."""
+
+import pytest
+
+
+async def test_a_job_is_made_shown_explained_and_steered(atlas):
+    made = (await atlas("enqueue", "report.build", "--input", '{"month": 3}', "--priority", "7", "--json")).document
+    again = (await atlas("enqueue", "report.build", "--dedupe-key", "k", "--delay", "10m", "--json")).document
+    listed = (await atlas("jobs", "list", "--json")).document["jobs"]
+    assert [job["id"] for job in listed] == [again["id"], made["id"]]
+    assert [job["shown_status"] for job in listed] == ["waiting", "queued"]
+
+    shown = (await atlas("jobs", "show", made["id"], "--json")).document
+    assert (shown["job"]["input"], shown["job"]["priority"]) == ({"month": 3}, 7)
+    assert shown["explanation"]["reason"] == "gate"
+
+    assert (await atlas("jobs", "cancel", made["id"], "--json")).document["verdict"] == "canceled"
+    assert "has ended already" in (await atlas("jobs", "cancel", made["id"])).refusal
+    assert (await atlas("jobs", "retry", made["id"], "--json")).document["retried"] == 1
+    assert (await atlas("jobs", "delete", made["id"], "--json")).document["deleted"]
+    assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (("enqueue", "t", "--input", "[1]"), "--input: is not a JSON object"),
+        (("enqueue", "t", "--input", "{"), "--input: is not JSON"),
+        (("enqueue", "t", "--tenant", "nobody"), "nobody"),
+        (("jobs", "show", "nonsense"), "is not a job's id"),
+        (("jobs", "list", "--status", "lost"), "status: is not one of"),
+        (("jobs", "retry"), "name a job, or say --dead-letters"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_in_one_line(atlas, arguments, cause):
+    assert cause in (await atlas(*arguments)).refusal

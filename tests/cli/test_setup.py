@@ -1,0 +1,121 @@
+"""The set-up: each step is done once, again when what it was made from has changed, and fetches nothing else."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli import setup
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch) -> Path:
+    """An empty checkout in which every command that the set-up runs is only noted."""
+    monkeypatch.setattr(setup, "ROOT", tmp_path)
+    monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(setup, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(setup, "PACKAGES_MARK", tmp_path / ".venv" / "packages.sha256")
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    (tmp_path / "schema.prisma").write_text("model Job {}")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def commands(monkeypatch) -> list[list[str]]:
+    ran: list[list[str]] = []
+
+    def note(argv, **_):
+        ran.append([str(part) for part in argv])
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", note)
+    return ran
+
+
+def test_packages_are_installed_once_and_again_when_pyproject_changes(checkout, commands, monkeypatch):
+    monkeypatch.setattr(setup, "_has_node", lambda: True)
+    setup.ensure_packages()
+    setup.ensure_packages()
+    assert len(commands) == 1
+
+    (checkout / "pyproject.toml").write_text("[project]\nversion = '2'")
+    setup.ensure_packages()
+
+    assert len(commands) == 2
+    assert commands[0][-1] == f"{checkout}[dev]"
+
+
+def test_a_machine_without_node_gets_one_from_the_packages(checkout, commands, monkeypatch):
+    monkeypatch.setenv("PATH", str(checkout))
+    setup.ensure_packages()
+
+    assert commands[0][-1] == f"{checkout}[dev,node]"
+
+
+@pytest.mark.parametrize(
+    ("version", "will_do"), [("v20.1.0", True), ("v16.13.2", True), ("v16.9.0", False), ("", False)]
+)
+def test_a_node_that_prisma_would_pass_over_does_not_count(tmp_path, monkeypatch, version, will_do):
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+
+    assert setup._has_node() is will_do
+
+
+def test_a_client_is_current_only_for_the_schema_it_was_made_from(checkout):
+    package = checkout / "prisma"
+    package.mkdir()
+    assert not setup.client_is_current(package)
+
+    (package / "client.py").touch()
+    (package / setup.CLIENT_MARK).write_text(setup._wanted_client())
+    assert setup.client_is_current(package)
+
+    (checkout / "schema.prisma").write_text("model Job { id Int }")
+    assert not setup.client_is_current(package)
+
+
+def test_a_virtual_environment_that_was_moved_here_is_made_anew(checkout, commands):
+    pip = checkout / ".venv" / "bin" / "pip"
+    (checkout / ".venv" / "bin" / "python").touch()
+    pip.write_text("#!/somewhere/else/.venv/bin/python")
+    setup.ensure_venv()
+    assert commands[0][1:] == ["-m", "venv", "--clear", str(checkout / ".venv")]
+
+    pip.write_text(f"#!{checkout}/.venv/bin/python")
+    setup.ensure_venv()
+    assert len(commands) == 1
+
+
+def test_prisma_is_kept_from_fetching_engines_and_from_calling_home(checkout):
+    environment = setup._prisma_environment()
+
+    assert Path(environment["PRISMA_QUERY_ENGINE_BINARY"]).exists()
+    assert Path(environment["PRISMA_SCHEMA_ENGINE_BINARY"]).exists()
+    assert environment["npm_config_ignore_scripts"] == "true"
+    assert environment["CHECKPOINT_DISABLE"] == "1"
+    assert environment["npm_config_cache"].startswith(str(checkout))
+
+
+def test_a_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(setup, "ROOT", tmp_path / "gone")
+
+    assert setup.main() == 1
+    assert capsys.readouterr().err.startswith("error: the set-up cannot use ")
+
+
+def test_a_step_that_fails_is_named_and_not_marked_as_done(checkout, monkeypatch, capsys):
+    def fail(argv, **_):
+        raise subprocess.CalledProcessError(1, argv)
+
+    monkeypatch.setattr(setup, "ensure_venv", lambda: None)
+    monkeypatch.setattr(subprocess, "run", fail)
+    monkeypatch.setattr(setup, "_has_node", lambda: True)
+
+    assert setup.main() == 1
+    assert "-m pip install" in capsys.readouterr().err
+    assert not setup.PACKAGES_MARK.exists()

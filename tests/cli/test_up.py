@@ -1,0 +1,134 @@
+"""`up`: a home is made once, kept through Ctrl-C and kill -9, and found again as it was."""
+
+import asyncio
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from atlas.settings import load_settings
+from cli.ports import PortUnavailable
+from cli.tree import Program
+from cli.up import start
+from tests.cli.conftest import ROOT, environment, run
+from tests.cli.test_tree import SLEEPER, eventually, stopped
+
+UP = """
+import sys
+from cli.runtime import execute
+from cli.tree import Program
+from cli.up import start
+tree = [Program(name, [sys.executable, {sleeper!r}, {folder!r}, *name.split(":")]) for name in sys.argv[1:]]
+sys.exit(execute(lambda settings: start(settings, tree, json=True)))
+"""
+
+
+@pytest.fixture
+async def up(tmp_path: Path):
+    """Start `up` with sleepers for programs and answer the process with the document it printed."""
+    started = []
+
+    async def call(*names: str, **settings: str | None):
+        for mark in tmp_path.glob("*.started"):
+            mark.unlink()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", UP.format(sleeper=str(SLEEPER), folder=str(tmp_path)), *names),
+            cwd=ROOT,
+            env=environment(tmp_path / "home", **settings),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        started.append(process)
+        lines = []
+        while not lines or lines[-1] != b"}\n":
+            line = await process.stdout.readline()
+            assert line, await process.stderr.read()
+            lines.append(line)
+        await eventually(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
+        return process, orjson.loads(b"".join(lines))
+
+    yield call
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def atlas(tmp_path: Path, *arguments: str):
+    argv = [sys.executable, "-P", "-m", "cli.main", *arguments, "--json"]
+    return (await run(argv, cwd=tmp_path, env=environment(tmp_path / "home"))).document
+
+
+async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_path):
+    first, before = await up("worker")
+    gate = (await atlas(tmp_path, "status"))["gate"]
+    await atlas(tmp_path, "tenant", "add", "acme")
+    first.kill()
+    await first.wait()
+    await eventually(lambda: stopped(tmp_path) == ["worker"])
+
+    second, after = await up("worker")
+    tenants = await atlas(tmp_path, "tenant", "list")
+    second.send_signal(signal.SIGINT)
+
+    assert await second.wait() == 0
+    assert gate["online"] is True
+    assert after == before
+    assert [tenant["slug"] for tenant in tenants["tenants"]] == ["acme", "system"]
+    assert (tmp_path / "home" / "operator-token").stat().st_mode & 0o077 == 0
+    await eventually(lambda: not (tmp_path / "home" / "postgres" / "data" / "postmaster.pid").exists())
+
+
+async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp_path, database_url):
+    conn_settings = {"DATABASE_URL": database_url}
+    first, _ = await up("worker", **conn_settings)
+    first.terminate()
+    await first.wait()
+    argv = [sys.executable, "-P", "-m", "cli.main"]
+    env = environment(tmp_path / "home", **conn_settings)
+    await run([*argv, "offline", "--reason", "night"], cwd=tmp_path, env=env)
+
+    second, _ = await up("worker", **conn_settings)
+    status = await run([*argv, "status", "--json"], cwd=tmp_path, env=env)
+    second.terminate()
+    await second.wait()
+
+    assert status.document["gate"]["online"] is False
+    assert status.document["gate"]["reason"] == "night"
+
+
+async def test_the_operator_token_of_the_environment_is_used_instead_of_a_new_one(up, tmp_path, database_url):
+    process, said = await up("worker", DATABASE_URL=database_url, ATLAS_OPERATOR_TOKEN="chosen-by-the-operator")
+    process.terminate()
+
+    assert await process.wait() == 0
+    assert said["token"] == "chosen-by-the-operator"
+    assert not (tmp_path / "home" / "operator-token").exists()
+
+
+async def test_a_token_that_was_revoked_is_replaced(up, tmp_path, database_url):
+    first, before = await up("worker", DATABASE_URL=database_url)
+    first.terminate()
+    await first.wait()
+    prefix = before["token"].split("_")[1]
+    env = environment(tmp_path / "home", DATABASE_URL=database_url)
+    await run([sys.executable, "-P", "-m", "cli.main", "token", "revoke", prefix], cwd=tmp_path, env=env)
+
+    second, after = await up("worker", DATABASE_URL=database_url)
+    second.terminate()
+    await second.wait()
+
+    assert after["token"] != before["token"]
+
+
+async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("cli.up.PATIENCE_SECONDS", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = load_settings(atlas_home=tmp_path / "home", atlas_port=taken.getsockname()[1], database_url=None)
+        with pytest.raises(PortUnavailable, match="is in use by another program"):
+            await start(settings, [Program("api", ["true"])], json=False)
+
+    assert not (tmp_path / "home").exists()

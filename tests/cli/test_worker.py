@@ -1,0 +1,104 @@
+"""`atlas worker`: runs the handlers of an app until it is stopped or the queue is empty."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from atlas.actors import Actor
+from atlas.pool import Pool, open_pool
+from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, switch
+from tests.cli.conftest import environment
+from tests.cli.test_tree import eventually
+
+ALICE = Actor("user", "alice")
+APP = """
+from pathlib import Path
+from engine.jobs import JobContext, job
+
+@job("note.write")
+async def write(input: dict, ctx: JobContext) -> None:
+    Path(input["file"]).write_text(input["words"])
+"""
+
+
+@pytest.fixture
+async def pool(database_url: str):
+    """A pool on the very database that the command uses."""
+    pool = await open_pool(database_url, size=2)
+    yield pool
+    await pool.close()
+
+
+@pytest.fixture
+async def conn(pool: Pool, tmp_path: Path):
+    """An Atlas that is online, beside a folder that holds an app."""
+    (tmp_path / "notes.py").write_text(APP)
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=ALICE)
+        yield conn
+
+
+async def ask_for_a_note(conn, file: Path) -> None:
+    await enqueue(
+        conn, NewJob("note.write", {"file": str(file), "words": "done"}, tenant_id=SYSTEM_TENANT), actor=ALICE
+    )
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_drain_runs_what_is_due_and_ends(atlas, conn, tmp_path, processes):
+    for number in range(3):
+        await ask_for_a_note(conn, tmp_path / f"note-{number}")
+
+    ran = await atlas("worker", "--all", "--app", "notes", "--drain", "--processes", processes, "--json")
+
+    assert ran.code == 0, ran.stderr
+    assert ran.document == ({"finished": 3} if processes == "1" else {"processes": 2, "status": 0})
+    assert [(tmp_path / f"note-{number}").read_text() for number in range(3)] == ["done"] * 3
+
+
+async def test_a_drain_while_offline_is_refused_with_the_reason(atlas, conn, tmp_path):
+    await switch(conn, online=False, actor=ALICE, reason="new disks")
+    await ask_for_a_note(conn, tmp_path / "note")
+
+    ran = await atlas("worker", "--types", "note.write", "--app", "notes", "--drain")
+
+    assert "Atlas is offline since" in ran.refusal
+    assert "by alice: new disks." in ran.refusal
+    assert not (tmp_path / "note").exists()
+
+
+async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, tmp_path, database_url):
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "cli.main", "worker", "--all", "--app", "notes", "--json"),
+        cwd=tmp_path,
+        env=environment(tmp_path / "home", DATABASE_URL=database_url),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    await ask_for_a_note(conn, tmp_path / "note")
+    await eventually((tmp_path / "note").exists)
+    process.send_signal(signal.SIGTERM)
+    out, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert b'"finished": 1' in out
+    assert await conn.fetchval("select count(*) from job_workers where dead_at is null") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (("--types", "note.burn", "--app", "notes"), "There is no handler for note.burn. Name the module"),
+        (("--types", ",", "--app", "notes"), "There is no handler for no type at all."),
+        (("--all", "--app", "missing"), "The module 'missing' of --app cannot be imported"),
+    ],
+)
+async def test_a_worker_without_its_handlers_is_refused(atlas, conn, arguments, cause):
+    assert cause in (await atlas("worker", *arguments)).refusal
+
+
+async def test_neither_types_nor_all_is_wrong_usage(atlas):
+    assert (await atlas("worker")).code == 2
+    assert (await atlas("worker", "--all", "--types", "x")).code == 2

@@ -1,0 +1,181 @@
+"""Tokens: shown once, kept as a hash, good until they expire or are revoked."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, InvalidInput, NotFound, SettingsError
+from engine.tenants import add_tenant
+from engine.tokens import ROLES, add_token, authenticate, ensure_operator_token, list_tokens, revoke_token
+
+ALICE = Actor("user", "alice")
+CHOSEN = "a-token-chosen-by-hand"
+
+
+@pytest.fixture
+async def acme(conn):
+    return await add_tenant(conn, slug="acme", name="Acme", actor=ALICE)
+
+
+async def everything_stored(conn):
+    """Every text and byte of the tables that a token touches."""
+    rows = await conn.fetch(
+        "select to_jsonb(t)::text || encode(t.hash, 'escape') as text from api_tokens t"
+        " union all select to_jsonb(a)::text || encode(a.body, 'escape') from audit_log a"
+    )
+    return "\n".join(row["text"] for row in rows)
+
+
+async def test_a_new_token_authenticates_as_its_subject_and_role(conn, acme):
+    token, clear = await add_token(conn, subject="billing", role="enqueuer", tenant=acme, actor=ALICE)
+
+    found = await authenticate(conn, clear)
+
+    assert found is not None
+    assert (found.id, found.subject, found.role, found.tenant_id) == (token.id, "billing", "enqueuer", acme.id)
+    assert clear.startswith(f"atl_{token.prefix}_")
+
+
+async def test_neither_a_table_nor_the_audit_ever_holds_the_secret(conn):
+    token, clear = await add_token(conn, subject="alice", role="operator", actor=ALICE)
+    await authenticate(conn, clear)
+    await revoke_token(conn, token.prefix, actor=ALICE)
+
+    stored = await everything_stored(conn)
+    assert token.prefix in stored
+    assert clear not in stored
+    assert clear.removeprefix(f"atl_{token.prefix}_") not in stored
+
+
+async def test_a_token_with_one_letter_changed_is_a_stranger(conn):
+    token, clear = await add_token(conn, subject="alice", role="operator", actor=ALICE)
+    other = "b" if clear[-1] != "b" else "c"
+
+    for wrong in (
+        clear[:-1] + other,
+        clear[:-1],
+        clear + "x",
+        f"atl_{token.prefix}_",
+        token.prefix,
+        "",
+        "nul\x00",
+        "\udc80",
+    ):
+        assert await authenticate(conn, wrong) is None
+
+
+async def test_an_expired_token_is_refused_by_the_database_clock(conn):
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    token, clear = await add_token(conn, subject="alice", role="operator", expires_at=soon, actor=ALICE)
+    assert await authenticate(conn, clear) is not None
+
+    await conn.execute("update api_tokens set expires_at = clock_timestamp() where id = $1", token.id)
+
+    assert await authenticate(conn, clear) is None
+
+
+async def test_a_revoked_token_is_refused_and_revoking_it_again_changes_nothing(conn):
+    token, clear = await add_token(conn, subject="alice", role="operator", actor=ALICE)
+
+    first = await revoke_token(conn, token.prefix, actor=ALICE)
+    again = await revoke_token(conn, str(token.id), actor=ALICE)
+
+    assert first.revoked_at is not None
+    assert again == first
+    assert await authenticate(conn, clear) is None
+    assert await conn.fetchval("select count(*) from audit_log where action = 'TOKEN_REVOKED'") == 1
+
+
+async def test_the_audit_names_the_token_its_subject_and_who_made_it(conn, acme):
+    token, _ = await add_token(conn, subject="billing", role="enqueuer", tenant=acme, actor=ALICE)
+
+    event = await conn.fetchrow("select * from audit_log where action = 'TOKEN_ADDED'")
+    assert (event["entity_id"], event["tenant_id"], event["actor_id"]) == (str(token.id), acme.id, "alice")
+    assert '"subject": "billing"' in event["meta"]
+
+
+async def test_use_is_remembered_but_not_written_with_every_request(conn):
+    token, clear = await add_token(conn, subject="alice", role="operator", actor=ALICE)
+    await authenticate(conn, clear)
+    [first] = await list_tokens(conn)
+    await authenticate(conn, clear)
+    [second] = await list_tokens(conn)
+    await conn.execute("update api_tokens set last_used_at = last_used_at - interval '2 minutes'")
+    await authenticate(conn, clear)
+    [third] = await list_tokens(conn)
+
+    assert token.last_used_at is None
+    assert first.last_used_at == second.last_used_at
+    assert third.last_used_at > first.last_used_at
+
+
+async def test_the_list_shows_one_tenant_or_all(conn, acme):
+    await add_token(conn, subject="alice", role="operator", actor=ALICE)
+    await add_token(conn, subject="billing", role="enqueuer", tenant=acme, actor=ALICE)
+
+    assert [token.subject for token in await list_tokens(conn)] == ["alice", "billing"]
+    assert [token.subject for token in await list_tokens(conn, tenant=acme)] == ["billing"]
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role not in ("operator", "auditor")])
+async def test_a_role_inside_a_tenant_needs_one(conn, role):
+    with pytest.raises(InvalidInput, match=f"tenant: the role {role} needs one"):
+        await add_token(conn, subject="x", role=role, actor=ALICE)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"role": "root"}, "role: 'root' is none of operator, tenant_admin"),
+        ({"subject": ""}, "subject: must not be empty"),
+        ({"subject": "two\nlines"}, "subject: must not hold line breaks"),
+        ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "expires_at: must be in the future"),
+        ({"expires_at": datetime(2990, 1, 1)}, "expires_at: must name its time zone"),
+    ],
+)
+async def test_a_wrong_field_is_refused_by_its_name_and_reason(conn, given, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        await add_token(conn, **{"subject": "alice", "role": "operator", "actor": ALICE, **given})
+
+    assert await list_tokens(conn) == []
+
+
+async def test_an_operator_belongs_to_no_tenant(conn, acme):
+    with pytest.raises(InvalidInput, match="belongs to none"):
+        await add_token(conn, subject="alice", role="operator", tenant=acme, actor=ALICE)
+
+
+@pytest.mark.parametrize("name", ["zzzzzzzz", "", "nul\x00", "0190a4c8-0000-7000-8000-00000000dead"])
+async def test_a_token_that_does_not_exist_cannot_be_revoked(conn, name):
+    with pytest.raises(NotFound, match="There is no token"):
+        await revoke_token(conn, name, actor=ALICE)
+
+
+async def test_the_operator_token_of_an_installation_is_made_once_however_many_ask(pool):
+    async def ensure():
+        async with pool.acquire() as conn:
+            return await ensure_operator_token(conn, CHOSEN, actor=ALICE)
+
+    tokens = await asyncio.gather(*(ensure() for _ in range(5)))
+
+    assert len({token.id for token in tokens}) == 1
+    async with pool.acquire() as conn:
+        found = await authenticate(conn, CHOSEN)
+        assert found is not None
+        assert (found.role, found.subject) == ("operator", "operator")
+        assert len(await list_tokens(conn)) == 1
+
+
+async def test_a_revoked_operator_token_is_not_brought_back_by_the_environment(conn):
+    token = await ensure_operator_token(conn, CHOSEN, actor=ALICE)
+    await revoke_token(conn, token.prefix, actor=ALICE)
+
+    with pytest.raises(Conflict, match="was revoked"):
+        await ensure_operator_token(conn, CHOSEN, actor=ALICE)
+
+
+async def test_a_short_operator_token_is_refused(conn):
+    with pytest.raises(SettingsError, match="ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than 16"):
+        await ensure_operator_token(conn, "secret", actor=ALICE)
