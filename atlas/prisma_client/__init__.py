@@ -1,0 +1,30 @@
+"""Prisma's generated, typed client over asyncpg: no Rust engine, no second process, the shared pool."""
+
+from atlas.prisma_client.client import AtlasPrisma
+from atlas.prisma_client.errors import ConnectionLost, UnsupportedQuery
+from atlas.prisma_client.schema import (
+    Default,
+    Enum,
+    Field,
+    Key,
+    Model,
+    Relation,
+    Schema,
+    load_schema,
+    packaged_schema,
+)
+
+__all__ = [
+    "AtlasPrisma",
+    "ConnectionLost",
+    "Default",
+    "Enum",
+    "Field",
+    "Key",
+    "Model",
+    "Relation",
+    "Schema",
+    "UnsupportedQuery",
+    "load_schema",
+    "packaged_schema",
+]

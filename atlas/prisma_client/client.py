@@ -1,0 +1,169 @@
+"""The generated Prisma client, answered in this process over asyncpg instead of by Prisma's engine."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any, NoReturn, Self
+
+import asyncpg
+from prisma import Prisma
+from prisma._base_client import USE_CLIENT_DEFAULT, UseClientDefault
+from prisma._constants import DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
+from prisma._types import PrismaMethod
+from prisma.client import Batch
+from prisma.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
+from pydantic import BaseModel
+
+from atlas.pool import UNREACHABLE, Connection, Pool
+from atlas.prisma_client.batch import Queued, WriteBatch
+from atlas.prisma_client.errors import UnsupportedQuery, translate
+from atlas.prisma_client.operations import OPERATIONS, Call
+from atlas.prisma_client.raw import execute_raw, query_raw
+from atlas.prisma_client.schema import Model, Schema, packaged_schema
+from atlas.prisma_client.source import Bound, Pooled, Source
+from atlas.prisma_client.transactions import Transaction
+
+_RAW = ("query_raw", "query_first", "execute_raw")
+
+
+class AtlasPrisma(Prisma):
+    """Prisma's typed calls on the shared pool: `AtlasPrisma(pool).job.find_unique(where={"id": …})`.
+
+    `AtlasPrisma.on(conn)` works on one connection, inside the transaction that is open there.
+    """
+
+    __slots__ = ("_is_open", "_schema", "_source")
+
+    def __init__(self, pool: Pool, *, schema: Schema | None = None) -> None:
+        self._bind(Pooled(pool), schema or packaged_schema())
+
+    @classmethod
+    def on(cls, connection: Connection, *, schema: Schema | None = None) -> Self:
+        """A client whose every call runs on this connection; it commits nothing that it did not open."""
+        return cls._bound(Bound(connection), schema or packaged_schema())
+
+    @classmethod
+    def _bound(cls, source: Bound, schema: Schema) -> Self:
+        client = cls.__new__(cls)
+        client._bind(source, schema)
+        return client
+
+    def _bind(self, source: Source, schema: Schema) -> None:
+        super().__init__(use_dotenv=False)
+        self._source: Source = source
+        self._schema = schema
+        self._is_open = True
+
+    @property
+    def connection(self) -> Connection:
+        """The one connection this client works on, for hand-written SQL beside its calls."""
+        if isinstance(self._source, Bound):
+            return self._source.conn
+        raise UnsupportedQuery("`connection` of a client on a pool", remedy="Open `tx()`, or use AtlasPrisma.on(conn).")
+
+    async def connect(self, timeout: int | timedelta | UseClientDefault = USE_CLIENT_DEFAULT) -> None:
+        """Make sure that the database answers. The pool is open already, so no call has to wait for this."""
+        limit, _ = self._prepare_connect_args(timeout=timeout)
+        self._is_open = True
+        try:
+            async with asyncio.timeout(limit.total_seconds()), self._source.connection() as conn:
+                await conn.execute("select 1")
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            self._is_open = False
+            raise translate(error) from error
+
+    async def disconnect(self, timeout: float | timedelta | None = None) -> None:
+        """Answer no more calls. The pool or connection stays with whoever opened it."""
+        self._is_open = False
+
+    def is_connected(self) -> bool:
+        """Whether calls are answered."""
+        return self._is_open
+
+    def is_transaction(self) -> bool:
+        """Whether calls run inside a transaction."""
+        source = self._source
+        return isinstance(source, Bound) and not source.ended and bool(source.conn.is_in_transaction())
+
+    # The generated base is invariant in the client it yields; this one yields ours, with its `.connection`.
+    def tx(  # type: ignore[override]
+        self,
+        *,
+        max_wait: int | timedelta = DEFAULT_TX_MAX_WAIT,
+        timeout: int | timedelta = DEFAULT_TX_TIMEOUT,
+    ) -> Transaction["AtlasPrisma"]:
+        """A transaction as a context manager; on a client that is in one already, a savepoint.
+
+        `max_wait` is how long to wait for a connection, `timeout` how long the transaction may take
+        before it is rolled back and TransactionExpiredError raised.
+        """
+        self._check_open()
+        return Transaction(
+            self,
+            self._source,
+            lambda source: self._bound(source, self._schema),
+            max_wait=max_wait,
+            timeout=timeout,
+        )
+
+    def batch_(self) -> Batch:
+        """Collect writes and make them in one transaction."""
+        return WriteBatch(self, self._execute_together)
+
+    async def get_metrics(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Prisma's engine counts queries; here there is no engine."""
+        raise UnsupportedQuery("get_metrics", remedy="Read Atlas's own /metrics.")
+
+    def _create_engine(self, dml_path: Any = None) -> NoReturn:
+        raise UnsupportedQuery("Prisma's query engine")
+
+    async def _execute(
+        self,
+        *,
+        method: PrismaMethod,
+        arguments: dict[str, Any],
+        model: type[BaseModel] | None = None,
+        root_selection: list[str] | None = None,
+    ) -> Any:
+        """Answer one call of the generated actions, in the shape they expect of the engine."""
+        if not self._is_open:
+            raise ClientNotConnectedError
+        asked = None if method in _RAW else self._model(model)
+        try:
+            async with self._source.connection() as conn:
+                if asked is None or model is None:
+                    result = await self._raw(conn, method, arguments, model)
+                else:
+                    call = Call(self._schema, asked, model, arguments, root_selection or [])
+                    result = await OPERATIONS[method](conn, call)
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            raise translate(error, model=asked) from error
+        return {"data": {"result": result}}
+
+    async def _raw(
+        self, conn: Connection, method: str, arguments: dict[str, Any], result: type[BaseModel] | None
+    ) -> Any:
+        if method == "execute_raw":
+            return await execute_raw(conn, arguments["query"], arguments["parameters"])
+        return await query_raw(conn, arguments["query"], arguments["parameters"], self._schema, result)
+
+    async def _execute_together(self, calls: Queued) -> None:
+        self._check_open()
+        try:
+            async with self._source.connection() as conn, conn.transaction():
+                together = self.on(conn, schema=self._schema)
+                for call in calls:
+                    await together._execute(**call)
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            raise translate(error) from error
+
+    def _model(self, result: type[BaseModel] | None) -> Model:
+        name = getattr(result, "__prisma_model__", None)
+        if name is None:
+            raise InvalidModelError(result or type(None))
+        if name not in self._schema.models:
+            raise UnknownModelError(name)
+        return self._schema.models[name]
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClientNotConnectedError

@@ -1,0 +1,109 @@
+"""A statement in the making: what it already knows of its parameters and aliases."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from atlas.prisma_client.errors import UnsupportedQuery, unknown_field, wrong_value
+from atlas.prisma_client.schema import Field, Model, Schema
+from atlas.prisma_client.values import Codec, codec_of, encode, encode_list
+
+# Prisma's engine writes these in camel case, its Python client in snake case; both are understood.
+_SNAKE_CASE = {
+    "notIn": "not_in",
+    "startsWith": "startswith",
+    "endsWith": "endswith",
+    "hasEvery": "has_every",
+    "hasSome": "has_some",
+    "isEmpty": "is_empty",
+    "isNot": "is_not",
+    "orderBy": "order_by",
+    "connectOrCreate": "connect_or_create",
+}
+
+
+class Draft:
+    """Collects parameters in the order of their numbers, and hands out aliases that nobody else uses."""
+
+    __slots__ = ("_aliases", "parameters", "schema")
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.parameters: list[Any] = []
+        self._aliases = 0
+
+    def alias(self) -> str:
+        """A fresh name for a table in this statement."""
+        self._aliases += 1
+        return f"t{self._aliases - 1}"
+
+    def parameter(self, codec: Codec, value: Any, label: str) -> str:
+        """One value, as `$1::type`."""
+        self.parameters.append(encode(codec, value, label))
+        return f"${len(self.parameters)}{codec.cast}"
+
+    def parameter_list(self, codec: Codec, values: Any, label: str) -> str:
+        """Many values in one parameter, so that their number does not change the statement."""
+        self.parameters.append(encode_list(codec, values, label))
+        return f"${len(self.parameters)}{codec.list_cast}"
+
+    def field_value(self, field: Field, value: Any) -> str:
+        """The value of a whole field: null, a list, or one element."""
+        if value is None:
+            return "null"
+        if field.is_list:
+            return self.parameter_list(codec_of(field), value, field.label)
+        return self.parameter(codec_of(field), value, field.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """A relation that travels as JSON in a column of its own."""
+
+    name: str
+    backwards: bool
+    within: tuple["Included", ...]
+
+
+@dataclass(slots=True)
+class Statement:
+    """SQL that is ready to run, and what its rows still need afterwards."""
+
+    sql: str
+    parameters: list[Any]
+    included: tuple[Included, ...] = ()
+    backwards: bool = False
+
+
+def quoted(name: str) -> str:
+    """An identifier of the schema as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column(alias: str, field: Field) -> str:
+    """A field's column in the table behind an alias."""
+    return f"{alias}.{quoted(field.column)}"
+
+
+def scalar(model: Model, name: object) -> Field:
+    """The column of this name, or a refusal."""
+    field = model.fields.get(name) if isinstance(name, str) else None
+    if field is None or field.relation is not None or field.is_unsupported:
+        raise unknown_field(model, name)
+    return field
+
+
+def as_dict(tree: Any, label: str) -> dict[str, Any]:
+    """The tree itself, which must be a dict."""
+    if not isinstance(tree, dict):
+        raise wrong_value(label, "a dict", tree)
+    return tree
+
+
+def named(tree: Any, label: str, known: Collection[str]) -> dict[str, Any]:
+    """The entries of a dict of operators by their snake-case names, all of them known."""
+    entries = {_SNAKE_CASE.get(name, name): value for name, value in as_dict(tree, label).items()}
+    for name in entries:
+        if name not in known:
+            raise UnsupportedQuery(f"`{name}` on {label}")
+    return entries

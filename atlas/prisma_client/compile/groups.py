@@ -1,0 +1,170 @@
+"""group_by: groups of rows, what is counted, summed and compared in each, and which of them are wanted."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from atlas.prisma_client.compile.draft import Draft, Statement, column, named, quoted, scalar
+from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
+from atlas.prisma_client.compile.order import direction_sql, order_entries, parse_direction
+from atlas.prisma_client.compile.pages import limit_sql, parse_page
+from atlas.prisma_client.compile.reads import aggregates
+from atlas.prisma_client.compile.where import logic_sql, where_sql
+from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
+from atlas.prisma_client.schema import Field, Model, Schema
+from atlas.prisma_client.values import INT8, NUMERIC, PLAIN_TEXT, Codec, codec_of, compare_sql, select_sql
+
+_FUNCTIONS = ("_count", "_sum", "_avg", "_min", "_max")
+_NUMBERS = ("Int", "BigInt", "Float", "Decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One value of a group: where it stands in the answer, and how it is read."""
+
+    path: tuple[str, ...]
+    sql: str
+    read: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate over a group: its expression, how it is compared, selected and read."""
+
+    sql: str
+    codec: Codec
+    select: str
+    read: Callable[[Any], Any]
+
+
+def group_by(
+    schema: Schema, model: Model, arguments: Mapping[str, Any], selection: list[str]
+) -> tuple[Statement, list[Output]]:
+    """The statement, and the shape that its rows are to be given."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    given = named(arguments, model.name, ("by", "where", "having", "order_by", "take", "skip"))
+    by = _by(model, given.get("by"))
+    outputs = _outputs(model, alias, by, selection)
+    page = parse_page(model, {"take": given.get("take"), "skip": given.get("skip")})
+    columns = ", ".join(output.sql for output in outputs)
+    grouped = ", ".join(_grouped(alias, field) for field in by)
+    order = _order(model, alias, by, given.get("order_by"), backwards=page.backwards)
+    sql = (
+        f"select {columns} from {quoted(model.table)} {alias}"
+        f" where {where_sql(draft, model, alias, given.get('where'))} group by {grouped}"
+        f" having {_having(draft, model, alias, by, given.get('having'))}{order}"
+        f"{limit_sql(draft, page.limit, page.skip)}"
+    )
+    return Statement(sql, draft.parameters, backwards=page.backwards), outputs
+
+
+def group_of(values: list[Any], outputs: list[Output]) -> dict[str, Any]:
+    """One row of the statement as `{"status": …, "_sum": {"priority": …}}`."""
+    group: dict[str, Any] = {}
+    for output, value in zip(outputs, values, strict=True):
+        *parents, name = output.path
+        place = group.setdefault(parents[0], {}) if parents else group
+        place[name] = None if value is None else output.read(value)
+    return group
+
+
+def _by(model: Model, names: Any) -> list[Field]:
+    if not isinstance(names, list | tuple):
+        raise wrong_value(f"{model.name}.by", "a list of fields", names)
+    if not names:
+        raise missing_value(f"{model.name}.by", "needs a field")
+    return [scalar(model, name) for name in dict.fromkeys(names)]
+
+
+def _grouped(alias: str, field: Field) -> str:
+    return compare_sql(field, column(alias, field))
+
+
+def _outputs(model: Model, alias: str, by: list[Field], selection: list[str]) -> list[Output]:
+    outputs = [Output((field.name,), select_sql(field, _grouped(alias, field)), _reader(field)) for field in by]
+    for function, names in aggregates(model, selection).items():
+        for name in names:
+            found = _aggregate(model, alias, function, name)
+            outputs.append(Output((function, name), found.select.format(found.sql), found.read))
+    return outputs
+
+
+def _reader(field: Field) -> Callable[[Any], Any]:
+    codec = codec_of(field)
+    return (lambda values: [codec.read(value) for value in values]) if field.is_list else codec.read
+
+
+def _aggregate(model: Model, alias: str, function: str, name: str) -> Aggregate:
+    if function == "_count":
+        sql = "count(*)" if name == "_all" else f"count({column(alias, scalar(model, name))})"
+        return Aggregate(sql, INT8, "{}", int)
+    field = scalar(model, name)
+    if function in ("_sum", "_avg"):
+        return _number_aggregate(alias, field, function)
+    return _extreme(alias, field, function)
+
+
+def _number_aggregate(alias: str, field: Field, function: str) -> Aggregate:
+    if field.type not in _NUMBERS or field.is_list:
+        raise UnsupportedQuery(f"`{function}` of {field.label}, which is no number")
+    sql = f"{function.removeprefix('_')}({column(alias, field)})"
+    if field.type == "Float":
+        return Aggregate(f"{sql}::float8", codec_of(field), "{}", float)
+    if field.type == "Decimal":
+        return Aggregate(sql, NUMERIC, NUMERIC.select, NUMERIC.decode)
+    return Aggregate(f"{sql}::numeric", NUMERIC, NUMERIC.select, int if function == "_sum" else float)
+
+
+def _extreme(alias: str, field: Field, function: str) -> Aggregate:
+    name = function.removeprefix("_")
+    codec, expression = codec_of(field), column(alias, field)
+    if field.is_list or field.type in ("Json", "Bytes"):
+        raise UnsupportedQuery(f"`{function}` of {field.label}, whose values have no order")
+    if field.pg_type == "uuid":  # Postgres compares UUIDs but has no min() of them; as text they sort alike
+        return Aggregate(f"{name}({expression}::text)", PLAIN_TEXT, "{}", str)
+    if field.type == "Boolean":
+        name = "bool_and" if name == "min" else "bool_or"
+    return Aggregate(f"{name}({expression})", codec, codec.select, codec.decode)
+
+
+def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) -> str:
+    def condition(name: str, wanted: Any) -> str:
+        field = scalar(model, name)
+        functions = {key: wanted[key] for key in wanted if key in _FUNCTIONS} if isinstance(wanted, dict) else {}
+        parts = []
+        for function, limits in functions.items():
+            found = _aggregate(model, alias, function, name)
+            operand = Operand(found.sql, found.codec, f"{field.label}.{function}", nullable=True)
+            parts.append(value_filter(draft, operand, limits))
+        rest = {key: wanted[key] for key in wanted if key not in functions} if functions else wanted
+        if rest or not functions:
+            parts.append(_grouped_filter(draft, alias, by, field, rest))
+        return " and ".join(parts)
+
+    return logic_sql(tree, f"{model.name}.having", condition)
+
+
+def _grouped_filter(draft: Draft, alias: str, by: list[Field], field: Field, wanted: Any) -> str:
+    if field not in by:
+        raise wrong_value(f"{field.label}.having", "an aggregate, or a field that is grouped by", wanted)
+    operand = Operand(_grouped(alias, field), codec_of(field), field.label, not field.required)
+    return list_filter(draft, operand, wanted) if field.is_list else value_filter(draft, operand, wanted)
+
+
+def _order(model: Model, alias: str, by: list[Field], order: Any, *, backwards: bool) -> str:
+    """By grouped fields, and by aggregates as in `{"_count": {"id": "desc"}}`."""
+    keys = []
+    for name, wanted in order_entries(f"{model.name}.order", order):
+        if name in _FUNCTIONS:
+            for inner, direction in order_entries(f"{model.name}.{name}", wanted):
+                keys.append((_aggregate(model, alias, name, inner).sql, direction))
+        elif scalar(model, name) in by:
+            keys.append((_grouped(alias, scalar(model, name)), wanted))
+        else:
+            raise wrong_value(f"{model.name}.order", "fields that are grouped by", name)
+    parts = []
+    for sql, wanted in keys:
+        descending, nulls_first = parse_direction(f"{model.name}.order", wanted)
+        parts.append(f"{sql} {direction_sql(descending != backwards, nulls_first != backwards)}")
+    return f" order by {', '.join(parts)}" if parts else ""

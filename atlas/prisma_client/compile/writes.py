@@ -1,0 +1,178 @@
+"""insert, update and delete, and what they give back."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+from atlas.ids import new_id
+from atlas.prisma_client.compile.draft import Draft, Included, Statement, as_dict, column, named, quoted, scalar
+from atlas.prisma_client.compile.where import unique_sql, where_sql
+from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
+from atlas.prisma_client.schema import Field, Key, Model, Schema
+from atlas.prisma_client.values import codec_of
+
+Returning = Callable[[Draft, str], tuple[str, tuple[Included, ...]]]
+
+_ARITHMETIC = {"increment": "+", "decrement": "-", "multiply": "*", "divide": "/"}
+_NUMBERS = ("Int", "BigInt", "Float", "Decimal")
+_PARAMETER_LIMIT = 32_767  # of one statement, by Postgres's protocol
+
+
+def insert(
+    schema: Schema, model: Model, data: dict[str, Any], returning: Returning, conflict: Key | None = None
+) -> Statement:
+    """Insert one row. With `conflict`, a row that already holds that key is left alone and nothing comes back."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    values = _values(draft, model, data)
+    columns = ", ".join(quoted(field.column) for field in values)
+    row = f"({columns}) values ({', '.join(values.values())})" if values else "default values"
+    skip = ""
+    if conflict is not None:
+        held = ", ".join(quoted(model.fields[name].column) for name in conflict.fields)
+        skip = f" on conflict ({held}) do nothing"
+    result, included = returning(draft, alias)
+    sql = f"insert into {quoted(model.table)} as {alias} {row}{skip} returning {result}"
+    return Statement(sql, draft.parameters, included)
+
+
+def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: bool) -> Iterator[Statement]:
+    """Insert rows that need not name the same fields, in as few statements as parameters allow."""
+    if not isinstance(rows, list | tuple):
+        raise wrong_value(f"{model.name}.data", "a list", rows)
+    draft, batch = Draft(schema), list[dict[Field, str]]()
+    for row in rows:
+        if len(draft.parameters) + len(model.scalars) > _PARAMETER_LIMIT:
+            yield _insert_batch(draft, model, batch, skip_duplicates)
+            draft, batch = Draft(schema), []
+        batch.append(_values(draft, model, row))
+    if batch:
+        yield _insert_batch(draft, model, batch, skip_duplicates)
+
+
+def update(schema: Schema, model: Model, where: Any, data: dict[str, Any], returning: Returning) -> Statement | None:
+    """Change the row that a unique key names; None where there is nothing to change."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    changes = _changes_sql(draft, model, alias, data)
+    condition = unique_sql(draft, model, alias, where)
+    if not changes:
+        return None
+    result, included = returning(draft, alias)
+    sql = f"update {quoted(model.table)} as {alias} set {changes} where {condition} returning {result}"
+    return Statement(sql, draft.parameters, included)
+
+
+def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) -> Statement | None:
+    """Change every row that matches; None where there is nothing to change."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    changes = _changes_sql(draft, model, alias, data)
+    condition = where_sql(draft, model, alias, where)
+    if not changes:
+        return None
+    return Statement(f"update {quoted(model.table)} as {alias} set {changes} where {condition}", draft.parameters)
+
+
+def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> Statement:
+    """Remove the row that a unique key names; what comes back is how it and its relations were."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    condition = unique_sql(draft, model, alias, where)
+    result, included = returning(draft, alias)
+    sql = f"delete from {quoted(model.table)} as {alias} where {condition} returning {result}"
+    return Statement(sql, draft.parameters, included)
+
+
+def delete_many(schema: Schema, model: Model, where: Any) -> Statement:
+    """Remove every row that matches."""
+    draft = Draft(schema)
+    alias = draft.alias()
+    condition = where_sql(draft, model, alias, where)
+    return Statement(f"delete from {quoted(model.table)} as {alias} where {condition}", draft.parameters)
+
+
+def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], skip_duplicates: bool) -> Statement:
+    used = {field for row in batch for field in row}
+    fields = [field for field in model.scalars if field in used]
+    fields = fields or [model.fields[name] for name in model.identity.fields]
+    columns = ", ".join(quoted(field.column) for field in fields)
+    rows = ", ".join(f"({', '.join(row.get(field, 'default') for field in fields)})" for row in batch)
+    skip = " on conflict do nothing" if skip_duplicates else ""
+    return Statement(f"insert into {quoted(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
+
+
+def _values(draft: Draft, model: Model, data: dict[str, Any]) -> dict[Field, str]:
+    """What a new row sets. Fields left out take the database's default, or one that Prisma makes."""
+    for name in as_dict(data, f"{model.name}.data"):
+        scalar(model, name)
+    values = {}
+    for field in model.scalars:
+        if field.name in data:
+            values[field] = _new_value(draft, field, data[field.name])
+        elif (made := _made_value(draft, field)) is not None:
+            values[field] = made
+    return values
+
+
+def _new_value(draft: Draft, field: Field, value: Any) -> str:
+    if field.is_list and isinstance(value, dict):
+        value = named(value, field.label, ("set",)).get("set")
+    if value is None and field.required:
+        raise missing_value(field.label, "cannot be null")
+    return draft.field_value(field, value)
+
+
+def _made_value(draft: Draft, field: Field) -> str | None:
+    """The value of a field that the caller left out, where the database does not supply it."""
+    if field.updated_at:
+        return _now(field)
+    function = field.default.function if field.default else None
+    if function == "uuid":
+        made = new_id() if field.default and field.default.text == "7" else uuid4()
+        return draft.parameter(codec_of(field), str(made), field.label)
+    if function not in (None, "now", "autoincrement", "dbgenerated"):
+        raise UnsupportedQuery(f"the default {function}() of {field.label}", remedy="Give the value yourself.")
+    if field.default is None and field.is_list:
+        return draft.field_value(field, [])
+    if field.default is None and field.required:
+        raise missing_value(field.label)
+    return None
+
+
+def _now(field: Field) -> str:
+    return "clock_timestamp()" if field.pg_type == "timestamptz" else "clock_timestamp() at time zone 'UTC'"
+
+
+def _changes_sql(draft: Draft, model: Model, alias: str, data: dict[str, Any]) -> str:
+    fields = {scalar(model, name): value for name, value in as_dict(data, f"{model.name}.data").items()}
+    changes = {field: _change(draft, alias, field, value) for field, value in fields.items()}
+    for field in model.scalars:
+        if field.updated_at and field not in changes:
+            changes[field] = _now(field)
+    return ", ".join(f"{quoted(field.column)} = {sql}" for field, sql in changes.items())
+
+
+def _change(draft: Draft, alias: str, field: Field, value: Any) -> str:
+    if isinstance(value, dict):
+        name, value = _operation(field, value)
+        if name == "push":
+            items = value if isinstance(value, list | tuple) else [value]
+            return f"coalesce({column(alias, field)}, '{{}}') || {draft.field_value(field, items)}"
+        if name != "set":
+            amount = draft.parameter(codec_of(field), value, f"{field.label}.{name}")
+            return f"{column(alias, field)} {_ARITHMETIC[name]} {amount}"
+    if value is None and field.required:
+        raise missing_value(field.label, "cannot be null")
+    return draft.field_value(field, value)
+
+
+def _operation(field: Field, change: dict[str, Any]) -> tuple[str, Any]:
+    """The one operation of a change such as `{"increment": 1}`."""
+    known = {"set"} | ({"push"} if field.is_list else set())
+    if field.type in _NUMBERS and not field.is_list:
+        known |= _ARITHMETIC.keys()
+    entries = named(change, field.label, known)
+    if len(entries) != 1:
+        raise wrong_value(field.label, "exactly one operation", change)
+    return next(iter(entries.items()))

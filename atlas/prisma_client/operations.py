@@ -1,0 +1,224 @@
+"""Runs one call of the generated client on a connection and answers in the shape its actions expect.
+
+Reads and plain writes are one statement each. A write that reaches over a relation, or whose answer
+includes one, takes several, and then stands in a transaction (or savepoint) of its own.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from atlas.pool import Connection
+from atlas.prisma_client.compile import reads, writes
+from atlas.prisma_client.compile.draft import Draft, Included, Statement, as_dict
+from atlas.prisma_client.compile.groups import group_by, group_of
+from atlas.prisma_client.compile.selection import selection_sql, unpack
+from atlas.prisma_client.compile.where import key_values
+from atlas.prisma_client.errors import missing_value, no_record
+from atlas.prisma_client.nested import Row, Writer, split
+from atlas.prisma_client.schema import Key, Model, Schema
+
+_UPSERT_ROUNDS = 5
+
+
+@dataclass(slots=True)
+class Call:
+    """One call: the model asked, the class that will hold its rows, and the arguments as the actions send them."""
+
+    schema: Schema
+    model: Model
+    result: type[BaseModel]
+    arguments: dict[str, Any]
+    selection: list[str]
+
+    @property
+    def include(self) -> Any:
+        """The relations wanted with the answer."""
+        return self.arguments.get("include")
+
+    def returning(self, draft: Draft, alias: str) -> tuple[str, tuple[Included, ...]]:
+        """The columns of the answer."""
+        return selection_sql(draft, self.model, alias, self.result, self.include)
+
+
+async def _find_unique(conn: Connection, call: Call) -> Row | None:
+    # The most frequent call, so the steps that `_one` takes are written out here (bench/prisma_find.py).
+    arguments = call.arguments
+    where, include = arguments.get("where"), arguments.get("include")
+    statement = reads.find_unique(call.schema, call.model, call.result, where, include)
+    record = await conn.fetchrow(statement.sql, *statement.parameters)
+    return None if record is None else _row(statement, record)
+
+
+async def _find_unique_or_raise(conn: Connection, call: Call) -> Row:
+    return _found(call, await _find_unique(conn, call))
+
+
+async def _find_first(conn: Connection, call: Call) -> Row | None:
+    arguments = {**call.arguments, "take": 1}
+    return await _one(conn, reads.find_many(call.schema, call.model, call.result, arguments))
+
+
+async def _find_first_or_raise(conn: Connection, call: Call) -> Row:
+    return _found(call, await _find_first(conn, call))
+
+
+async def _find_many(conn: Connection, call: Call) -> list[Row]:
+    statement = reads.find_many(call.schema, call.model, call.result, call.arguments)
+    rows = [_row(statement, record) for record in await conn.fetch(statement.sql, *statement.parameters)]
+    return rows[::-1] if statement.backwards else rows
+
+
+async def _count(conn: Connection, call: Call) -> dict[str, Row]:
+    selected = reads.aggregates(call.model, call.selection)["_count"]
+    statement = reads.count(call.schema, call.model, call.arguments, selected)
+    return {"_count": dict(await conn.fetchrow(statement.sql, *statement.parameters))}
+
+
+async def _group_by(conn: Connection, call: Call) -> list[Row]:
+    statement, outputs = group_by(call.schema, call.model, call.arguments, call.selection)
+    records = await conn.fetch(statement.sql, *statement.parameters)
+    groups = [group_of(list(record.values()), outputs) for record in records]
+    return groups[::-1] if statement.backwards else groups
+
+
+async def _create(conn: Connection, call: Call) -> Row:
+    return _found(call, await _insert(conn, call, _required(call, "data")))
+
+
+async def _create_many(conn: Connection, call: Call) -> Row:
+    skip_duplicates = bool(call.arguments.get("skipDuplicates"))
+    data = _required(call, "data")
+    statements = list(writes.insert_many(call.schema, call.model, data, skip_duplicates=skip_duplicates))
+    if len(statements) == 1:
+        return {"count": await _affected(conn, statements[0])}
+    async with conn.transaction():
+        return {"count": sum([await _affected(conn, statement) for statement in statements])}
+
+
+async def _update(conn: Connection, call: Call) -> Row:
+    return _found(call, await _change(conn, call, _required(call, "where"), _required(call, "data")))
+
+
+async def _update_many(conn: Connection, call: Call) -> Row:
+    data = _required(call, "data")
+    statement = writes.update_many(call.schema, call.model, call.arguments.get("where"), data)
+    return {"count": await _affected(conn, statement) if statement else 0}
+
+
+async def _upsert(conn: Connection, call: Call) -> Row:
+    """Update, or else create. A row that another creates in between is updated after all."""
+    where = _required(call, "where")
+    create, update = _required(call, "create"), _required(call, "update")
+    key = _shared_key(call.model, where, create)
+    for _ in range(_UPSERT_ROUNDS):
+        row = await _change(conn, call, where, update) or await _insert(conn, call, create, key)
+        if row is not None:
+            return row
+    raise no_record(f"The {call.model.name} could be neither updated nor created.")
+
+
+async def _delete(conn: Connection, call: Call) -> Row:
+    where = _required(call, "where")
+    return _found(call, await _one(conn, writes.delete(call.schema, call.model, where, call.returning)))
+
+
+async def _delete_many(conn: Connection, call: Call) -> Row:
+    statement = writes.delete_many(call.schema, call.model, call.arguments.get("where"))
+    return {"count": await _affected(conn, statement)}
+
+
+async def _insert(conn: Connection, call: Call, data: Any, conflict: Key | None = None) -> Row | None:
+    """Insert one row and answer with it; None where `conflict` says that its key is taken."""
+    columns, relations = split(call.model, data)
+    if not relations and not call.include:
+        return await _one(conn, writes.insert(call.schema, call.model, columns, call.returning, conflict))
+    async with conn.transaction():
+        return await _again(conn, call, await Writer(conn, call.schema).create(call.model, data, conflict))
+
+
+async def _change(conn: Connection, call: Call, where: Any, data: Any) -> Row | None:
+    """Update one row and answer with it; None where there is none."""
+    columns, relations = split(call.model, data)
+    if not relations and not call.include:
+        statement = writes.update(call.schema, call.model, where, columns, call.returning)
+        if statement is None:
+            statement = reads.find_unique(call.schema, call.model, call.result, where, None)
+        return await _one(conn, statement)
+    async with conn.transaction():
+        return await _again(conn, call, await Writer(conn, call.schema).update(call.model, where, data))
+
+
+async def _again(conn: Connection, call: Call, row: Row | None) -> Row | None:
+    """Read a row just written, with its relations as they are now."""
+    if row is None:
+        return None
+    key = call.model.identity
+    values = {name: row[name] for name in key.fields}
+    where = values if key.name in values else {key.name: values}
+    return await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, call.include))
+
+
+def _shared_key(model: Model, where: Any, create: Any) -> Key | None:
+    """The key that is all of `where` and that a created row would hold.
+
+    Only then does "taken" mean that the row to update has appeared. A row with relations is created
+    without it, since what was written before the row itself could not be taken back.
+    """
+    columns, relations = split(model, create)
+    for key in model.keys:
+        if not relations and as_dict(where, f"{model.name}.where").keys() == {key.name}:
+            values = key_values(model, key, where[key.name])
+            if all(columns.get(name) == value for name, value in values.items()):
+                return key
+    return None
+
+
+async def _one(conn: Connection, statement: Statement) -> Row | None:
+    record = await conn.fetchrow(statement.sql, *statement.parameters)
+    return None if record is None else _row(statement, record)
+
+
+async def _affected(conn: Connection, statement: Statement) -> int:
+    status: str = await conn.execute(statement.sql, *statement.parameters)
+    return int(status.rpartition(" ")[2])
+
+
+def _row(statement: Statement, record: Any) -> Row:
+    row = dict(record)
+    if statement.included:
+        unpack(row, statement.included)
+    return row
+
+
+def _found(call: Call, row: Row | None) -> Row:
+    if row is None:
+        raise no_record(f"No {call.model.name} was found.")
+    return row
+
+
+def _required(call: Call, name: str) -> Any:
+    value = call.arguments.get(name)
+    if value is None:
+        raise missing_value(f"{call.model.name}.{name}")
+    return value
+
+
+OPERATIONS: dict[str, Callable[[Connection, Call], Awaitable[Any]]] = {
+    "find_unique": _find_unique,
+    "find_unique_or_raise": _find_unique_or_raise,
+    "find_first": _find_first,
+    "find_first_or_raise": _find_first_or_raise,
+    "find_many": _find_many,
+    "count": _count,
+    "group_by": _group_by,
+    "create": _create,
+    "create_many": _create_many,
+    "update": _update,
+    "update_many": _update_many,
+    "upsert": _upsert,
+    "delete": _delete,
+    "delete_many": _delete_many,
+}
