@@ -1,0 +1,53 @@
+"""A database of its own for each measurement, on the server that was given, by socket or by TCP."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+
+
+@asynccontextmanager
+async def own_database(server_url: str, purpose: str) -> AsyncIterator[str]:
+    """The address of a new, empty database, dropped afterwards with whoever is still connected."""
+    name = f"bench_{purpose.replace('-', '_')}_{secrets.token_hex(4)}"
+    await _on_server(server_url, f'create database "{name}"')
+    try:
+        yield at_database(server_url, name)
+    finally:
+        await _on_server(server_url, f'drop database if exists "{name}" with (force)')
+
+
+def at_database(url: str, name: str) -> str:
+    """The same server, another database. `urlunsplit` would lose the empty host of a socket's address."""
+    parts = urlsplit(url)
+    tail = urlunsplit(("", "", f"/{quote(name, safe='')}", parts.query, ""))
+    return f"{parts.scheme}://{parts.netloc}{tail}"
+
+
+async def count(database_url: str, query: str) -> int:
+    """The number that a counting query answers."""
+    async with connected(database_url) as conn:
+        return int(await conn.fetchval(query))
+
+
+async def settle(database_url: str) -> None:
+    """Let the planner know what lies in the tables, as it would soon after in a living system."""
+    async with connected(database_url) as conn:
+        await conn.execute("vacuum (analyze, skip_database_stats)")
+
+
+@asynccontextmanager
+async def connected(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """One connection for a while."""
+    conn = await asyncpg.connect(database_url)
+    try:
+        yield conn
+    finally:
+        await conn.close()
+
+
+async def _on_server(server_url: str, statement: str) -> None:
+    async with connected(server_url) as conn:
+        await conn.execute(statement)

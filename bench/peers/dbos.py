@@ -1,0 +1,86 @@
+"""DBOS: a transaction to look for an earlier result and another to record it, per step, on threads."""
+
+import asyncio
+from importlib.metadata import version
+
+from dbos import DBOS, DBOSClient, DBOSConfig
+
+from bench.peers.databases import count, settle
+from bench.peers.peer import WorkflowEngine, expect
+from bench.peers.stopwatch import Tally
+
+UNFINISHED = "select count(*) from dbos.workflow_status where status <> 'SUCCESS'"
+CHECKPOINTS = "select count(*) from dbos.operation_outputs"
+CONNECTIONS = 20
+THREADS = 16
+RELEASE = "bench"
+
+
+class Dbos(WorkflowEngine):
+    name = "dbos"
+
+    def __init__(self, batch: int | None) -> None:
+        pass  # it claims all that waits at each poll
+
+    @property
+    def version(self) -> str:
+        return version("dbos")
+
+    @property
+    def settings(self) -> str:
+        return f"sync workflows, {THREADS} threads, {CONNECTIONS} connections, queue polled every 0.05 s"
+
+    async def prepare(self, database_url: str) -> None:
+        await asyncio.to_thread(_migrate, database_url)
+
+    async def workflows(self, database_url: str, runs: int, steps: int) -> float:
+        tally = Tally(runs)
+
+        def nothing(number: int) -> None:
+            return None
+
+        step = DBOS.step(name="step")(nothing)
+
+        def workflow(run: int) -> None:
+            tally.add()
+            for number in range(steps):
+                step(number)
+
+        DBOS.workflow(name="workflow")(workflow)
+        await asyncio.to_thread(_enqueue, database_url, runs)
+        expect("workflows in the store", await count(database_url, UNFINISHED), runs)
+        await settle(database_url)
+        await asyncio.to_thread(_launch, database_url)
+        try:
+            seconds = await tally.drained(database_url, UNFINISHED)
+        finally:
+            await asyncio.to_thread(DBOS.destroy)
+        expect("workflow runs", tally.runs, runs)
+        expect("recorded steps", await count(database_url, CHECKPOINTS), runs * steps)
+        return seconds
+
+
+def _migrate(database_url: str) -> None:
+    _launch(database_url)
+    DBOS.register_queue("bench", polling_interval_sec=0.05)
+    DBOS.destroy()
+
+
+def _enqueue(database_url: str, runs: int) -> None:
+    client = DBOSClient(system_database_url=database_url)
+    for number in range(runs):
+        client.enqueue({"workflow_name": "workflow", "queue_name": "bench", "app_version": RELEASE}, number)
+    client.destroy()
+
+
+def _launch(database_url: str) -> None:
+    config: DBOSConfig = {
+        "name": "bench",
+        "system_database_url": database_url,
+        "application_version": RELEASE,
+        "sys_db_pool_size": CONNECTIONS,
+        "max_executor_threads": THREADS,
+        "log_level": "ERROR",
+    }
+    DBOS(config=config)
+    DBOS.launch()

@@ -1,0 +1,72 @@
+// graphile-worker as its performance page sets it up, but for the local queue: the page shows 500, the caller decides here.
+import { setTimeout as pause } from "node:timers/promises";
+import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
+import { drained, latencies, main, pieces, tally, timed } from "./measure.mjs";
+
+const quiet = new Logger(() => () => {});
+const options = (connectionString, worker) => ({
+  preset: { worker: { connectionString, logger: quiet, ...worker } },
+  noHandleSignals: true,
+  parsedCronItems: [],
+});
+const busy = (batch) => ({
+  concurrentJobs: 24,
+  maxPoolSize: 25,
+  localQueue: { size: batch },
+  completeJobBatchDelay: 0,
+  failJobBatchDelay: 0,
+});
+
+async function withUtils(url, use) {
+  const utils = await makeWorkerUtils(options(url, { maxPoolSize: 1 }));
+  try {
+    return await use(utils);
+  } finally {
+    await utils.release();
+  }
+}
+
+await main({
+  prepare: async (url) => {
+    await runMigrations(options(url, {}));
+  },
+
+  enqueue_singly: async (url, count) =>
+    withUtils(url, async (utils) => {
+      await utils.withPgClient((client) => client.query("select 1"));
+      return {
+        seconds: await timed(async () => {
+          for (let n = 0; n < count; n++) await utils.addJob("noop", { n });
+        }),
+      };
+    }),
+
+  enqueue_bulk: async (url, count) =>
+    withUtils(url, async (utils) => ({
+      seconds: await timed(async () => {
+        for (const payloads of pieces(count)) {
+          await utils.addJobs(payloads.map((payload) => ({ identifier: "noop", payload })));
+        }
+      }),
+    })),
+
+  drain: async (url, count, { unfinished, batch }) => {
+    const done = tally(count);
+    const runner = await run({ ...options(url, busy(batch)), taskList: { noop: async () => done.add(1) } });
+    const seconds = await drained(url, done, unfinished);
+    await runner.stop();
+    return { seconds, runs: done.runs };
+  },
+
+  latency: async (url, count, { batch }) => {
+    const startedAt = new Map();
+    const taskList = { noop: async ({ n }) => void startedAt.set(n, performance.now()) };
+    const runner = await run({ ...options(url, busy(batch)), taskList });
+    await pause(500);
+    const seconds = await withUtils(url, (utils) =>
+      latencies(count, startedAt, (payload) => utils.addJob("noop", payload)),
+    );
+    await runner.stop();
+    return { latencies: seconds };
+  },
+});

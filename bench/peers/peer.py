@@ -1,0 +1,96 @@
+"""What every comparable queue is asked to do, so that one run measures them side by side.
+
+- `drain`: N no-op jobs lie in the store, their table analysed; one worker process starts. The clock runs
+  from the first handler's start until the store holds no unfinished job.
+- `enqueue_singly`: N jobs, each call awaited before the next, on one connection.
+- `enqueue_bulk`: N jobs in pieces of `BULK`, by whatever the peer offers for many jobs at once.
+- `latency`: an idle worker and a producer in one process, on connections of their own, one job every 50 ms;
+  from the enqueueing call's return to the handler's start. The first `WARM_UP` jobs are left out.
+- `workflows`: N workflows of no-op steps lie in the store; the clock runs as for `drain`. Every step is
+  recorded before the next begins.
+
+Every job carries `{"n": number}`. A measurement whose end state is not what it should be is no measurement.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from atlas.errors import AtlasError
+
+BULK = 5000
+WARM_UP = 10
+INTERVAL = 0.05
+
+
+class NotMeasured(AtlasError):
+    """This peer has no figure here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of each measurement; 0 leaves it out. `batch` replaces a peer's own batch size."""
+
+    drain: int = 20_000
+    singly: int = 1_000
+    bulk: int = 20_000
+    latency: int = 100
+    workflows: int = 1_000
+    steps: int = 5
+    repeats: int = 1
+    batch: int | None = None
+
+
+class Peer(Protocol):
+    """A comparable queue. What it cannot do raises `NotMeasured`."""
+
+    name: str
+
+    @property
+    def version(self) -> str:
+        """The release that is installed here."""
+
+    @property
+    def settings(self) -> str:
+        """The settings it is measured with, for the reader of the figures."""
+
+    async def prepare(self, database_url: str) -> None:
+        """Make its tables in an empty database."""
+
+    async def drain(self, database_url: str, jobs: int) -> float: ...
+
+    async def enqueue_singly(self, database_url: str, jobs: int) -> float: ...
+
+    async def enqueue_bulk(self, database_url: str, jobs: int) -> float: ...
+
+    async def latency(self, database_url: str, jobs: int) -> list[float]: ...
+
+    async def workflows(self, database_url: str, runs: int, steps: int) -> float: ...
+
+
+class JobQueue:
+    """A peer without durable steps."""
+
+    async def workflows(self, database_url: str, runs: int, steps: int) -> float:
+        raise NotMeasured("It has no durable steps.")
+
+
+class WorkflowEngine:
+    """A peer that is measured for its durable steps alone."""
+
+    async def drain(self, database_url: str, jobs: int) -> float:
+        raise NotMeasured("Only its workflows are compared.")
+
+    async def enqueue_singly(self, database_url: str, jobs: int) -> float:
+        raise NotMeasured("Only its workflows are compared.")
+
+    async def enqueue_bulk(self, database_url: str, jobs: int) -> float:
+        raise NotMeasured("Only its workflows are compared.")
+
+    async def latency(self, database_url: str, jobs: int) -> list[float]:
+        raise NotMeasured("Only its workflows are compared.")
+
+
+def expect(what: str, found: int, wanted: int) -> None:
+    """Refuse a measurement whose end state is wrong."""
+    if found != wanted:
+        raise NotMeasured(f"The end state is wrong: {found:,} {what}, expected {wanted:,}.")
