@@ -1,0 +1,101 @@
+"""How long a failed job waits: small pure functions, and the policies that job types name."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+from atlas.errors import FieldError, InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """delay(n) = base · factor^n, at most `cap`, plus up to `jitter` of it. All in seconds.
+
+    `n` is the number of failed outcomes before this one. A policy's `max_retries` is the default
+    of the job types that name it.
+    """
+
+    name: str = "atlas"
+    base: float = 10.0
+    factor: float = 2.0
+    cap: float = 3600.0
+    jitter: float = 0.1
+    max_retries: int = 3
+
+    def delay(self, retry_count: int) -> float:
+        """Seconds to wait after the failure that follows `retry_count` earlier ones."""
+        return jittered(self.exact_delay(retry_count), self.jitter)
+
+    def exact_delay(self, retry_count: int) -> float:
+        """The delay before jitter. The exponent is bounded so that no count overflows."""
+        return min(self.cap, self.base * self.factor ** min(max(retry_count, 0), 64))
+
+    def as_json(self) -> dict[str, Any]:
+        """What `job_types.retry_policy` holds."""
+        return {
+            "name": self.name,
+            "base": self.base,
+            "factor": self.factor,
+            "cap": self.cap,
+            "jitter": self.jitter,
+        }
+
+
+ATLAS = RetryPolicy()
+# Its delay is taken after the increment: the first failure makes one attempt, and one attempt waits 1 s.
+CAPPED = RetryPolicy("capped", base=1.0, factor=2.0, cap=60.0, jitter=0.1, max_retries=5)
+AGENT = RetryPolicy("agent", base=2.0, factor=2.0, cap=3600.0, jitter=0.1, max_retries=2)
+POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
+
+
+def jittered(delay: float, jitter: float) -> float:
+    """The delay with up to `jitter` of it added, never less: what a provider asked for is never undercut."""
+    return delay * (1 + jitter * random.random())
+
+
+def backoff_delay_ms(attempts: int) -> int:
+    """The capped policy's delay: attempts 0 and 1 → 1 s, 2 → 2 s, 3 → 4 s …, at most 60 s."""
+    return int(min(60_000, 1000 * 2 ** min(max(attempts - 1, 0), 16)))
+
+
+def can_retry(status: str, attempts: int, max_attempts: int = 5) -> bool:
+    """Whether a failed job has attempts left. Only what failed can be tried again."""
+    return status == "failed" and attempts < max_attempts
+
+
+def policy_of(described: RetryPolicy | str | dict[str, Any] | None) -> RetryPolicy:
+    """A policy from its name, or from the numbers of a custom one."""
+    if described is None:
+        return ATLAS
+    if isinstance(described, RetryPolicy):
+        return described
+    if isinstance(described, str):
+        if described not in POLICIES:
+            raise InvalidInput(
+                "The retry policy", [FieldError("retry", f"{described!r} is not one of {', '.join(POLICIES)}")]
+            )
+        return POLICIES[described]
+    return _custom(described)
+
+
+def _custom(numbers: dict[str, Any]) -> RetryPolicy:
+    start = POLICIES.get(str(numbers.get("name", "atlas")), replace(ATLAS, name=str(numbers.get("name", "custom"))))
+    wrong = [
+        FieldError(f"retry.{name}", "is not a number of zero or more")
+        for name in ("base", "factor", "cap", "jitter")
+        if name in numbers and not (isinstance(numbers[name], int | float) and numbers[name] >= 0)
+    ]
+    wrong += [
+        FieldError(f"retry.{name}", "is not part of a retry policy")
+        for name in numbers
+        if name not in ("name", "base", "factor", "cap", "jitter")
+    ]
+    if wrong:
+        raise InvalidInput("The retry policy", wrong)
+    return replace(
+        start,
+        base=float(numbers.get("base", start.base)),
+        factor=float(numbers.get("factor", start.factor)),
+        cap=float(numbers.get("cap", start.cap)),
+        jitter=float(numbers.get("jitter", start.jitter)),
+    )

@@ -1,0 +1,42 @@
+"""Cancel: what is queued ends at once, what runs is asked to stop; whichever commits first wins."""
+
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+
+CANCEL = statement("engine/jobs/sql/cancel.sql")
+
+CancelVerdict = Literal["canceled", "requested", "ended"]
+
+
+async def cancel(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> CancelVerdict:
+    """Cancel one job: `canceled` at once, or `requested` of the worker that runs it. An ended job is a Conflict."""
+    verdicts = await cancel_many(conn, [job_id], actor=actor, tenant_id=tenant_id)
+    if job_id not in verdicts:
+        raise NotFound("job", job_id)
+    if verdicts[job_id] == "ended":
+        raise Conflict(f"Job {job_id} has ended already.", remedy="Only queued and running jobs can be canceled.")
+    return verdicts[job_id]
+
+
+async def cancel_many(
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
+) -> dict[UUID, CancelVerdict]:
+    """Cancel many, and answer for each that exists what became of it. With `tenant_id` only that tenant's exist."""
+    rows = await fetch(
+        conn,
+        CANCEL,
+        ids=list(job_ids),
+        tenant_id=tenant_id,
+        actor_type=actor.type,
+        actor_id=actor.id,
+        meta=orjson.dumps(actor.meta).decode(),
+    )
+    return {row["id"]: row["verdict"] for row in rows}

@@ -1,0 +1,120 @@
+"""What a handler knows about the job it runs, and what it may say about it."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from atlas.logs import get_logger
+from atlas.pool import Pool
+from engine.jobs.outcomes import ClaimedJob, Notes
+from engine.jobs.redact import Redactor
+
+Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
+
+
+class JobContext:
+    """One attempt, seen from inside its handler."""
+
+    __slots__ = ("_job", "_log", "_loop", "_notes", "_report", "_stop", "pool", "redactor", "worker_id")
+
+    def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report) -> None:
+        self._job = job
+        self.worker_id = worker_id
+        self.pool = pool
+        self._report = report
+        self._notes: Notes | None = None
+        self._log: structlog.stdlib.BoundLogger | None = None
+        self._stop: threading.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Takes the secrets of the input out of what the attempt says; None: it has none.
+        self.redactor: Redactor | None = None
+
+    @property
+    def job(self) -> ClaimedJob:
+        """The claimed row behind this attempt."""
+        return self._job
+
+    @property
+    def job_id(self) -> UUID:
+        return self._job.id
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self._job.tenant_id
+
+    @property
+    def attempt(self) -> int:
+        return self._job.attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this job: hand it to providers that know such keys."""
+        return str(self._job.id)
+
+    @property
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """A logger with the job's ids bound."""
+        if self._log is None:
+            self._log = get_logger(
+                "job",
+                job_id=str(self._job.id),
+                tenant_id=str(self._job.tenant_id),
+                job_type=self._job.job_type,
+                attempt_no=self._job.attempt,
+                worker_id=self.worker_id,
+                correlation_id=self._job.correlation_id,
+            )
+        return self._log
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the job should stop: canceled, timed out, or the worker stops. For handlers in threads."""
+        return self._stop is not None and self._stop.is_set()
+
+    async def progress(self, percent: float | None = None, message: str | None = None) -> None:
+        """Say how far the job is. Shown at once; not part of the audit."""
+        if self.redactor is not None and message is not None:
+            message = self.redactor.text(message)
+        await self._report(self._job, percent, message)
+
+    def progress_from_thread(self, percent: float | None = None, message: str | None = None) -> None:
+        """The same for a handler that runs in a thread."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self.progress(percent, message), self._loop).result()
+
+    def cost(self, cents: int) -> None:
+        """Add to what the job has cost."""
+        self.notes.cost += cents
+
+    @property
+    def notes(self) -> Notes:
+        """What is recorded with the outcome besides the handler's answer."""
+        if self._notes is None:
+            self._notes = Notes()
+        return self._notes
+
+    def audit(self, action: str, *, message: str = "", meta: Mapping[str, Any] | None = None) -> None:
+        """Name the event of a success and its facts, in place of the job type's own."""
+        self.notes.audit_action = action
+        self.notes.audit_message = message
+        self.notes.audit_meta.update(meta or {})
+
+    # The two below are the worker's side of the context.
+
+    def taken_notes(self) -> Notes | None:
+        """The notes, if the handler made any."""
+        return self._notes
+
+    def runs_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Prepare for a handler in a thread."""
+        self._loop = loop
+        self._stop = threading.Event()
+
+    @property
+    def stop_requested(self) -> threading.Event | None:
+        """How a handler in a thread is told to stop."""
+        return self._stop

@@ -1,0 +1,309 @@
+"""Enqueue: dedupe, insert, audit row and wake-up in one statement, inside whatever transaction the caller has.
+
+The ids are made here, so that thousands of jobs need no answer, and a caller whose connection broke during the
+commit can ask for the id it chose.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_value, statement
+from engine.fields import as_id
+from engine.jobs.dedupe import hash_key, stored_key
+from engine.jobs.hosts import SERVER_TYPES, place
+from engine.jobs.secret_fields import has_secrets
+from engine.jobs.secret_key import secret_key
+from engine.jobs.secrets import Secret, hide, split_secrets, store_secrets
+from engine.jobs.types import canonical, input_limit, registered
+
+ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
+ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
+
+# The escape itself, not an escaped backslash before the same letters.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+# Work that names no tenant belongs to this one; the foundation's migration makes it.
+SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
+
+
+# Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
+@dataclass(slots=True)
+class NewJob:
+    """A job to be. `input` is a JSON object; `delay` and `run_at` say when it is due, now if neither does."""
+
+    job_type: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    tenant_id: UUID = SYSTEM_TENANT
+    priority: int | None = None
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    dedupe_key: str | None = None
+    correlation_id: str | None = None
+    source: str | None = None
+    source_ref: str | None = None
+    timeout_seconds: int | None = None
+    definition_id: UUID | None = None
+    host_id: UUID | None = None
+    server_instance_id: UUID | None = None
+    parent_run_id: UUID | None = None
+    id: UUID = field(default_factory=new_id)
+    # What was taken out of the input already; None: nobody looked yet.
+    secrets: tuple[Secret, ...] | None = None
+    # Who asked for this one, where one call holds the jobs of several requests of the same actor.
+    asked_by: Actor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What came of it: the new job's id, or the id of the active job that holds the same dedupe key."""
+
+    id: UUID
+    deduplicated: bool = False
+
+
+async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool = False) -> Enqueued:
+    """Enqueue one job; see `enqueue_many`."""
+    if job.dedupe_key is not None or _is_special(job):
+        return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
+    try:
+        made = await fetch_value(conn, ENQUEUE, **_values(job, actor))
+    except asyncpg.PostgresError as error:
+        raise _explained(error) from error
+    if made is None:
+        raise _no_tenant(str(job.tenant_id))
+    return Enqueued(job.id)
+
+
+async def enqueue_many(
+    conn: Connection, jobs: Sequence[NewJob], *, actor: Actor, coalesce: bool = False
+) -> list[Enqueued]:
+    """Enqueue all of them or none, in one round trip, and answer in their order.
+
+    A dedupe key whose active holder has another type or input is a DedupeConflict; with `coalesce` the holder
+    is the answer all the same.
+    """
+    if not jobs:
+        return []
+    texts = [_checked(job) for job in jobs]
+    if any(map(_is_special, jobs)):
+        return await _enqueue_special(conn, jobs, actor, coalesce)
+    return await _insert(conn, jobs, texts, actor, coalesce)
+
+
+async def _insert(
+    conn: Connection, jobs: Sequence[NewJob], texts: list[str], actor: Actor, coalesce: bool
+) -> list[Enqueued]:
+    try:
+        found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_actor(actor), **_columns(jobs, texts, actor))
+    except asyncpg.PostgresError as error:
+        raise _explained(error) from error
+    answers = [Enqueued(job.id) for job in jobs]
+    for row in found:
+        answers[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
+    return answers
+
+
+def _is_special(job: NewJob) -> bool:
+    """True for the few jobs that need more than an insert: those of a host, and those with secrets."""
+    if job.host_id is not None or job.server_instance_id is not None or job.job_type in SERVER_TYPES or job.secrets:
+        return True
+    known = registered().get(job.job_type)
+    return known is not None and known.has_secrets and job.secrets is None
+
+
+async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
+    """The same in several statements, all or none: find the host, insert, store the secrets."""
+    async with conn.transaction():
+        ready = [_without_secrets(await _placed(conn, job)) for job in jobs]
+        texts = [input_text(job.job_type, job.input) for job in ready]
+        answers = await _insert(conn, ready, texts, actor, coalesce)
+        for job, answer in zip(ready, answers, strict=True):
+            if job.secrets and not answer.deduplicated:
+                await store_secrets(conn, job.id, job.tenant_id, job.secrets)
+    return answers
+
+
+async def _placed(conn: Connection, job: NewJob) -> NewJob:
+    instance_id = job.server_instance_id
+    if instance_id is None and job.job_type in SERVER_TYPES:
+        instance_id = as_id(str(job.input.get("serverInstanceId")))
+    if job.host_id is None and instance_id is None and job.job_type not in SERVER_TYPES:
+        return job
+    where = await place(conn, job.job_type, job.tenant_id, host_id=job.host_id, instance_id=instance_id)
+    retries = where.max_retries if job.max_retries is None else job.max_retries
+    return replace(job, host_id=where.host_id, server_instance_id=instance_id, max_retries=retries)
+
+
+def _without_secrets(job: NewJob) -> NewJob:
+    """The job with its secrets apart; a dedupe key that was made from its input shows none either."""
+    known = registered().get(job.job_type)
+    if job.secrets is None and known is not None and has_secrets(known.input_schema):
+        public, secrets = split_secrets(known.input_schema, job.input, job.tenant_id, secret_key())
+        job = replace(job, input=public, secrets=secrets)
+    if job.secrets and job.dedupe_key is not None:
+        job = replace(job, dedupe_key=hide(job.dedupe_key, job.secrets))
+    return job
+
+
+def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
+    """One job as the values of its statement."""
+    job_type = canonical(job.job_type)
+    meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
+    return {
+        "id": job.id,
+        "tenant_id": job.tenant_id,
+        "job_type": job_type,
+        "input": _checked(job),
+        "priority": job.priority or 0,
+        "delay": None if job.delay is None else job.delay.total_seconds(),
+        "run_at": job.run_at,
+        "max_retries": job.max_retries,
+        "correlation_id": job.correlation_id,
+        "source": job.source or "manual",
+        "source_ref": job.source_ref,
+        "actor_type": actor.type,
+        "actor_id": actor.id,
+        "timeout_seconds": job.timeout_seconds,
+        "definition_id": job.definition_id,
+        "parent_run_id": job.parent_run_id,
+        "meta": meta,
+        "body": _body(job.id, str(job.tenant_id), meta, actor.type, _quoted(actor.id)),
+    }
+
+
+def _checked(job: NewJob) -> str:
+    """The input as JSON text, or InvalidInput; the type's own model decides where this process knows it."""
+    key = canonical(job.job_type)
+    if not key or len(key) > 200:
+        raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
+    known = registered().get(key)
+    if known is not None and job.secrets is None:
+        known.check(job.input)
+    return input_text(key, job.input)
+
+
+def input_text(key: str, input: Mapping[str, Any]) -> str:
+    """An input as JSON text; InvalidInput where it is not plain JSON, not an object, or too large."""
+    try:
+        text = orjson.dumps(input).decode()
+    except TypeError as error:
+        raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
+    _check_text(key, text)
+    return text
+
+
+def _check_text(key: str, text: str) -> None:
+    if not text.startswith("{"):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
+    if len(text) > input_limit(key) and len(text.encode()) > input_limit(key):
+        raise InvalidInput(
+            f"The input of {key}",
+            [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
+            remedy="Store large data elsewhere and enqueue where to find it.",
+        )
+    if "\\u0000" in text and _NUL.search(text):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
+
+
+def _actor(actor: Actor) -> dict[str, str]:
+    return {"actor_type": actor.type, "actor_id": actor.id}
+
+
+def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
+    """The jobs as arrays, one a column; a column nobody uses is null and costs nothing."""
+    types = [canonical(job.job_type) for job in jobs]
+    # Most jobs of a batch share their facts and their tenant: both are written once.
+    written: dict[Any, str] = {}
+    metas = [
+        written.get((key, job.correlation_id, job.asked_by))
+        or written.setdefault(
+            (key, job.correlation_id, job.asked_by), _meta(key, job.correlation_id, job.asked_by or actor)
+        )
+        for key, job in zip(types, jobs, strict=True)
+    ]
+    tenants = {tenant: str(tenant) for tenant in {job.tenant_id for job in jobs}}
+    who = _quoted(actor.id)
+    return {
+        "ids": [job.id for job in jobs],
+        "tenants": [job.tenant_id for job in jobs],
+        "types": types,
+        "inputs": texts,
+        "metas": metas,
+        "bodies": [
+            _body(job.id, tenants[job.tenant_id], meta, actor.type, who) for job, meta in zip(jobs, metas, strict=True)
+        ],
+        "priorities": _or_null(job.priority for job in jobs),
+        "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
+        "run_ats": _or_null(job.run_at for job in jobs),
+        "max_retries": _or_null(job.max_retries for job in jobs),
+        "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
+        "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
+        "correlations": _or_null(job.correlation_id for job in jobs),
+        "sources": _or_null(job.source for job in jobs),
+        "source_refs": _or_null(job.source_ref for job in jobs),
+        "timeouts": _or_null(job.timeout_seconds for job in jobs),
+        "definitions": _or_null(job.definition_id for job in jobs),
+        "hosts": _or_null(job.host_id for job in jobs),
+        "instances": _or_null(job.server_instance_id for job in jobs),
+        "parent_runs": _or_null(job.parent_run_id for job in jobs),
+    }
+
+
+def _or_null(values: Iterable[Any]) -> list[Any] | None:
+    listed = list(values)
+    return listed if any(value is not None for value in listed) else None
+
+
+def _meta(job_type: str, correlation_id: str | None, actor: Actor) -> str:
+    facts = {"job_type": job_type, **actor.meta}
+    if correlation_id is not None:
+        facts["correlation_id"] = correlation_id
+    return orjson.dumps(facts).decode()
+
+
+def _body(job_id: UUID, tenant: str, meta: str, actor_type: str, actor: str) -> bytes:
+    """The event's bytes: the shape of `audit.body_of`, written out since bulk enqueues make thousands."""
+    return (
+        f'{{"action":"JOB_CREATED","actor_id":{actor},"actor_type":"{actor_type}","entity_id":"{job_id}",'
+        f'"entity_type":"job","level":"info","message":"","meta":{meta},"tenant_id":"{tenant}"}}'
+    ).encode()
+
+
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()
+
+
+def _explained(error: Exception) -> Exception:
+    """The statement's own refusals as Atlas's errors; anything else as it is."""
+    detail = str(getattr(error, "detail", ""))
+    match getattr(error, "sqlstate", None):
+        case "AT404":
+            return _no_tenant(detail)
+        case "AT409":
+            return DedupeConflict(str(getattr(error, "hint", "")), detail)
+        case "23505" if getattr(error, "constraint_name", "") == "jobs_pkey":
+            return InvalidInput("The job", [FieldError("id", "is taken by another job")])
+        case "23514":
+            return InvalidInput("The job", [FieldError(_column(error), "is out of range")])
+        case _:
+            return error
+
+
+def _no_tenant(tenant: str) -> NotFound:
+    return NotFound("tenant", tenant, remedy="`atlas tenant list` shows the tenants there are.")
+
+
+def _column(error: Exception) -> str:
+    return str(getattr(error, "constraint_name", "")).removeprefix("jobs_").replace("_is_sane", "")

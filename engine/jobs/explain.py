@@ -1,0 +1,83 @@
+"""Why a job is not running, in one sentence, by the predicates of the claim itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.errors import NotFound
+from atlas.pool import Queryable
+from atlas.statements import statement
+from engine.jobs.gate import gate_of
+
+EXPLAIN = statement("engine/jobs/sql/explain.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`reason` is a stable word for programs, `sentence` the answer for people."""
+
+    job_id: UUID
+    status: str
+    reason: str
+    sentence: str
+
+
+async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
+    """The one reason a job is not running, or who runs it."""
+    row = await conn.fetchrow(EXPLAIN.sql, *EXPLAIN.bind({"job_id": job_id, "tenant_id": tenant_id}))
+    if row is None:
+        raise NotFound("job", job_id)
+    reason, sentence = _waiting(row) if row["status"] == "queued" else _not_waiting(row)
+    return Explanation(job_id, row["status"], reason, sentence)
+
+
+def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
+    if row["status"] == "running":
+        words = f"Worker {row['claimed_by']} runs it since {row['started_at']:%Y-%m-%d %H:%M:%S} UTC"
+        if row["cancel_requested_at"] is not None:
+            return "stopping", f"{words}; {row['cancel_requested_by']} asked it to stop."
+        return "running", f"{words} (attempt {row['attempt_count']})."
+    if row["status"] == "failed":
+        message = orjson.loads(row["error"]).get("message", "no message was recorded")
+        if row["dead_lettered_at"] is None:
+            return "failed", f"It failed for good: {message}"
+        return "dead_letter", f"It is a dead letter after {row['attempt_count']} attempts: {message} Retry it by hand."
+    return row["status"], f"It {row['status']} at {row['finished_at']:%Y-%m-%d %H:%M:%S} UTC."
+
+
+def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The first hindrance in the order in which the claim would meet them."""
+    gate = gate_of(row["gate"])
+    if not gate.online:
+        return "gate", gate.closed_because
+    if row["due_at"] is not None:
+        return "not_due", f"It is not due until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC{_after_failures(row)}."
+    if row["host_id"] is not None:
+        return "host", f"It waits for host {row['host_id']} to fetch it."
+    if row["disabled"]:
+        return "disabled", f"The definition {row['job_type']} is disabled. An operator can make it active again."
+    if row["workers"] == 0:
+        return "no_worker", _no_worker(row)
+    if row["type_limit"] is not None and row["type_running"] >= row["type_limit"]:
+        return "limit", f"{row['type_running']} of at most {row['type_limit']} {row['job_type']} jobs are running."
+    if row["tenant_limit"] is not None and row["tenant_running"] >= row["tenant_limit"]:
+        return "limit", f"{row['tenant_running']} of at most {row['tenant_limit']} jobs of this tenant are running."
+    if row["ahead"]:
+        many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
+        return "queue", f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
+    return "next", "Nothing holds it: a worker will take it at its next turn."
+
+
+def _no_worker(row: Mapping[str, Any]) -> str:
+    if not row["known_type"]:
+        return f"No worker has ever served the job type {row['job_type']!r}. Start one whose --app registers it."
+    return f"No worker that serves {row['job_type']!r} is alive. Start one with `atlas worker`."
+
+
+def _after_failures(row: Mapping[str, Any]) -> str:
+    if row["retry_count"] == 0:
+        return ""
+    return f", after {row['retry_count']} failed attempts of at most {row['max_retries'] + 1}"

@@ -1,0 +1,143 @@
+"""Reading jobs: one, a page of a list, the attempts of one, and how much there is of everything."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from atlas.errors import FieldError, InvalidInput
+from atlas.pool import Queryable
+from atlas.statements import statement
+
+GET = statement("engine/jobs/sql/get.sql")
+LIST = statement("engine/jobs/sql/list.sql")
+ATTEMPTS = statement("engine/jobs/sql/attempts.sql")
+DEPTH = statement("engine/jobs/sql/depth.sql")
+COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
+
+STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as it is read. `status` is the stored one; `shown_status` knows the derived ones too."""
+
+    id: UUID
+    tenant_id: UUID
+    status: str
+    shown_status: str
+    job_type: str
+    definition_id: UUID | None
+    priority: int
+    input: dict[str, Any]
+    output: dict[str, Any]
+    error: dict[str, Any]
+    cost_cents: int
+    retry_count: int
+    max_retries: int
+    next_retry_at: datetime | None
+    attempt_count: int
+    lost_count: int
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    lease_expires_at: datetime | None
+    claimed_by: str | None
+    dead_lettered_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_requested_by: str | None
+    dedupe_key: str | None
+    correlation_id: str | None
+    source: str
+    source_ref: str | None
+    created_by: str | None
+    timeout_seconds: int | None
+    host_id: UUID | None
+    server_instance_id: UUID | None
+    parent_run_id: UUID | None
+    progress: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs: every field that is set must fit."""
+
+    tenant_id: UUID | None = None
+    status: str | None = None
+    job_type: str | None = None
+    source: str | None = None
+    correlation_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
+    """One job, or None if there is none, or none in that tenant."""
+    row = await conn.fetchrow(GET.sql, *GET.bind({"job_id": job_id, "tenant_id": tenant_id}))
+    return None if row is None else _job(row)
+
+
+async def list_jobs(
+    conn: Queryable,
+    wanted: JobFilter | None = None,
+    *,
+    before: UUID | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> list[JobRow]:
+    """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
+    chosen = wanted or JobFilter()
+    if chosen.status is not None and chosen.status not in STATUSES:
+        raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
+    values = {
+        "tenant_id": chosen.tenant_id,
+        "status": chosen.status,
+        "job_type": chosen.job_type,
+        "source": chosen.source,
+        "correlation_id": chosen.correlation_id,
+        "created_after": chosen.created_after,
+        "created_before": chosen.created_before,
+        "before": before,
+        "limit": min(limit, MOST_ROWS),
+        "offset": offset,
+    }
+    return [_job(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+
+
+async def list_attempts(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> list[Mapping[str, Any]]:
+    """Every attempt of a job, oldest first."""
+    rows = await conn.fetch(ATTEMPTS.sql, *ATTEMPTS.bind({"job_id": job_id, "tenant_id": tenant_id}))
+    return [{**row, "result": orjson.loads(row["result"])} for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many active jobs of a type are in a state, and how long the oldest has waited, in seconds."""
+
+    job_type: str
+    status: Literal["queued", "waiting", "running"]
+    count: int
+    oldest_seconds: float | None
+
+
+async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Depth]:
+    """Active jobs by type and status. Counts only what is active, so history does not slow it."""
+    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id}))
+    return [Depth(row["job_type"], row["status"], row["count"], row["oldest_seconds"]) for row in rows]
+
+
+async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_000_000) -> int:
+    """How many jobs of these types could be claimed now, counted up to `most`."""
+    return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
+
+
+def _job(row: Mapping[str, Any]) -> JobRow:
+    values = dict(row)
+    for name in ("input", "output", "error", "progress"):
+        values[name] = None if values[name] is None else orjson.loads(values[name])
+    return JobRow(**values)

@@ -1,0 +1,101 @@
+"""The gate `atlas_online`: one switch that every start obeys."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Refused
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch, fetch_value, statement
+
+READ = statement("engine/jobs/sql/gate_read.sql")
+SWITCH = statement("engine/jobs/sql/gate_switch.sql")
+EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
+HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The switch and its story. A missing row is an Atlas that was never turned on."""
+
+    online: bool
+    engine_enabled: bool
+    reason: str | None = None
+    by: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def closed_because(self) -> str:
+        """Why nothing starts, in one sentence."""
+        if self.since is None:
+            return "Atlas was never brought online."
+        words = f"Atlas is offline since {self.since:%Y-%m-%d %H:%M:%S} UTC by {self.by}"
+        words += f": {self.reason}" if self.reason else ""
+        return f"{words}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{words}."
+
+
+async def read_gate(conn: Queryable) -> Gate:
+    """The gate as it is now. For showing it: a claim reads it under its own lock."""
+    return gate_of(await conn.fetchval(READ.sql))
+
+
+async def switch(
+    conn: Connection, *, online: bool, actor: Actor, reason: str | None = None, until: timedelta | None = None
+) -> Gate:
+    """Turn the gate. When `online=False` has returned and committed, no claim commits until it is turned again.
+
+    Waits at most five seconds for claims in flight, then names who holds them up.
+    """
+    try:
+        state = await fetch_value(
+            conn,
+            SWITCH,
+            online=online,
+            reason=reason,
+            seconds=None if until is None else until.total_seconds(),
+            actor_type=actor.type,
+            actor_id=actor.id,
+            meta=orjson.dumps(actor.meta).decode(),
+        )
+    except asyncpg.LockNotAvailableError as error:
+        raise await _held_up(conn) from error
+    return gate_of(state)
+
+
+async def expire(conn: Connection) -> bool:
+    """Come back online if the time `offline --for` named has passed. True if it did."""
+    return bool(await fetch_value(conn, EXPIRE))
+
+
+def gate_of(text: str | None) -> Gate:
+    """The gate from the text of its row; no row is an Atlas that is off."""
+    if text is None:
+        return Gate(online=False, engine_enabled=False)
+    value: dict[str, Any] = orjson.loads(text)
+    return Gate(
+        online=value.get("online") is True,
+        engine_enabled=value.get("engine_enabled") is not False,
+        reason=value.get("reason"),
+        by=value.get("by"),
+        since=_moment(value.get("since")),
+        until=_moment(value.get("until")),
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+async def _held_up(conn: Connection) -> Refused:
+    # In a transaction the failed lock has ended, nothing more can be asked.
+    holders = [] if conn.is_in_transaction() else await fetch(conn, HOLDERS)
+    named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
+    return Refused(
+        f"The gate could not be turned within 5 s: {named or 'a claim is still in flight'}.",
+        remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
+    )

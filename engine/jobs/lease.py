@@ -1,0 +1,94 @@
+"""Leases. A worker's row is the lease of every job it runs: one heartbeat keeps them all.
+
+A worker registers under an id nobody ever had before, renews its row while that row is alive, and is dead for
+good once it is not: a heartbeat that changes nothing tells it so, and it starts again under a new id. Finishes are
+fenced by the row, so what a dead worker still says is refused. The reaper marks a lapsed worker dead and takes its
+jobs back; it holds the worker's key exclusively meanwhile, and every claim of that worker holds it shared, so that
+no claim slips in between. Reaping is a verb that every worker and scheduler runs, harmless in any number.
+"""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from atlas import __version__
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_value, statement
+
+REGISTER = statement("engine/jobs/sql/register_worker.sql")
+HEARTBEAT = statement("engine/jobs/sql/heartbeat.sql")
+HEARTBEAT_JOB = statement("engine/jobs/sql/heartbeat_job.sql")
+SERVE = statement("engine/jobs/sql/serve_types.sql")
+RETIRE = statement("engine/jobs/sql/retire_worker.sql")
+REAP = statement("engine/jobs/sql/reap.sql")
+HELD = statement("engine/jobs/sql/held.sql")
+PROMOTE = statement("engine/jobs/sql/promote.sql")
+
+REAP_BATCH = 500
+
+
+def new_worker_id() -> str:
+    """`host:pid:fresh uuid`: never the same twice, whatever restarts under the same name."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid4()}"
+
+
+async def register_worker(
+    conn: Connection,
+    worker_id: str,
+    *,
+    lease: float,
+    job_types: Sequence[str],
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Begin a worker's life."""
+    await fetch(
+        conn,
+        REGISTER,
+        worker=worker_id,
+        hostname=socket.gethostname(),
+        version=__version__,
+        job_types=list(job_types),
+        lease=lease,
+        metadata=orjson.dumps(metadata or {}).decode(),
+    )
+
+
+async def heartbeat(conn: Connection, worker_id: str, *, lease: float, running: int) -> bool:
+    """Renew a living worker's lease. False: it is dead, and nothing it holds is its own any more."""
+    return bool(await fetch_value(conn, HEARTBEAT, worker=worker_id, lease=lease, running=running))
+
+
+async def heartbeat_job(conn: Connection, claimant: str, job_id: UUID, attempt: int, *, lease: float) -> bool:
+    """Renew the lease of one job that carries its own. False: it was lost."""
+    renewed = await fetch_value(conn, HEARTBEAT_JOB, claimant=claimant, job_id=job_id, attempt=attempt, lease=lease)
+    return renewed is not None
+
+
+async def serve_types(conn: Connection, worker_id: str, job_types: Sequence[str]) -> None:
+    """Tell everyone that a worker serves other types from now on."""
+    await fetch(conn, SERVE, worker=worker_id, job_types=list(job_types))
+
+
+async def retire_worker(conn: Connection, worker_id: str) -> None:
+    """End a worker's life in good order; what it might still hold goes back at the next sweep."""
+    await fetch(conn, RETIRE, worker=worker_id)
+
+
+async def reap(conn: Connection, *, limit: int = REAP_BATCH) -> list[tuple[UUID, str, str]]:
+    """Take back jobs whose lease ran out: (job, worker, requeued | poisoned | canceled). At most `limit` a worker."""
+    return [(row["id"], row["worker_id"], row["verdict"]) for row in await fetch(conn, REAP, limit=limit)]
+
+
+async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False) -> list[tuple[UUID, int]]:
+    """The jobs (id, attempt) that run under this worker according to the database, or those asked to stop."""
+    rows = await fetch(conn, HELD, worker=worker_id, canceled_only=canceled_only)
+    return [(row["id"], row["attempt_count"]) for row in rows]
+
+
+async def promote(conn: Connection, *, limit: int = 5000) -> int:
+    """Make due jobs ready ahead of the claims, thousands at a time."""
+    return int(await fetch_value(conn, PROMOTE, limit=limit))

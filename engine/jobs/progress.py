@@ -1,0 +1,26 @@
+"""Progress of a running job: shown, not audited."""
+
+from uuid import UUID
+
+import orjson
+
+from atlas.pool import Connection
+from atlas.statements import fetch_value, statement
+
+PROGRESS = statement("engine/jobs/sql/progress.sql")
+
+
+async def report_progress(
+    conn: Connection, claimant: str, job_id: UUID, attempt: int, *, percent: float | None, message: str | None
+) -> bool:
+    """Store how far an attempt is. False: the job is no longer this claimant's."""
+    told = {"percent": None if percent is None else max(0.0, min(100.0, float(percent))), "message": message}
+    stored = await fetch_value(
+        conn,
+        PROGRESS,
+        claimant=claimant,
+        job_id=job_id,
+        attempt=attempt,
+        progress=orjson.dumps({name: value for name, value in told.items() if value is not None}).decode(),
+    )
+    return stored is not None

@@ -1,0 +1,128 @@
+"""A face for applications that run jobs themselves, without Atlas's workers.
+
+The jobs it claims carry a lease of their own. The repository keeps the attempt of each, so that it can only end what it
+still holds; call `heartbeat` for work that may outlast the lease.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.errors import LeaseLost
+from atlas.pool import Connection
+from engine.jobs.backoff import RetryPolicy, policy_of
+from engine.jobs.enqueue import SYSTEM_TENANT, NewJob, enqueue
+from engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
+from engine.jobs.lease import heartbeat_job, new_worker_id
+from engine.jobs.outcomes import ClaimedJob, Finish, decide, succeed
+from engine.jobs.turn import Claimant, claim, finish
+from engine.jobs.types import canonical, dump_output, registered
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueJob:
+    """A request for work, as an application makes it. No tenant means the built-in `system` one."""
+
+    job_type: str
+    tenant_id: UUID | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    run_at: datetime | None = None
+    priority: int | None = None
+    max_retries: int | None = None
+    dedupe_key: str | None = None
+    correlation_id: str | None = None
+
+
+class JobsRepository:
+    """Enqueue, claim and end jobs over any connection, in the transaction it has.
+
+    One instance is one claimant. It ends only the jobs it claimed, and only while their lease lives: else LeaseLost.
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: Actor | None = None,
+        job_types: list[str] | None = None,
+        lease: float = 60.0,
+        policy: RetryPolicy | str | None = None,
+    ) -> None:
+        self.claimant = Claimant(new_worker_id(), job_types, lease)
+        self._actor = actor or Actor("system", self.claimant.id)
+        self._policy = policy
+        self._held: dict[UUID, ClaimedJob] = {}
+
+    async def enqueue(self, conn: Connection, request: EnqueueJob) -> UUID:
+        """The new job's id, or that of the active job with the same dedupe key."""
+        job = NewJob(
+            request.job_type,
+            request.payload,
+            request.tenant_id or SYSTEM_TENANT,
+            priority=request.priority,
+            run_at=request.run_at,
+            max_retries=request.max_retries,
+            dedupe_key=request.dedupe_key,
+            correlation_id=request.correlation_id,
+        )
+        return (await enqueue(conn, job, actor=self._actor, coalesce=True)).id
+
+    async def claim(self, conn: Connection, *, limit: int = 1) -> list[ClaimedJob]:
+        """Take up to `limit` due jobs, under the gate and the limits like every claim."""
+        taken = await claim(conn, self.claimant, limit=limit)
+        self._held.update((job.id, job) for job in taken)
+        return taken
+
+    async def heartbeat(self, conn: Connection, job_id: UUID) -> None:
+        """Renew a job's lease."""
+        job = self._mine(job_id)
+        lease = self.claimant.lease or 60.0
+        if not await heartbeat_job(conn, self.claimant.id, job.id, job.attempt, lease=lease):
+            self._held.pop(job_id, None)
+            raise LeaseLost(job_id, job.attempt)
+
+    async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
+        """running → succeeded."""
+        job = self._mine(job_id)
+        await self._end(conn, job, succeed(job, self.claimant.id, dump_output(output), _success_action(job)))
+
+    async def mark_failure(self, conn: Connection, job_id: UUID, error: BaseException | str) -> None:
+        """running → queued for its retry, or failed when none is left or the error is permanent."""
+        job = self._mine(job_id)
+        cause = error if isinstance(error, BaseException) else RuntimeError(error)
+        await self._end(conn, job, decide(job, self.claimant.id, cause, self._policy_of(job)))
+
+    async def get(self, conn: Connection, job_id: UUID) -> JobRow | None:
+        """One job."""
+        return await get_job(conn, job_id)
+
+    async def list(
+        self, conn: Connection, wanted: JobFilter | None = None, *, before: UUID | None = None, limit: int = 50
+    ) -> list[JobRow]:
+        """A page of jobs, newest first."""
+        return await list_jobs(conn, wanted, before=before, limit=limit)
+
+    def _mine(self, job_id: UUID) -> ClaimedJob:
+        if job_id not in self._held:
+            raise LeaseLost(job_id, 0)
+        return self._held[job_id]
+
+    async def _end(self, conn: Connection, job: ClaimedJob, ending: Finish) -> None:
+        turn = await finish(conn, self.claimant, [ending])
+        if turn.lost:
+            self._held.pop(job.id, None)
+            raise LeaseLost(job.id, job.attempt)
+        # Inside a transaction of the caller the ending may yet be rolled back; the job is then still held.
+        if not conn.is_in_transaction():
+            self._held.pop(job.id, None)
+
+    def _policy_of(self, job: ClaimedJob) -> RetryPolicy:
+        known = registered().get(canonical(job.job_type))
+        return policy_of(self._policy) if known is None or self._policy is not None else known.policy
+
+
+def _success_action(job: ClaimedJob) -> str:
+    known = registered().get(job.job_type)
+    return "JOB_SUCCEEDED" if known is None else known.success_action

@@ -1,0 +1,63 @@
+"""An operator's retry: the only way a job that has ended is opened again."""
+
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+
+RETRY = statement("engine/jobs/sql/retry.sql")
+DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
+
+RetryVerdict = Literal["retried", "conflict", "queued", "running", "succeeded"]
+
+
+async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
+    """Queue a failed or canceled job as new: no retries used, no losses counted."""
+    verdicts = await retry_many(conn, [job_id], actor=actor, tenant_id=tenant_id)
+    match verdicts.get(job_id):
+        case None:
+            raise NotFound("job", job_id)
+        case "retried":
+            return
+        case "conflict":
+            raise Conflict(
+                f"Another active job holds the dedupe key of job {job_id}.",
+                remedy="Wait until that job has ended, or cancel it, then retry.",
+            )
+        case status:
+            raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")
+
+
+async def retry_many(
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
+) -> dict[UUID, RetryVerdict]:
+    """Retry many, and answer for each that exists what became of it; one that cannot be does not stop the others."""
+    rows = await fetch(
+        conn,
+        RETRY,
+        ids=list(job_ids),
+        tenant_id=tenant_id,
+        actor_type=actor.type,
+        actor_id=actor.id,
+        meta=orjson.dumps(actor.meta).decode(),
+    )
+    return {row["id"]: row["verdict"] for row in rows}
+
+
+async def retry_dead_letters(
+    conn: Connection,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    job_type: str | None = None,
+    limit: int = 1000,
+) -> dict[UUID, RetryVerdict]:
+    """Retry the oldest dead letters, at most `limit`; call again for the rest."""
+    rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
+    return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)

@@ -1,0 +1,102 @@
+"""JSON Schemas that people hand in: which are accepted, and how an input is checked against one.
+
+Patterns run in linear time, nothing is ever fetched from elsewhere, and messages never repeat the value they are
+about: it may be secret.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from atlas.errors import FieldError, InvalidInput
+
+LARGEST_SCHEMA = 64 * 1024
+DEEPEST_SCHEMA = 32
+LONGEST_PATTERN = 256
+MOST_ERRORS = 20
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
+
+
+def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
+    """What speaks against accepting a schema, beginning with what would be costly to look at."""
+    try:
+        text = orjson.dumps(schema)
+    except TypeError as error:
+        return [FieldError(field, f"is not plain JSON: {error}")]
+    if len(text) > LARGEST_SCHEMA:
+        return [FieldError(field, f"is larger than {LARGEST_SCHEMA // 1024} KiB")]
+    found = list(_forbidden(schema, field, depth=0))
+    if not found:
+        try:
+            validator_of(text)
+        except jsonschema_rs.ValidationError as error:
+            place = ".".join([field, *(str(part) for part in error.instance_path)])
+            found.append(FieldError(place, f"is not JSON Schema: {error.message}"))
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            found.append(FieldError(field, f"is not JSON Schema: {_first_line(error)}"))
+    return found
+
+
+def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[FieldError]:
+    """Where a value does not fit a schema."""
+    if not schema:
+        return []
+    found = []
+    for error in validator_of(orjson.dumps(schema)).iter_errors(dict(value)):
+        found.append(FieldError(".".join(str(part) for part in error.instance_path), error.message))
+        if len(found) == MOST_ERRORS:
+            break
+    return found
+
+
+def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str) -> None:
+    """Refuse a value that does not fit a schema."""
+    errors = schema_errors(schema, value)
+    if errors:
+        raise InvalidInput(what, errors)
+
+
+@lru_cache(maxsize=256)
+def validator_of(text: bytes) -> Any:
+    """The compiled form of a schema, kept for the next input."""
+    return jsonschema_rs.validator_for(
+        orjson.loads(text), mask="the value", pattern_options=_PATTERNS, retriever=_fetch_nothing
+    )
+
+
+def _fetch_nothing(uri: str) -> Any:
+    raise ValueError(f"{uri} is elsewhere, and nothing is fetched")
+
+
+def _forbidden(node: Any, path: str, depth: int) -> Iterator[FieldError]:
+    if depth > DEEPEST_SCHEMA:
+        yield FieldError(path, f"is nested deeper than {DEEPEST_SCHEMA} levels")
+        return
+    if isinstance(node, list):
+        for nth, item in enumerate(node):
+            yield from _forbidden(item, f"{path}.{nth}", depth + 1)
+        return
+    if not isinstance(node, dict):
+        return
+    for name, item in node.items():
+        here = f"{path}.{name}"
+        if name in _REFERENCES and isinstance(item, str) and item != "#" and not item.startswith("#/"):
+            yield FieldError(here, "refers to a schema elsewhere; only references such as #/$defs/name are followed")
+        elif name == "$id" and isinstance(item, str) and depth:
+            yield FieldError(here, "changes what references mean; only a whole schema has an $id")
+        elif name == "pattern" and isinstance(item, str) and len(item) > LONGEST_PATTERN:
+            yield FieldError(here, f"is longer than {LONGEST_PATTERN} characters")
+        elif name == "patternProperties" and isinstance(item, dict):
+            for pattern in item:
+                if len(pattern) > LONGEST_PATTERN:
+                    yield FieldError(here, f"has a pattern longer than {LONGEST_PATTERN} characters")
+        yield from _forbidden(item, here, depth + 1)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,11 @@
+-- Jobs that a worker of these types could claim now, at most so many. Looks across tenants: a worker serves them all.
+select count(*)::int
+from (
+  select
+  from jobs
+  where status = 'queued'
+    and (next_retry_at is null or next_retry_at <= clock_timestamp())
+    and host_id is null
+    and job_type = any (:job_types)
+  limit :most
+) due;

@@ -1,0 +1,29 @@
+-- any state but running -> gone, with JOB_DELETED. Without a tenant it looks across all (operators).
+with target as materialized (
+  -- the row as it is, held until the end of the transaction
+  select id, tenant_id, job_type, status
+  from jobs
+  where id = :job_id
+    and (:tenant_id::uuid is null or tenant_id = :tenant_id)
+  for update
+),
+deleted as (
+  delete from jobs j
+  using target t
+  where j.id = t.id
+    and j.status <> 'running'
+  returning j.id, j.tenant_id, j.job_type, j.status
+),
+event as (
+  select d.tenant_id, d.id::text as entity_id,
+    :meta::text::jsonb || jsonb_build_object('job_type', d.job_type, 'status', d.status) as meta
+  from deleted d
+),
+written as (
+  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
+  select e.tenant_id, :actor_type::text::actor_type, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, e.meta,
+    atlas_audit_body(e.tenant_id, :actor_type::text, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, '', e.meta)
+  from event e
+)
+select exists (select from deleted) as deleted
+from target;

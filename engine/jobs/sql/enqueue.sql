@@ -1,0 +1,24 @@
+-- nothing -> queued, for one job without a dedupe key, host or secret: the path of most calls, without the arrays
+-- of enqueue_many.
+-- No row means that there is no such tenant.
+with owner as (
+  select id from tenants where id = :tenant_id
+),
+made as (
+  insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
+    created_by, timeout_seconds, definition_id, parent_run_id)
+  select :id, o.id, :job_type, :input, :priority,
+    case when :delay::float8 > 0 then statement_timestamp() + :delay::float8 * interval '1 second'
+         when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
+    coalesce(:max_retries::int, (select y.max_retries from job_types y where y.key = :job_type), 3),
+    :correlation_id, :source::text::job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
+  from owner o
+  returning id
+),
+event as (
+  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+  select :tenant_id, :actor_type::text::actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
+  from made m
+)
+-- the wake-up rides with the commit
+select m.id, pg_notify('atlas_jobs', '') from made m;

@@ -1,0 +1,8 @@
+-- A running job tells how far it is; only the attempt that holds it may.
+update jobs
+set progress = :progress::text::jsonb || jsonb_build_object('at', clock_timestamp())
+where id = :job_id
+  and status = 'running'
+  and claimed_by = :claimant
+  and attempt_count = :attempt
+returning id;

@@ -1,0 +1,2 @@
+-- Due jobs become ready. Looks across tenants: time passes for all of them.
+select atlas_promote(:limit);

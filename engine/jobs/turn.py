@@ -1,0 +1,127 @@
+"""A turn: finish what is done and claim what is next, in one round trip and one commit.
+
+`claim` and `finish` are a turn with one half empty. The statement is fenced by worker, attempt and lease, and all or
+nothing, so that repeating it after a deadlock or a broken connection is safe.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+from engine.jobs.outcomes import ClaimedJob, Finish
+
+TURN = statement("engine/jobs/sql/turn.sql")
+
+# A deadlock loses nothing: even SKIP LOCKED waits when a row's updater ends at the wrong moment.
+DEADLOCK_TRIES = 5
+
+_COLUMNS = {
+    "outputs": attrgetter("output"),
+    "errors": attrgetter("error"),
+    "delays": attrgetter("delay"),
+    "used": attrgetter("used"),
+    "costs": attrgetter("cost"),
+    "actions": attrgetter("action"),
+    "levels": attrgetter("level"),
+    "messages": attrgetter("message"),
+    "metas": attrgetter("meta"),
+    "bodies": attrgetter("body"),
+    "details": attrgetter("detail"),
+    "privates": attrgetter("private"),
+}
+_by_id = attrgetter("job_id.bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims: a worker process under its own lease, or someone whose jobs carry a lease each (`lease` seconds)."""
+
+    id: str
+    job_types: Sequence[str] | None
+    lease: float | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a turn brought."""
+
+    claimed: list[ClaimedJob] = field(default_factory=list)
+    lost: list[tuple[UUID, int]] = field(default_factory=list)
+    canceled: list[tuple[UUID, int]] = field(default_factory=list)
+    closed: bool = False
+    again: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there was surely nothing to claim."""
+        return not (self.claimed or self.closed or self.again)
+
+
+async def take_turn(
+    conn: Connection, claimant: Claimant, finishes: Sequence[Finish] = (), *, slots: int = 0, prefetch: int = 0
+) -> Turn:
+    """Finish, then claim up to `slots` jobs to run now and `prefetch` more to run next.
+
+    A finish whose lease was lost, or that would requeue a job asked to stop, changes nothing and is named.
+    """
+    ordered = sorted(finishes, key=_by_id)
+    values = _values(claimant, ordered, slots, prefetch)
+    for remaining in range(DEADLOCK_TRIES, 0, -1):
+        try:
+            return _read(await fetch(conn, TURN, **values))
+        except asyncpg.DeadlockDetectedError:
+            if remaining == 1 or conn.is_in_transaction():
+                raise
+    raise AssertionError("unreachable")
+
+
+async def claim(conn: Connection, claimant: Claimant, *, limit: int) -> list[ClaimedJob]:
+    """Take up to `limit` due jobs. Fewer, or none, is an ordinary answer; jobs others are claiming are passed over."""
+    return (await take_turn(conn, claimant, slots=limit)).claimed
+
+
+async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish]) -> Turn:
+    """Record outcomes; the answer names those that were refused."""
+    return await take_turn(conn, claimant, finishes)
+
+
+def _values(claimant: Claimant, ordered: list[Finish], slots: int, prefetch: int) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "worker": claimant.id,
+        "slots": slots,
+        "prefetch": prefetch,
+        "types": claimant.job_types,
+        "lease": claimant.lease,
+        "ids": [one.job_id for one in ordered],
+        "attempts": [one.attempt for one in ordered],
+        "statuses": [one.status for one in ordered],
+    }
+    for name, read in _COLUMNS.items():
+        column = list(map(read, ordered))
+        values[name] = None if column.count(None) == len(column) else column
+    return values
+
+
+def _read(rows: Sequence[Any]) -> Turn:
+    turn = Turn()
+    claimed = turn.claimed
+    for row in rows:
+        kind, *columns = row
+        match kind:
+            case b"c":
+                claimed.append(ClaimedJob(*columns))
+            case b"l":
+                turn.lost.append((row[1], row[5]))
+            case b"k":
+                turn.canceled.append((row[1], row[5]))
+            case b"x":
+                turn.closed = True
+            case _:
+                turn.again = True
+    return turn

@@ -1,0 +1,193 @@
+"""Job types: what the decorators of this process say, and how an input is checked against it."""
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, get_type_hints
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from atlas.errors import AtlasError, FieldError, InvalidInput
+from engine.jobs.backoff import RetryPolicy, policy_of
+from engine.jobs.context import JobContext
+from engine.jobs.outcomes import PermanentError
+from engine.jobs.secret_fields import has_secrets
+
+Handler = Callable[..., Awaitable[Any] | Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Other spellings of a job type, stored as the one that workers serve.
+ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
+INPUT_LIMIT = 256 * 1024
+INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
+
+
+@dataclass(frozen=True, slots=True)
+class JobType:
+    """A kind of job this process can run."""
+
+    key: str
+    handler: Handler
+    adapter: TypeAdapter[Any] | None
+    is_async: bool
+    takes_context: bool
+    timeout: float | None
+    max_retries: int
+    policy: RetryPolicy
+    concurrency: int | None
+    description: str
+    success_action: str
+    has_secrets: bool = False
+    is_command: bool = False
+
+    def parse(self, text: str) -> Any:
+        """The handler's input, or PermanentError with the field and the reason."""
+        if self.adapter is None:
+            return orjson.loads(text)
+        try:
+            return self.adapter.validate_json(text)
+        except ValidationError as error:
+            shown = "; ".join(str(one) for one in field_errors(error)[:5])
+            raise PermanentError(f"The input does not fit {self.key}: {shown}.") from error
+
+    def check(self, input: Mapping[str, Any]) -> None:
+        """Refuse an input that the handler could not take, before it becomes a job."""
+        if self.adapter is None:
+            return
+        try:
+            self.adapter.validate_json(orjson.dumps(input))
+        except ValidationError as error:
+            raise InvalidInput(f"The input of {self.key}", field_errors(error)) from error
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The input as JSON Schema, for those who enqueue without this process."""
+        return {} if self.adapter is None else self.adapter.json_schema()
+
+
+class DuplicateJobType(AtlasError):
+    """Two handlers claim the same job type."""
+
+
+_registry: dict[str, JobType] = {}
+
+
+def registered() -> Mapping[str, JobType]:
+    """The job types of this process, by key."""
+    return _registry
+
+
+def canonical(job_type: str) -> str:
+    """The spelling that is stored."""
+    return ALIASES.get(job_type, job_type)
+
+
+def input_limit(job_type: str) -> int:
+    """How many bytes the input of this type may have."""
+    return INPUT_LIMITS.get(job_type, INPUT_LIMIT)
+
+
+def job(
+    key: str,
+    *,
+    timeout: float | timedelta | None = None,
+    max_retries: int | None = None,
+    retry: RetryPolicy | str | dict[str, Any] | None = None,
+    concurrency: int | None = None,
+    success_action: str = "JOB_SUCCEEDED",
+) -> Callable[[F], F]:
+    """Register the decorated function as the handler of a job type.
+
+    Its first parameter is the input (annotate it with a pydantic model to have it checked), a parameter annotated
+    `JobContext` is optional. A plain function runs in a thread, an async one on the event loop.
+    """
+
+    def register(function: F) -> F:
+        policy = policy_of(retry)
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        input_type, takes_context = _signature(function)
+        adapter = None if input_type is None else TypeAdapter(input_type)
+        add_job_type(
+            JobType(
+                key=key,
+                handler=function,
+                adapter=adapter,
+                is_async=inspect.iscoroutinefunction(function),
+                takes_context=takes_context,
+                timeout=seconds,
+                max_retries=policy.max_retries if max_retries is None else max_retries,
+                policy=policy,
+                concurrency=concurrency,
+                description=inspect.getdoc(function) or "",
+                success_action=success_action,
+                has_secrets=adapter is not None and has_secrets(adapter.json_schema()),
+            )
+        )
+        return function
+
+    return register
+
+
+def add_job_type(job_type: JobType) -> None:
+    """Make a job type known to this process."""
+    known = _registry.get(job_type.key)
+    if known is not None and known.handler.__qualname__ != job_type.handler.__qualname__:
+        raise DuplicateJobType(
+            f"The job type {job_type.key!r} is handled by {known.handler.__qualname__} already.",
+            remedy="Give one of the two handlers another job type.",
+        )
+    if job_type.concurrency is not None and job_type.concurrency < 1:
+        raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
+    _registry[job_type.key] = job_type
+
+
+def field_errors(error: ValidationError) -> list[FieldError]:
+    """What pydantic found, as field and reason, without the values: they may be secret."""
+    return [
+        FieldError(".".join(str(part) for part in one["loc"]), one["msg"].removeprefix("Value error, "))
+        for one in error.errors(include_input=False, include_url=False)
+    ]
+
+
+def dump_output(value: Any) -> str | None:
+    """What a handler answered, as the JSON object that `output` holds; None leaves it empty."""
+    if value is None:
+        return None
+    if isinstance(value, BaseModel):
+        text = value.model_dump_json()
+    else:
+        try:
+            text = orjson.dumps(value, default=_plain).decode()
+        except TypeError as error:
+            raise PermanentError(f"The handler's answer is not JSON: {error}.") from error
+    if not text.startswith("{"):
+        text = f'{{"value":{text}}}'
+    return text.replace("\\u0000", "\\ufffd")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def _signature(function: Callable[..., Any]) -> tuple[Any | None, bool]:
+    """The type of a handler's input (None: plain JSON), and whether it takes a JobContext."""
+    hints = get_type_hints(function)
+    hints.pop("return", None)
+    parameters = list(inspect.signature(function).parameters)
+    contexts = [name for name in parameters if hints.get(name) is JobContext]
+    inputs = [name for name in parameters if name not in contexts]
+    if len(inputs) != 1 or len(contexts) > 1 or (contexts and parameters[0] in contexts):
+        raise AtlasError(
+            f"The handler {function.__qualname__} takes ({', '.join(parameters)}).",
+            remedy="A handler takes its input, then optionally a parameter annotated JobContext.",
+        )
+    wanted = hints.get(inputs[0])
+    untyped = wanted is None or wanted is Any or wanted is dict or typing.get_origin(wanted) is dict
+    return (None if untyped else wanted), bool(contexts)

@@ -1,0 +1,15 @@
+"""What the tests of the job verbs start from."""
+
+from typing import Any
+
+import pytest
+
+from engine.jobs import switch
+from tests.engine.jobs.given import DANA
+
+
+@pytest.fixture(autouse=True)
+async def online(pool: Any) -> None:
+    """Atlas is on, unless a test turns it off."""
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)

@@ -1,0 +1,127 @@
+"""What operators order: cancel, retry, delete."""
+
+from uuid import uuid4
+
+import pytest
+
+from atlas.errors import Conflict, NotFound
+from engine.jobs import (
+    NewJob,
+    PermanentError,
+    cancel,
+    cancel_many,
+    claim,
+    delete,
+    enqueue,
+    enqueue_many,
+    finish,
+    retry_dead_letters,
+    retry_many,
+    retry_now,
+)
+from engine.jobs.backoff import ATLAS
+from engine.jobs.outcomes import decide
+from tests.engine.jobs.given import DANA, actions, given_claimed, given_job, given_worker, load, success
+
+
+async def failed_job(conn, error: Exception | None = None, **options):
+    worker, job = await given_claimed(conn, max_retries=0, **options)
+    await finish(conn, worker, [decide(job, worker.id, error or ValueError("x"), ATLAS)])
+    return job.id
+
+
+async def test_a_queued_job_is_canceled_at_once(conn):
+    job_id = await given_job(conn)
+    assert await cancel(conn, job_id, actor=DANA) == "canceled"
+    row = await load(conn, job_id)
+    assert (row["status"], row["cancel_requested_by"]) == ("canceled", "dana")
+    assert await actions(conn, job_id) == ["JOB_CREATED", "JOB_CANCELED"]
+
+
+async def test_a_running_job_is_asked_to_stop_once(conn):
+    _, job = await given_claimed(conn)
+    assert await cancel(conn, job.id, actor=DANA) == "requested"
+    assert await cancel(conn, job.id, actor=DANA) == "requested"
+    assert await actions(conn, job.id) == ["JOB_CREATED", "JOB_CANCEL_REQUESTED"]
+
+
+async def test_an_ended_job_and_a_stranger_are_refused(conn):
+    job_id = await failed_job(conn)
+    with pytest.raises(Conflict, match="ended"):
+        await cancel(conn, job_id, actor=DANA)
+    with pytest.raises(NotFound):
+        await cancel(conn, uuid4(), actor=DANA)
+
+
+async def test_another_tenants_job_is_not_there(conn):
+    job_id = await given_job(conn)
+    for verb in (cancel, retry_now, delete):
+        with pytest.raises(NotFound):
+            await verb(conn, job_id, actor=DANA, tenant_id=uuid4())
+
+
+async def test_many_are_canceled_in_one_call(conn):
+    made = await enqueue_many(conn, [NewJob("t", {}) for _ in range(50)], actor=DANA)
+    verdicts = await cancel_many(conn, [one.id for one in made], actor=DANA)
+    assert set(verdicts.values()) == {"canceled"}
+
+
+async def test_a_retry_opens_a_dead_letter_as_new(conn):
+    job_id = await failed_job(conn)
+    await retry_now(conn, job_id, actor=DANA)
+
+    row = await load(conn, job_id)
+    assert (row["status"], row["retry_count"], row["lost_count"], row["dead_lettered_at"]) == ("queued", 0, 0, None)
+    assert await actions(conn, job_id) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES", "JOB_RETRIED"]
+    worker = await given_worker(conn, "report.build")
+    [job] = await claim(conn, worker, limit=1)
+    assert job.attempt == 2
+    await finish(conn, worker, [success(worker, job)])
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "succeeded"])
+async def test_only_failed_and_canceled_jobs_can_be_retried(conn, status):
+    if status == "queued":
+        job_id = await given_job(conn)
+    else:
+        worker, job = await given_claimed(conn)
+        job_id = job.id
+        if status == "succeeded":
+            await finish(conn, worker, [success(worker, job)])
+    with pytest.raises(Conflict, match=status):
+        await retry_now(conn, job_id, actor=DANA)
+
+
+async def test_a_retry_whose_key_is_taken_is_a_conflict_and_spares_the_others(conn):
+    blocked = await failed_job(conn, dedupe_key="k")
+    free = await failed_job(conn)
+    await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+
+    with pytest.raises(Conflict, match="dedupe key"):
+        await retry_now(conn, blocked, actor=DANA)
+    assert await retry_many(conn, [blocked, free], actor=DANA) == {blocked: "conflict", free: "retried"}
+    assert await actions(conn, blocked) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES"]
+
+
+async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(conn):
+    dead = [await failed_job(conn) for _ in range(5)]
+    kept = await failed_job(conn, PermanentError("no"))
+    other = await failed_job(conn, job_type="other")
+
+    assert set(await retry_dead_letters(conn, actor=DANA, job_type="report.build")) == set(dead)
+    assert (await load(conn, kept))["status"] == "failed"
+    assert (await load(conn, other))["status"] == "failed"
+
+
+async def test_a_deleted_job_is_gone_and_its_story_stays(conn):
+    job_id = await failed_job(conn)
+    await delete(conn, job_id, actor=DANA)
+    assert await load(conn, job_id) is None
+    assert await conn.fetchval("select count(*) from job_attempts") == 0
+    assert await actions(conn, job_id) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES", "JOB_DELETED"]
+
+
+async def test_a_running_job_is_not_deleted(conn):
+    _, job = await given_claimed(conn)
+    with pytest.raises(Conflict, match="running"):
+        await delete(conn, job.id, actor=DANA)

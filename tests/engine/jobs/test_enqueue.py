@@ -1,0 +1,239 @@
+"""Enqueue: one statement, in the caller's transaction, with dedupe, audit row and wake-up."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import asyncpg
+import orjson
+import pytest
+
+from atlas.errors import DedupeConflict, InvalidInput, NotFound
+from engine.jobs import NewJob, claim, enqueue, enqueue_many, finish
+from engine.jobs.dedupe import hash_key
+from tests.engine.jobs.given import DANA, actions, given_job, given_worker, load, success
+
+
+async def test_a_job_is_queued_with_its_audit_row(conn):
+    job_id = await given_job(conn, "report.build", input={"month": 3}, priority=7, correlation_id="c-1")
+
+    row = await load(conn, job_id)
+    assert (row["status"], row["job_type"], row["priority"], row["created_by"]) == ("queued", "report.build", 7, "dana")
+    assert orjson.loads(row["input"]) == {"month": 3}
+    [event] = await conn.fetch("select * from audit_log where entity_id = $1", str(job_id))
+    assert (event["action"], event["actor_type"], event["actor_id"]) == ("JOB_CREATED", "user", "dana")
+
+
+async def test_the_bytes_of_the_event_say_what_its_columns_say(conn):
+    job_id = await given_job(conn, "report.build")
+
+    [event] = await conn.fetch("select * from audit_log where entity_id = $1", str(job_id))
+    body = orjson.loads(event["body"])
+    for name in ("actor_type", "actor_id", "level", "action", "entity_type", "entity_id", "message"):
+        assert body[name] == event[name], name
+    assert body["meta"] == orjson.loads(event["meta"])
+    assert body["tenant_id"] == str(event["tenant_id"])
+
+
+async def test_a_job_enqueued_in_a_transaction_that_rolls_back_never_was(conn):
+    with pytest.raises(RuntimeError):
+        async with conn.transaction():
+            await given_job(conn)
+            raise RuntimeError("the caller's own work failed")
+
+    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 0
+
+
+async def test_thousands_of_jobs_take_one_round_trip_and_keep_their_order(conn):
+    jobs = [NewJob("bulk", {"n": n}) for n in range(3000)]
+    answers = await enqueue_many(conn, jobs, actor=DANA)
+
+    assert [answer.id for answer in answers] == [job.id for job in jobs]
+    worker = await given_worker(conn, "bulk")
+    claimed = await claim(conn, worker, limit=3000)
+    assert [orjson.loads(job.input)["n"] for job in sorted(claimed, key=lambda job: job.id)] == list(range(3000))
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 3000
+
+
+async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(conn):
+    delayed = await given_job(conn, delay=timedelta(minutes=10))
+    dated = await given_job(conn, run_at=datetime.now(UTC) + timedelta(hours=1))
+    past = await given_job(conn, run_at=datetime.now(UTC) - timedelta(hours=1))
+
+    worker = await given_worker(conn)
+    assert [job.id for job in await claim(conn, worker, limit=10)] == [past]
+    assert (await load(conn, delayed))["next_retry_at"] is not None
+    assert (await load(conn, dated))["next_retry_at"] is not None
+
+
+async def test_retries_come_from_the_job_type_unless_the_caller_names_them(conn):
+    await conn.execute("insert into job_types (key, max_retries) values ('report.build', 9)")
+
+    assert (await load(conn, await given_job(conn)))["max_retries"] == 9
+    assert (await load(conn, await given_job(conn, max_retries=1)))["max_retries"] == 1
+    assert (await load(conn, await given_job(conn, "unknown.type")))["max_retries"] == 3
+
+
+async def test_an_active_key_answers_with_the_job_that_holds_it(conn):
+    first = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+    second = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+
+    assert (second.id, second.deduplicated) == (first.id, True)
+    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await actions(conn, first.id) == ["JOB_CREATED"]
+
+
+async def test_a_key_with_another_input_is_a_conflict_that_names_the_holder(conn):
+    first = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+
+    with pytest.raises(DedupeConflict, match=str(first.id)):
+        await enqueue(conn, NewJob("report.build", {"n": 2}, dedupe_key="k"), actor=DANA)
+    coalesced = await enqueue(conn, NewJob("report.build", {"n": 2}, dedupe_key="k"), actor=DANA, coalesce=True)
+    assert coalesced.id == first.id
+
+
+async def test_a_conflict_in_a_batch_makes_none_of_its_jobs(conn):
+    await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+
+    with pytest.raises(DedupeConflict):
+        await enqueue_many(
+            conn, [NewJob("report.build", {}), NewJob("report.build", {"n": 2}, dedupe_key="k")], actor=DANA
+        )
+    assert await conn.fetchval("select count(*) from jobs") == 1
+
+
+async def test_a_batch_dedupes_within_itself(conn):
+    jobs = [NewJob("report.build", {"n": n // 2}, dedupe_key=f"k{n // 2}") for n in range(10)] + [
+        NewJob("report.build")
+    ]
+    answers = await enqueue_many(conn, jobs, actor=DANA)
+
+    assert [answer.deduplicated for answer in answers] == [False, True] * 5 + [False]
+    assert all(answers[n].id == answers[n + 1].id for n in range(0, 10, 2))
+    assert await conn.fetchval("select count(*) from jobs") == 6
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 6
+
+
+async def test_a_finished_job_frees_its_key(conn):
+    first = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+    worker = await given_worker(conn, "report.build")
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+
+    second = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
+    assert second.id != first.id
+    assert not second.deduplicated
+
+
+async def test_fifty_callers_with_one_key_make_one_job(pool):
+    async def call():
+        async with pool.acquire() as conn:
+            return await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="raced"), actor=DANA)
+
+    answers = await asyncio.gather(*(call() for _ in range(50)))
+
+    assert len({answer.id for answer in answers}) == 1
+    assert [answer.deduplicated for answer in answers].count(False) == 1
+
+
+async def test_callers_racing_against_the_end_of_the_holder_always_get_an_answer(pool):
+    """The holder ends again and again while others ask for its key: every call answers with a job that was active."""
+    made = []
+
+    async def caller():
+        async with pool.acquire() as conn:
+            for _ in range(40):
+                made.append(await enqueue(conn, NewJob("raced", {}, dedupe_key="k"), actor=DANA))
+
+    async def ender(stop: asyncio.Event):
+        async with pool.acquire() as conn:
+            worker = await given_worker(conn, "raced")
+            while not stop.is_set():
+                claimed = await claim(conn, worker, limit=10)
+                await finish(conn, worker, [success(worker, job) for job in claimed])
+                await asyncio.sleep(0)
+
+    stop = asyncio.Event()
+    ending = asyncio.create_task(ender(stop))
+    await asyncio.gather(*(caller() for _ in range(6)))
+    stop.set()
+    await ending
+
+    assert len(made) == 240
+    async with pool.acquire() as conn:
+        known = {row["id"] for row in await conn.fetch("select id from jobs")}
+        events = await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'")
+    assert {answer.id for answer in made} == known
+    assert [answer.deduplicated for answer in made].count(False) == len(known) == events
+
+
+async def test_a_long_key_is_stored_as_its_hash(conn):
+    key = "x" * 500
+    job_id = await given_job(conn, dedupe_key=key)
+
+    row = await load(conn, job_id)
+    assert row["dedupe_key"] == hash_key(key).hex()
+    assert row["dedupe_hash"] == hash_key(key)
+
+
+async def test_an_unknown_tenant_is_refused_by_name(conn):
+    stranger = uuid4()
+    with pytest.raises(NotFound, match=f"no tenant {stranger}"):
+        await given_job(conn, tenant_id=stranger)
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (NewJob("", {}), "job_type"),
+        (NewJob("t", {"x": "a" * (256 * 1024)}), "larger than 256 KiB"),
+        (NewJob("t", {"x": "\0"}), r"U\+0000"),
+        (NewJob("t", {"x": object()}), "not plain JSON"),
+        (NewJob("t", {}, max_retries=-1), "max_retries"),
+        (NewJob("t", {}, max_retries=5000), "max_retries"),
+    ],
+)
+async def test_bad_input_is_refused_with_the_field_and_nothing_is_made(conn, job, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        await enqueue(conn, job, actor=DANA)
+    assert await conn.fetchval("select count(*) from jobs") == 0
+
+
+async def test_text_that_only_talks_about_the_character_is_no_such_character(conn):
+    job_id = await given_job(conn, input={"x": r"a \u0000 b"})
+    assert orjson.loads((await load(conn, job_id))["input"]) == {"x": r"a \u0000 b"}
+
+
+async def test_other_spellings_of_a_type_are_stored_as_the_one_that_is_served(conn):
+    assert (
+        await load(conn, await given_job(conn, "EMAILSEND", input={"to": "a@example.com", "subject": "s", "text": "t"}))
+    )["job_type"] == "EMAIL_SEND"
+
+
+async def test_an_sql_caller_enqueues_with_the_same_verb(conn):
+    first = await conn.fetchrow(
+        "select * from atlas_enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
+    )
+    again = await conn.fetchrow(
+        "select * from atlas_enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
+    )
+
+    assert (first["deduplicated"], again["deduplicated"]) == (False, True)
+    assert again["id"] == first["id"]
+    assert await actions(conn, first["id"]) == ["JOB_CREATED"]
+    assert (await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)).id == first["id"]
+
+
+@pytest.mark.parametrize(
+    ("call", "state"),
+    [
+        ("atlas_enqueue('nobody', 't')", "AT404"),
+        ("atlas_enqueue('system', 't', '[1]')", "AT422"),
+        ("atlas_enqueue('system', 't', jsonb_build_object('x', repeat('a', 300000)))", "AT422"),
+    ],
+)
+async def test_an_sql_caller_is_refused_in_words(conn, call, state):
+    with pytest.raises(asyncpg.PostgresError) as refusal:
+        await conn.fetchrow(f"select * from {call}")
+    assert refusal.value.sqlstate == state

@@ -1,0 +1,90 @@
+"""Explain: the one reason a job is not running, by the claim's own predicates."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from atlas.errors import NotFound
+from engine.jobs import cancel, claim, explain, finish, switch, take_turn
+from engine.jobs.backoff import ATLAS
+from engine.jobs.outcomes import decide
+from tests.engine.jobs.given import DANA, given_claimed, given_host, given_job, given_worker, lose_lease, success
+
+
+async def reason(conn, job_id):
+    told = await explain(conn, job_id)
+    assert told.sentence.endswith(".")
+    return told.reason
+
+
+async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
+    job_id = await given_job(conn, delay=timedelta(minutes=5))
+    await switch(conn, online=False, actor=DANA, reason="maintenance")
+    told = await explain(conn, job_id)
+    assert told.reason == "gate"
+    assert "by dana: maintenance" in told.sentence
+
+    await switch(conn, online=True, actor=DANA)
+    assert await reason(conn, job_id) == "not_due"
+
+    await conn.execute("update jobs set next_retry_at = null")
+    assert await reason(conn, job_id) == "no_worker"
+    assert "No worker has ever served" in (await explain(conn, job_id)).sentence
+
+    worker = await given_worker(conn, "report.build")
+    assert await reason(conn, job_id) == "next"
+
+    await given_job(conn, priority=9)
+    assert await reason(conn, job_id) == "queue"
+    await take_turn(conn, worker, slots=1)
+
+    await conn.execute("insert into job_types (key, concurrency) values ('report.build', 1)")
+    assert await reason(conn, job_id) == "limit"
+
+    await conn.execute("update job_types set concurrency = null")
+    await conn.execute("update tenants set limits = '{\"in_flight\": 1}'")
+    told = await explain(conn, job_id)
+    assert (told.reason, "of this tenant" in told.sentence) == ("limit", True)
+
+    await conn.execute("update tenants set limits = '{}'")
+    await lose_lease(conn, worker)
+    assert await reason(conn, job_id) == "no_worker"
+
+
+async def test_a_host_bound_job_waits_for_its_host(conn):
+    assert await reason(conn, await given_job(conn, host_id=await given_host(conn))) == "host"
+
+
+async def test_running_and_ended_jobs_say_so(conn):
+    worker, job = await given_claimed(conn, max_retries=0)
+    assert worker.id in (await explain(conn, job.id)).sentence
+    await cancel(conn, job.id, actor=DANA)
+    assert await reason(conn, job.id) == "stopping"
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
+    told = await explain(conn, job.id)
+    assert (told.reason, "no paper" in told.sentence) == ("dead_letter", True)
+
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [success(worker, job)])
+    assert await reason(conn, job.id) == "succeeded"
+
+
+async def test_what_explain_calls_next_the_claim_takes(conn):
+    """The same predicates: a job is claimable exactly when explain finds no hindrance."""
+    await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
+    jobs = [await given_job(conn, "limited"), await given_job(conn), await given_job(conn, delay=timedelta(minutes=5))]
+    worker = await given_worker(conn)
+    await conn.execute("update job_workers set job_types = array['limited', 'report.build']")
+
+    said = {job_id for job_id in jobs if await reason(conn, job_id) == "next"}
+    await take_turn(conn, worker, slots=0, prefetch=9)
+    taken = {job.id for _ in range(2) for job in await claim(conn, worker, limit=9)}
+    running = {row["id"] for row in await conn.fetch("select id from jobs where status = 'running'")}
+    assert said == running
+    assert taken <= running
+
+
+async def test_a_stranger_is_not_found(conn):
+    with pytest.raises(NotFound):
+        await explain(conn, uuid4())

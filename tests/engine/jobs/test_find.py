@@ -1,0 +1,88 @@
+"""Reading jobs: filters, pages that stay put, attempts alike, depth of the queue."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from atlas.errors import InvalidInput
+from engine.jobs import JobFilter, NewJob, claim, enqueue_many, finish, get_job, list_attempts, list_jobs, queue_depth
+from engine.jobs.backoff import ATLAS
+from engine.jobs.find import count_due
+from engine.jobs.outcomes import decide
+from tests.engine.jobs.given import DANA, given_claimed, given_job, make_due, success
+
+
+async def test_pages_are_stable_while_jobs_arrive(conn):
+    made = [one.id for one in await enqueue_many(conn, [NewJob("t", {"n": n}) for n in range(25)], actor=DANA)]
+    seen, before = [], None
+    while page := await list_jobs(conn, before=before, limit=10):
+        seen += [job.id for job in page]
+        before = page[-1].id
+        await given_job(conn, "late")
+    assert seen[:25] == made[::-1]
+
+
+async def test_every_status_finds_its_jobs(conn):
+    worker, dead = await given_claimed(conn, max_retries=0)
+    await finish(conn, worker, [decide(dead, worker.id, ValueError(), ATLAS)])
+    _, running = await given_claimed(conn, "other")
+    worker, ended = await given_claimed(conn, "third")
+    await finish(conn, worker, [success(worker, ended)])
+    waiting = await given_job(conn, "fourth", delay=timedelta(hours=1))
+    queued = await given_job(conn, "fifth")
+
+    found = {
+        status: [job.id for job in await list_jobs(conn, JobFilter(status=status))]
+        for status in ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
+    }
+    assert found == {
+        "queued": [queued],
+        "waiting": [waiting],
+        "running": [running.id],
+        "succeeded": [ended.id],
+        "failed": [dead.id],
+        "dead_letter": [dead.id],
+        "canceled": [],
+    }
+    with pytest.raises(InvalidInput, match="is not one of queued, waiting"):
+        await list_jobs(conn, JobFilter(status="lost"))
+
+
+async def test_filters_narrow_together(conn):
+    job_id = await given_job(conn, "t", correlation_id="c", source="event")
+    await given_job(conn, "t")
+    now = datetime.now(UTC)
+    wanted = JobFilter(
+        job_type="t",
+        correlation_id="c",
+        source="event",
+        created_after=now - timedelta(minutes=1),
+        created_before=now + timedelta(minutes=1),
+    )
+    assert [job.id for job in await list_jobs(conn, wanted)] == [job_id]
+    assert await list_jobs(conn, JobFilter(tenant_id=uuid4())) == []
+    assert await get_job(conn, job_id, tenant_id=uuid4()) is None
+
+
+async def test_attempts_are_told_alike_wherever_they_are_kept(conn):
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
+    await make_due(conn, job.id)
+    [again] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, again, {"pages": 3})])
+
+    first, second = await list_attempts(conn, job.id)
+    assert (first["job_run_id"], first["status"], first["worker_id"]) == (f"{job.id}:1", "failed", worker.id)
+    assert "no paper" in first["error_text"]
+    assert (second["job_run_id"], second["status"], second["result"]) == (f"{job.id}:2", "succeeded", {"pages": 3})
+    assert second["duration_ms"] >= 0
+
+
+async def test_the_depth_counts_what_is_active(conn):
+    await enqueue_many(conn, [NewJob("a") for _ in range(3)], actor=DANA)
+    await given_job(conn, "a", delay=timedelta(hours=1))
+    await given_claimed(conn, "b")
+    depth = {(one.job_type, one.status): one.count for one in await queue_depth(conn)}
+    assert depth == {("a", "queued"): 3, ("a", "waiting"): 1, ("b", "running"): 1}
+    assert await count_due(conn, ["a", "b"]) == 3

@@ -1,0 +1,108 @@
+"""The gate: once turning it off has returned, no claim commits until it is on again."""
+
+import asyncio
+import os
+from datetime import timedelta
+
+import pytest
+
+from atlas.errors import Refused
+from engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
+from engine.jobs.gate import expire
+from tests.engine.jobs.given import DANA, given_job, given_worker, success
+
+TOGGLES = 500 if os.environ.get("ATLAS_PROOF") else 60
+
+
+async def test_the_gate_tells_who_turned_it_why_and_since_when(conn):
+    gate = await switch(conn, online=False, actor=DANA, reason="provider outage", until=timedelta(hours=2))
+    assert await read_gate(conn) == gate
+    assert (gate.online, gate.by, gate.reason) == (False, "dana", "provider outage")
+    assert gate.since is not None
+    assert gate.until is not None
+    assert gate.until - gate.since == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=1))
+    assert "by dana: provider outage. It comes back at" in gate.closed_because
+
+
+async def test_every_turn_of_the_gate_is_audited(conn):
+    await switch(conn, online=False, actor=DANA, reason="why")
+    await switch(conn, online=True, actor=DANA)
+    rows = await conn.fetch(
+        "select action, actor_id, message from audit_log where entity_id = 'atlas_online' order by id"
+    )
+    assert [tuple(row) for row in rows][-2:] == [("ATLAS_OFFLINE", "dana", "why"), ("ATLAS_ONLINE", "dana", "")]
+
+
+async def test_turning_the_gate_keeps_the_engines_own_switch(conn):
+    await conn.execute("update system_state set value = value || '{\"engine_enabled\": false}'")
+    assert not (await switch(conn, online=True, actor=DANA)).engine_enabled
+
+
+async def test_a_gate_closed_for_a_time_opens_by_itself_and_not_before(conn):
+    await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
+    assert not await expire(conn)
+    await conn.execute(
+        "update system_state set value = value || jsonb_build_object('until', clock_timestamp() - interval '1 second')"
+    )
+    assert await expire(conn)
+    gate = await read_gate(conn)
+    assert (gate.online, gate.by, gate.until) == (True, "watchdog", None)
+    assert not await expire(conn)
+
+
+async def test_a_claim_held_open_makes_the_switch_name_its_holder(pool):
+    async with pool.acquire() as holder, pool.acquire() as conn:
+        await given_job(conn)
+        worker = await given_worker(conn, "report.build")
+        async with holder.transaction():
+            await claim(holder, worker, limit=1)
+            with pytest.raises(Refused, match=r"could not be turned within 5 s: atlas \(pid \d+"):
+                await switch(conn, online=False, actor=DANA)
+    async with pool.acquire() as conn:
+        assert not (await switch(conn, online=False, actor=DANA)).online
+
+
+async def test_no_claim_commits_while_the_gate_is_off(pool):
+    """Claimers at full speed, and an operator who turns the gate off, counts, waits, and counts again."""
+    stop = asyncio.Event()
+    violations = 0
+
+    async def claimer():
+        async with pool.acquire() as conn:
+            worker = await given_worker(conn, "flood")
+            while not stop.is_set():
+                jobs = await claim(conn, worker, limit=20)
+                await finish(conn, worker, [success(worker, job) for job in jobs])
+                await asyncio.sleep(0)
+
+    async def feeder():
+        async with pool.acquire() as conn:
+            while not stop.is_set():
+                if (
+                    await conn.fetchval("select count(*) from (select from jobs where status = 'queued' limit 2000) q")
+                    < 1000
+                ):
+                    await enqueue_many(conn, [NewJob("flood", {}) for _ in range(1000)], actor=DANA)
+                await asyncio.sleep(0.01)
+
+    async def operator():
+        nonlocal violations
+        async with pool.acquire() as conn:
+            for _ in range(TOGGLES):
+                await switch(conn, online=False, actor=DANA)
+                before = await conn.fetchval("select coalesce(sum(attempt_count), 0) from jobs")
+                await asyncio.sleep(0.002)
+                after = await conn.fetchval("select coalesce(sum(attempt_count), 0) from jobs")
+                violations += before != after
+                await switch(conn, online=True, actor=DANA)
+                await asyncio.sleep(0.005)
+
+    others = [asyncio.create_task(one) for one in (claimer(), claimer(), claimer(), claimer(), feeder())]
+    await operator()
+    stop.set()
+    await asyncio.gather(*others)
+    async with pool.acquire() as conn:
+        claimed = await conn.fetchval("select sum(attempt_count) from jobs")
+    print(f"gate: {TOGGLES} toggles, {claimed} claims, {violations} while off")
+    assert claimed > 100
+    assert violations == 0

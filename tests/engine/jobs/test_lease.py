@@ -1,0 +1,132 @@
+"""Leases and the reaper: a silent worker's jobs come back, once, and a dead worker stays dead."""
+
+import asyncio
+
+import orjson
+
+from engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, reap, take_turn
+from engine.jobs.lease import retire_worker
+from tests.engine.jobs.given import (
+    DANA,
+    actions,
+    attempts,
+    given_claimed,
+    given_job,
+    given_worker,
+    load,
+    lose_lease,
+    make_due,
+    success,
+)
+
+
+async def test_a_heartbeat_renews_a_living_lease_and_never_a_lapsed_one(conn):
+    worker = await given_worker(conn)
+    assert await heartbeat(conn, worker.id, lease=60, running=3)
+    await lose_lease(conn, worker)
+    assert not await heartbeat(conn, worker.id, lease=60, running=3)
+    assert not await heartbeat(conn, "nobody", lease=60, running=0)
+
+
+async def test_an_expired_lease_requeues_the_job_uncounted_and_later(conn):
+    worker, job = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+
+    row = await load(conn, job.id)
+    assert (row["status"], row["retry_count"], row["lost_count"], row["claimed_by"]) == ("queued", 0, 1, None)
+    waits = await conn.fetchval(
+        "select extract(epoch from next_retry_at - updated_at)::float8 from jobs where id = $1", job.id
+    )
+    assert 0.9 <= waits <= 3.1
+    assert await actions(conn, job.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
+    assert await attempts(conn, job.id) == [(1, "lost", None)]
+
+
+async def test_a_living_workers_jobs_are_left_alone(conn):
+    await given_claimed(conn)
+    assert await reap(conn) == []
+
+
+async def test_the_third_loss_is_poison_whatever_retries_are_left(conn):
+    job_id = await given_job(conn, max_retries=50)
+    for _ in range(3):
+        worker = await given_worker(conn, "report.build")
+        await claim(conn, worker, limit=1)
+        await lose_lease(conn, worker)
+        await reap(conn)
+        await conn.execute("update jobs set next_retry_at = null where id = $1 and status = 'queued'", job_id)
+
+    row = await load(conn, job_id)
+    assert (row["status"], row["lost_count"], row["retry_count"]) == ("failed", 3, 0)
+    assert row["dead_lettered_at"] is not None
+    assert orjson.loads(row["error"])["type"] == "Poison"
+    assert await actions(conn, job_id) == ["JOB_CREATED", "LEASE_EXPIRED", "LEASE_EXPIRED", "JOB_POISONED"]
+    assert [attempt[1] for attempt in await attempts(conn, job_id)] == ["lost"] * 3
+
+
+async def test_a_lost_job_is_claimed_into_a_slot_and_never_ahead(conn):
+    worker, job = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    await reap(conn)
+    await make_due(conn, job.id)
+    other = await given_worker(conn, "report.build")
+
+    assert (await take_turn(conn, other, slots=0, prefetch=10)).claimed == []
+    [again] = (await take_turn(conn, other, slots=1)).claimed
+    assert (again.id, again.lost_count) == (job.id, 1)
+
+
+async def test_a_lost_job_that_was_asked_to_stop_is_canceled(conn):
+    worker, job = await given_claimed(conn)
+    await cancel(conn, job.id, actor=DANA)
+    await lose_lease(conn, worker)
+    assert await reap(conn) == [(job.id, worker.id, "canceled")]
+    assert (await load(conn, job.id))["status"] == "canceled"
+
+
+async def test_jobs_of_a_worker_that_signed_off_or_vanished_come_back(conn):
+    worker, job = await given_claimed(conn)
+    await retire_worker(conn, worker.id)
+    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+
+    vanished, second = await given_claimed(conn, "other")
+    await conn.execute("delete from job_workers where worker_id = $1", vanished.id)
+    assert [row[0] for row in await reap(conn)] == [second.id]
+
+
+async def test_reapers_in_parallel_take_each_job_back_once(pool):
+    async with pool.acquire() as conn:
+        await enqueue_many(conn, [NewJob("many", {"n": n}) for n in range(500)], actor=DANA)
+        worker = await given_worker(conn, "many")
+        await claim(conn, worker, limit=500)
+        await lose_lease(conn, worker)
+
+    async def sweep():
+        async with pool.acquire() as conn:
+            return await reap(conn)
+
+    rows = [row for _ in range(3) for part in await asyncio.gather(*(sweep() for _ in range(6))) for row in part]
+    assert len(rows) == len({row[0] for row in rows}) == 500
+
+
+async def test_thousands_that_cannot_be_reaped_do_not_hide_one_that_can(pool):
+    """Another transaction holds the rows of 2,000 lost jobs; the one beside them comes back in the first sweep."""
+    async with pool.acquire() as conn, pool.acquire() as other:
+        await enqueue_many(conn, [NewJob("held", {"n": n}) for n in range(2000)], actor=DANA)
+        stuck = await given_worker(conn, "held")
+        held = await claim(conn, stuck, limit=2000)
+        worker, job = await given_claimed(conn)
+        await lose_lease(conn, stuck)
+        await lose_lease(conn, worker)
+        async with other.transaction():
+            await other.execute("select from jobs where id = any($1::uuid[]) for update", [one.id for one in held])
+            assert [row[0] for row in await reap(conn)] == [job.id]
+
+
+async def test_a_lapsed_worker_never_comes_back_to_life_under_its_id(conn):
+    worker, job = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    await reap(conn)
+    assert not await heartbeat(conn, worker.id, lease=60, running=1)
+    assert (await finish(conn, worker, [success(worker, job)])).lost == [(job.id, 1)]

@@ -1,0 +1,94 @@
+"""Plans: the hot statements never scan the table, and a claim costs the same whatever stands in front of it."""
+
+import orjson
+import pytest
+
+from engine.jobs import NewJob, cancel_many, claim, enqueue, enqueue_many, finish, heartbeat, reap, take_turn
+from engine.jobs.backoff import ATLAS
+from engine.jobs.lease import held, promote
+from engine.jobs.outcomes import decide
+from engine.jobs.progress import report_progress
+from tests.engine.jobs.given import DANA, given_job, given_worker, success
+
+CROWD = 20_000
+
+FILL = """
+insert into jobs (id, tenant_id, job_type, status, finished_at, next_retry_at, host_id, careful, claimed_by)
+select gen_random_uuid(), '00000000-0000-7000-8000-000000000001', $1, $2::text::job_status,
+  case when $2 = 'succeeded' then now() end, case when $3 then now() + interval '1 day' end,
+  case when $4 then gen_random_uuid() end, $5, 'x'
+from generate_series(1, $6)
+"""
+
+
+async def scans(owner) -> int:
+    await owner.execute("select pg_stat_force_next_flush()")
+    await owner.execute("select pg_stat_clear_snapshot()")
+    return await owner.fetchval("select seq_scan from pg_stat_user_tables where relname = 'jobs'")
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
+    """Also on a table whose statistics were taken while nothing ran, or never."""
+    await owner.execute(FILL, "done", "succeeded", False, False, False, CROWD)
+    if analyzed:
+        await owner.execute("vacuum analyze jobs")
+    worker = await given_worker(conn, "hot")
+    several = await given_worker(conn, "hot", "other")
+    await conn.execute("select pg_stat_force_next_flush()")
+    before = await scans(owner)
+
+    await enqueue(conn, NewJob("hot", {}, dedupe_key="k"), actor=DANA)
+    await enqueue_many(conn, [NewJob("hot", {"n": n}) for n in range(500)], actor=DANA)
+    await enqueue(conn, NewJob("stranger", {}), actor=DANA)
+    jobs = await claim(conn, worker, limit=200)
+    jobs += await claim(conn, several, limit=100)
+    await report_progress(conn, worker.id, jobs[0].id, jobs[0].attempt, percent=1, message=None)
+    await heartbeat(conn, worker.id, lease=60, running=5)
+    await held(conn, worker.id, canceled_only=True)
+    await take_turn(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
+    await finish(conn, worker, [decide(job, worker.id, ValueError(), ATLAS) for job in jobs[100:150]])
+    await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA)
+    await reap(conn)
+    await promote(conn)
+
+    await conn.execute("select pg_stat_force_next_flush()")
+    assert await scans(owner) == before
+
+
+async def cost_of_a_claim(conn, worker) -> int:
+    """Buffers touched by a claim of one job, all functions included."""
+    call = (
+        "explain (analyze, buffers, format json) select * from atlas_turn($1, 1, 0, $2, null, '{}', null, null, null, null, null,"
+        " null, null, null, null, null, null, null, null, null)"
+    )
+    for _ in range(3):
+        plan = orjson.loads(await conn.fetchval(call, worker.id, worker.job_types))[0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize(
+    ("crowd", "values"),
+    [
+        ("finished jobs", ("mine", "succeeded", False, False, False)),
+        ("future jobs", ("mine", "queued", True, False, False)),
+        ("host-bound jobs", ("mine", "queued", False, True, False)),
+        ("queued jobs of other types", ("theirs", "queued", False, False, False)),
+        ("limit-blocked jobs", ("limited", "queued", False, False, True)),
+    ],
+)
+async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
+    await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
+    await given_job(conn, "limited")
+    limited = await given_worker(conn, "limited")
+    for _ in range(2):
+        await claim(conn, limited, limit=1)  # the one that may run, so that the others are blocked
+    for _ in range(8):
+        await given_job(conn, "mine")
+    worker = await given_worker(conn, "mine", "second", "limited")
+    empty = await cost_of_a_claim(conn, worker)
+    await owner.execute(FILL, *values, CROWD)
+    await owner.execute("vacuum analyze jobs")
+    crowded = await cost_of_a_claim(conn, worker)
+    print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
+    assert crowded <= empty * 1.5 + 40

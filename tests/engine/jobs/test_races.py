@@ -1,0 +1,153 @@
+"""Races: every pair of closing writes on one job, in both orders and at once; and a machine of random verbs."""
+
+import asyncio
+import itertools
+import os
+import random
+
+import pytest
+
+from engine.jobs import cancel_many, claim, finish, heartbeat, reap, retry_many
+from engine.jobs.backoff import ATLAS
+from engine.jobs.outcomes import JobCanceled, decide, release
+from tests.engine.jobs.given import (
+    DANA,
+    actions,
+    given_claimed,
+    given_job,
+    given_worker,
+    load,
+    lose_lease,
+    success,
+)
+
+ENDINGS = {
+    "JOB_SUCCEEDED",
+    "JOB_RETRY_SCHEDULED",
+    "JOB_FAILED",
+    "JOB_EXHAUSTED_RETRIES",
+    "JOB_CANCELED",
+    "LEASE_EXPIRED",
+    "JOB_POISONED",
+}
+
+
+async def do(verb: str, conn, worker, job) -> None:
+    match verb:
+        case "finish":
+            await finish(conn, worker, [success(worker, job)])
+        case "fail":
+            await finish(conn, worker, [decide(job, worker.id, ValueError("x"), ATLAS)])
+        case "release":
+            await finish(conn, worker, [release(job)])
+        case "confirm cancel":
+            await finish(conn, worker, [decide(job, worker.id, JobCanceled("x"), ATLAS)])
+        case "cancel":
+            await cancel_many(conn, [job.id], actor=DANA)
+        case "reap":
+            await reap(conn)
+        case "heartbeat":
+            await heartbeat(conn, worker.id, lease=60, running=1)
+        case "expire":
+            await lose_lease(conn, worker)
+            await reap(conn)
+
+
+VERBS = ["finish", "fail", "release", "confirm cancel", "cancel", "reap", "heartbeat", "expire"]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(VERBS, 2)))
+async def test_two_writes_in_a_row_leave_one_outcome_of_the_attempt(conn, first, second):
+    worker, job = await given_claimed(conn)
+    await do(first, conn, worker, job)
+    await do(second, conn, worker, job)
+    endings = [action for action in await actions(conn, job.id) if action in ENDINGS]
+    assert len(endings) <= 1 + (endings[:1] == ["LEASE_EXPIRED"] and "cancel" in (first, second)) + (
+        endings[:1] == ["JOB_RETRY_SCHEDULED"] and second == "cancel"
+    )
+    attempts = await conn.fetchval("select count(*) from job_runs where job_id = $1 and attempt_no = 1", job.id)
+    assert attempts <= 1
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(VERBS, 2)))
+async def test_two_writes_at_once_leave_one_outcome_of_the_attempt(pool, one, other):
+    async with pool.acquire() as left, pool.acquire() as right:
+        for n in range(3):
+            worker, job = await given_claimed(left, f"raced.{n}")
+            pair = [do(one, left, worker, job), do(other, right, worker, job)]
+            await asyncio.gather(*(pair if n % 2 else reversed(pair)))
+            rows = await left.fetch("select status from job_attempts where job_id = $1 and attempt_no = 1", job.id)
+            assert len(rows) <= 1
+            row = await load(left, job.id)
+            if row["status"] in ("succeeded", "failed", "canceled"):
+                assert row["finished_at"] is not None
+
+
+RECORDER = """
+create table illegal (old job_status, new job_status, id uuid, verb text);
+create function record_illegal() returns trigger language plpgsql as $$
+begin
+  if not ((old.status, new.status) in (
+      ('queued','queued'), ('queued','running'), ('queued','canceled'), ('running','running'), ('running','queued'),
+      ('running','succeeded'), ('running','failed'), ('running','canceled'), ('failed','queued'), ('canceled','queued')))
+    or (old.status in ('succeeded','failed','canceled') and new.status = old.status and new is distinct from old)
+    or new.attempt_count < old.attempt_count
+    or (old.status = 'queued' and new.status = 'running' and old.next_retry_at > clock_timestamp())
+  then
+    insert into illegal values (old.status, new.status, old.id, current_query());
+  end if;
+  return new;
+end $$;
+create trigger recorder before update on jobs for each row execute function record_illegal();
+grant all on illegal to public;
+"""
+
+STORM_STEPS = 600 if os.environ.get("ATLAS_PROOF") else 120
+
+
+async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, owner):
+    """Eight connections throw random verbs at 60 jobs; a trigger writes down every move that may not be."""
+    await owner.execute(RECORDER)
+    async with pool.acquire() as conn:
+        ids = [await given_job(conn, "storm", max_retries=50, priority=n % 3) for n in range(60)]
+
+    async def thrower(seed: int):
+        dice = random.Random(seed)
+        async with pool.acquire() as conn:
+            worker = await given_worker(conn, "storm")
+            held = []
+            for _ in range(STORM_STEPS):
+                roll = dice.random()
+                if roll < 0.45:
+                    held += await claim(conn, worker, limit=dice.randint(1, 8))
+                elif roll < 0.8 and held:
+                    dice.shuffle(held)
+                    part = [held.pop() for _ in range(dice.randint(1, len(held)))]
+                    kinds = [
+                        lambda job: success(worker, job),
+                        lambda job: decide(job, worker.id, ValueError("x"), ATLAS),
+                        release,
+                    ]
+                    await finish(conn, worker, [dice.choice(kinds)(job) for job in part])
+                elif roll < 0.86:
+                    await cancel_many(conn, dice.sample(ids, 5), actor=DANA)
+                elif roll < 0.93:
+                    await retry_many(conn, dice.sample(ids, 10), actor=DANA)
+                elif roll < 0.97:
+                    await conn.execute(
+                        "update jobs set next_retry_at = clock_timestamp() where status = 'queued' and next_retry_at is not null and id = $1",
+                        dice.choice(ids),
+                    )
+                else:
+                    await lose_lease(conn, worker)
+                    await reap(conn)
+                    worker = await given_worker(conn, "storm")
+                    held = []
+
+    await asyncio.gather(*(thrower(seed) for seed in range(8)))
+    illegal = await owner.fetch("select * from illegal")
+    assert illegal == []
+    assert await owner.fetchval("select count(*) from jobs") == 60
+    # Every closed attempt has exactly one row or is told by its job; every event is one move.
+    doubled = await owner.fetch("select job_id, attempt_no from job_runs group by 1, 2 having count(*) > 1")
+    assert doubled == []

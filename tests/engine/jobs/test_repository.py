@@ -1,0 +1,103 @@
+"""The repository: applications that run jobs themselves, in their own transactions."""
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+
+from atlas.errors import LeaseLost
+from engine.jobs import SYSTEM_TENANT, EnqueueJob, JobFilter, JobsRepository, PermanentError, claim, reap, switch
+from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
+
+
+async def test_a_job_goes_from_enqueue_to_success(conn):
+    jobs = JobsRepository()
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send", payload={"n": 1}))
+    [job] = await jobs.claim(conn)
+    await jobs.mark_success(conn, job.id, {"sent": True})
+
+    found = await jobs.get(conn, job_id)
+    assert (found.status, found.output, found.tenant_id) == ("succeeded", {"sent": True}, SYSTEM_TENANT)
+    assert await actions(conn, job_id) == ["JOB_CREATED", "JOB_SUCCEEDED"]
+
+
+async def test_a_failure_follows_the_policy_and_a_permanent_one_ends_it(conn):
+    jobs = JobsRepository(policy="capped")
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    [job] = await jobs.claim(conn)
+    await jobs.mark_failure(conn, job.id, "no paper")
+    row = await load(conn, job_id)
+    assert (row["status"], row["retry_count"]) == ("queued", 1)
+    assert orjson.loads(row["error"])["message"] == "RuntimeError: no paper"
+
+    await make_due(conn, job_id)
+    [job] = await jobs.claim(conn)
+    await jobs.mark_failure(conn, job.id, PermanentError("wrong address"))
+    assert (await load(conn, job_id))["status"] == "failed"
+    assert await attempts(conn, job_id) == [(1, "failed", None), (2, "failed", None)]
+
+
+async def test_it_ends_only_what_it_claimed(conn):
+    jobs, others = JobsRepository(), JobsRepository()
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    await others.claim(conn)
+    with pytest.raises(LeaseLost):
+        await jobs.mark_success(conn, job_id)
+
+
+async def test_a_lapsed_lease_refuses_the_ending_and_the_job_comes_back(conn):
+    jobs = JobsRepository(lease=30)
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    [job] = await jobs.claim(conn)
+    await jobs.heartbeat(conn, job.id)
+    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+
+    with pytest.raises(LeaseLost):
+        await jobs.heartbeat(conn, job.id)
+    assert [row[2] for row in await reap(conn)] == ["requeued"]
+    with pytest.raises(LeaseLost):
+        await jobs.mark_success(conn, job.id)
+    assert (await load(conn, job_id))["lost_count"] == 1
+
+
+async def test_an_ending_rolls_back_with_the_applications_own_work(conn):
+    jobs = JobsRepository()
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    [job] = await jobs.claim(conn)
+    with pytest.raises(RuntimeError):
+        async with conn.transaction():
+            await jobs.mark_success(conn, job.id)
+            raise RuntimeError("the application failed")
+
+    assert (await load(conn, job_id))["status"] == "running"
+    await jobs.mark_success(conn, job.id)
+    assert (await load(conn, job_id))["status"] == "succeeded"
+
+
+async def test_the_gate_holds_it_too(conn):
+    jobs = JobsRepository()
+    await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    await switch(conn, online=False, actor=DANA)
+    assert await jobs.claim(conn) == []
+
+
+async def test_equal_keys_coalesce_and_lists_page(conn):
+    jobs = JobsRepository()
+    first = await jobs.enqueue(conn, EnqueueJob("t", payload={"n": 1}, dedupe_key="k"))
+    assert await jobs.enqueue(conn, EnqueueJob("t", payload={"n": 2}, dedupe_key="k")) == first
+    later = await jobs.enqueue(conn, EnqueueJob("t", run_at=datetime.now(UTC) + timedelta(hours=1)))
+
+    page = await jobs.list(conn, limit=1)
+    rest = await jobs.list(conn, before=page[-1].id)
+    assert [job.id for job in [*page, *rest]] == [later, first]
+    assert [job.shown_status for job in [*page, *rest]] == ["waiting", "queued"]
+    assert [job.id for job in await jobs.list(conn, JobFilter(status="waiting"))] == [later]
+
+
+async def test_workers_leave_its_jobs_alone_while_its_lease_lives(conn):
+    jobs = JobsRepository()
+    await jobs.enqueue(conn, EnqueueJob("t"))
+    await jobs.claim(conn)
+    worker = await given_worker(conn, "t")
+    assert await claim(conn, worker, limit=1) == []
+    assert await reap(conn) == []
