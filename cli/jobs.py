@@ -1,0 +1,229 @@
+"""`atlas enqueue` and `atlas jobs`: make work, look at it, steer it."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.settings import Settings
+from cli.durations import parse_duration
+from cli.output import Json, say, table
+from cli.runtime import caller, connected, execute
+from engine.jobs import (
+    Enqueued,
+    Explanation,
+    JobFilter,
+    JobRow,
+    NewJob,
+    cancel,
+    delete,
+    enqueue,
+    explain,
+    get_job,
+    list_attempts,
+    list_jobs,
+    retry_dead_letters,
+    retry_now,
+)
+from engine.jobs.admit import admit
+from engine.tenants import find_tenant
+from workers.apps import load_apps
+from workers.email import register_email
+
+app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True)
+
+JobId = Annotated[str, typer.Argument(help="The job's id.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
+
+
+def enqueue_job(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
+    tenant: Annotated[str, typer.Option(help="Whose job it is.")] = "system",
+    input_: Annotated[str, typer.Option("--input", metavar="JSON", help="The job's input, a JSON object.")] = "{}",
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
+    dedupe_key: Annotated[str | None, typer.Option(help="An active job with the same key is the answer.")] = None,
+    delay: Annotated[
+        timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Not before, such as 10m.")
+    ] = None,
+    module: Annotated[list[str] | None, typer.Option("--app", help="A module that knows the job type.")] = None,
+    json: Json = False,
+) -> None:
+    """Enqueue a job."""
+    load_apps(module or [])
+
+    async def work(settings: Settings) -> Enqueued:
+        register_email(settings)
+        async with connected(settings) as conn:
+            job = NewJob(
+                job_type,
+                _object(input_),
+                (await find_tenant(conn, tenant)).id,
+                priority=priority,
+                max_retries=max_retries,
+                dedupe_key=dedupe_key,
+                delay=delay,
+            )
+            return await enqueue(conn, await admit(conn, job), actor=caller())
+
+    made = execute(work)
+    words = f"Job {made.id} was active already under this key." if made.deduplicated else f"Job {made.id} is queued."
+    say(made, words, json=json)
+
+
+@app.command("list")
+def show_list(
+    status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, …")] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    before: Annotated[str | None, typer.Option(help="The page after this job.")] = None,
+    json: Json = False,
+) -> None:
+    """List jobs, newest first."""
+
+    async def work(settings: Settings) -> list[JobRow]:
+        async with connected(settings) as conn:
+            tenant_id = None if tenant is None else (await find_tenant(conn, tenant)).id
+            wanted = JobFilter(tenant_id, status, job_type)
+            return await list_jobs(conn, wanted, before=None if before is None else _id(before), limit=limit)
+
+    found = execute(work)
+    rows = [
+        (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _ago(job.created_at))
+        for job in found
+    ]
+    empty = "No job fits." if status or job_type or tenant else "There are no jobs yet. Make one with `atlas enqueue`."
+    columns = ("STATUS", "TYPE", "ID", "ATTEMPTS", "AGE")
+    say({"jobs": [asdict(job) for job in found]}, table(columns, rows) if rows else empty, json=json)
+
+
+@app.command("show")
+def show_one(job_id: JobId, json: Json = False) -> None:
+    """Show a job, its attempts, and why it is where it is."""
+
+    async def work(settings: Settings) -> tuple[JobRow, list[Any], Explanation]:
+        async with connected(settings) as conn:
+            job = await get_job(conn, _id(job_id))
+            if job is None:
+                raise NotFound("job", job_id)
+            return job, await list_attempts(conn, job.id), await explain(conn, job.id)
+
+    job, attempts, told = execute(work)
+    say({"job": asdict(job), "attempts": attempts, "explanation": told}, _story(job, attempts, told), json=json)
+
+
+@app.command("explain")
+def explain_one(job_id: JobId, json: Json = False) -> None:
+    """Say why a job is not running, or who runs it."""
+
+    async def work(settings: Settings) -> Explanation:
+        async with connected(settings) as conn:
+            return await explain(conn, _id(job_id))
+
+    told = execute(work)
+    say(told, told.sentence, json=json)
+
+
+@app.command("cancel")
+def cancel_one(job_id: JobId, json: Json = False) -> None:
+    """Cancel a queued job, or ask a running one to stop."""
+
+    async def work(settings: Settings) -> str:
+        async with connected(settings) as conn:
+            return await cancel(conn, _id(job_id), actor=caller())
+
+    verdict = execute(work)
+    words = "is canceled" if verdict == "canceled" else "runs; its worker was asked to stop it"
+    say({"id": job_id, "verdict": verdict}, f"Job {job_id} {words}.", json=json)
+
+
+@app.command("retry")
+def retry(
+    job_id: Annotated[str | None, typer.Argument(help="The job's id.")] = None,
+    dead_letters: Annotated[bool, typer.Option("--dead-letters", help="All dead letters, oldest first.")] = False,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 1000,
+    json: Json = False,
+) -> None:
+    """Queue a failed or canceled job again, or many dead letters."""
+    if (job_id is None) != dead_letters:
+        raise InvalidInput("The call", [FieldError("ID", "name a job, or say --dead-letters")])
+
+    async def work(settings: Settings) -> dict[UUID, Any]:
+        async with connected(settings) as conn:
+            if job_id is not None:
+                await retry_now(conn, _id(job_id), actor=caller())
+                return {_id(job_id): "retried"}
+            tenant_id = None if tenant is None else (await find_tenant(conn, tenant)).id
+            return await retry_dead_letters(conn, actor=caller(), tenant_id=tenant_id, job_type=job_type, limit=limit)
+
+    verdicts = execute(work)
+    retried = sum(verdict == "retried" for verdict in verdicts.values())
+    kept = f"; {len(verdicts) - retried} could not be" if retried < len(verdicts) else ""
+    document = {"retried": retried, "verdicts": {str(key): verdict for key, verdict in verdicts.items()}}
+    say(document, f"{retried} jobs are queued again{kept}.", json=json)
+
+
+@app.command("delete")
+def delete_one(job_id: JobId, json: Json = False) -> None:
+    """Delete a job that does not run."""
+
+    async def work(settings: Settings) -> None:
+        async with connected(settings) as conn:
+            await delete(conn, _id(job_id), actor=caller())
+
+    execute(work)
+    say({"id": job_id, "deleted": True}, f"Job {job_id} is deleted.", json=json)
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InvalidInput("The call", [FieldError("ID", f"{text!r} is not a job's id")]) from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput("The call", [FieldError("--input", f"is not JSON: {error}")]) from None
+    if not isinstance(value, dict):
+        raise InvalidInput("The call", [FieldError("--input", "is not a JSON object")])
+    return value
+
+
+def _ago(moment: datetime) -> str:
+    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
+
+
+def _story(job: JobRow, attempts: list[Any], told: Explanation) -> Group:
+    facts = [
+        ("id", job.id),
+        ("tenant", job.tenant_id),
+        ("type", job.job_type),
+        ("status", job.shown_status),
+        ("priority", job.priority),
+        ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC by {job.created_by}"),
+        ("progress", None if job.progress is None else orjson.dumps(job.progress).decode()),
+        ("input", orjson.dumps(job.input).decode()[:500]),
+        ("output", orjson.dumps(job.output).decode()[:500] if job.output else None),
+        ("error", job.error.get("message")),
+    ]
+    rows = [
+        (one["attempt_no"], one["status"], one["outcome"], one["started_at"], one["duration_ms"], one["worker_id"])
+        for one in attempts
+    ]
+    parts: list[Any] = [Text(told.sentence), Text(), table(("", ""), [fact for fact in facts if fact[1] is not None])]
+    if rows:
+        columns = ("ATTEMPT", "STATUS", "OUTCOME", "STARTED", "MS", "WORKER")
+        parts += [Text(), table(columns, rows)]
+    return Group(*parts)

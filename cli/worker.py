@@ -1,0 +1,149 @@
+"""`atlas worker`: claims jobs and runs their handlers."""
+
+import asyncio
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from atlas.errors import AtlasError, Refused
+from atlas.pool import Pool
+from atlas.settings import Settings
+from cli.output import Json, say
+from cli.programs import atlas_argv, run_program
+from cli.runtime import Atlas, execute
+from cli.tree import Program, run_tree
+from engine.jobs.definitions import list_definitions
+from engine.jobs.find import count_due
+from engine.jobs.gate import read_gate
+from engine.jobs.types import canonical, registered
+from workers.apps import load_apps
+from workers.commands.types import load_command_types
+from workers.email import register_email
+from workers.served import LoadTypes
+from workers.worker import Worker, WorkerOptions
+
+RECOUNT_SECONDS = 5.0
+SHOW_SECONDS = 0.2
+# Beside its two pipelines: heartbeats, sweeps, cancellations, progress, and what handlers borrow.
+SPARE_CONNECTIONS = 8
+
+
+class NothingToServe(AtlasError):
+    """A worker was asked to serve job types that no module registers."""
+
+
+Types = Annotated[str | None, typer.Option(help="Job types to serve, separated by commas.")]
+App = Annotated[list[str] | None, typer.Option("--app", help="A module whose decorators register handlers.")]
+
+
+def worker(
+    types: Types = None,
+    all_: Annotated[bool, typer.Option("--all", help="Serve every job type that is registered.")] = False,
+    app: App = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=10_000, help="Jobs at a time.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="Most jobs a claim asks for.")] = None,
+    poll_ms: Annotated[int | None, typer.Option(min=10, max=60_000, help="How often to look without a hint.")] = None,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 1,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop when nothing is due.")] = False,
+    json: Json = False,
+) -> None:
+    """Run jobs until stopped."""
+    if (types is None) != all_:
+        raise typer.BadParameter("name the job types with --types, or serve --all", param_hint="--types")
+    if processes > 1:
+        status = _run_many(processes, drain=drain)
+        if json:
+            say({"processes": processes, "status": status}, "", json=True)
+        raise typer.Exit(status)
+    overrides = {"atlas_concurrency": concurrency, "atlas_batch": batch, "atlas_poll_ms": poll_ms}
+
+    async def work(atlas: Atlas, stop: asyncio.Event) -> int:
+        register_email(atlas.settings)
+        load_apps(app or [])
+        served, commands = await _served(atlas.pool, types)
+        options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
+        return await _serve(atlas, stop, options, show=drain and not json)
+
+    finished = run_program(work, size=SPARE_CONNECTIONS + 2, **overrides)
+    words = f"{finished:,} jobs finished; nothing more is due." if drain else f"{finished:,} jobs finished."
+    say({"finished": finished}, words, json=json)
+
+
+def options_of(settings: Settings, job_types: list[str], *, drain: bool = False) -> WorkerOptions:
+    """A worker's options from the settings."""
+    return WorkerOptions(
+        job_types,
+        concurrency=settings.atlas_concurrency,
+        batch=settings.atlas_batch,
+        poll=settings.atlas_poll_ms / 1000,
+        lease=settings.atlas_lease_seconds,
+        grace=settings.atlas_grace_seconds,
+        drain=drain,
+    )
+
+
+async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes | None]:
+    """The job types that have a handler here, and how to load those that are commands."""
+    if types is None:
+        return sorted(registered()), load_command_types
+    wanted = [canonical(name.strip()) for name in types.split(",") if name.strip()]
+    rest = [name for name in wanted if name not in registered()]
+    commands = {one.spec.key for one in await list_definitions(pool)} if rest else set[str]()
+    unknown = [name for name in rest if name not in commands]
+    if unknown or not wanted:
+        raise NothingToServe(
+            f"There is no handler for {', '.join(unknown) or 'no type at all'}.",
+            remedy="Name the module that registers it with --app, or add a definition.",
+        )
+    return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
+
+
+async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> int:
+    running = Worker(atlas.pool, atlas.url, options)
+    chores = [asyncio.create_task(_stop_when(stop, running))]
+    if show and sys.stderr.isatty():
+        chores.append(asyncio.create_task(_show_progress(atlas.pool, running, options)))
+    try:
+        await running.run()
+    finally:
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+    if running.found_gate_closed:
+        gate = await read_gate(atlas.pool)
+        raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then drain again.")
+    return running.finished
+
+
+async def _stop_when(stop: asyncio.Event, running: Worker) -> None:
+    await stop.wait()
+    running.stop()
+
+
+async def _show_progress(pool: Pool, running: Worker, options: WorkerOptions) -> None:
+    """A bar with the rate and an estimate, for as long as the drain lasts."""
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:,.0f} jobs/s"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        task: Any = bar.add_task("drain", total=await count_due(pool, options.job_types), rate=0.0)
+        recount_at = began + RECOUNT_SECONDS
+        while True:
+            await asyncio.sleep(SHOW_SECONDS)
+            bar.update(task, completed=running.finished, rate=running.finished / (loop.time() - began))
+            if loop.time() >= recount_at:
+                bar.update(task, total=running.finished + await count_due(pool, options.job_types))
+                recount_at = loop.time() + RECOUNT_SECONDS
+
+
+def _run_many(processes: int, *, drain: bool) -> int:
+    """The same command as several processes."""
+    # The last --processes wins: each child is one process, whatever was asked for.
+    argv = atlas_argv(*sys.argv[1:], "--processes", "1")
+    children = [Program(f"worker {n + 1}", argv, comes_back=True) for n in range(processes)]
+    return execute(lambda settings: run_tree(children, grace=settings.atlas_grace_seconds, may_end=drain))

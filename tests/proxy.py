@@ -1,0 +1,76 @@
+"""A faulty network in front of Postgres: it can cut lines, go silent, and swallow answers that were already given."""
+
+import asyncio
+from contextlib import suppress
+from urllib.parse import parse_qs, urlsplit
+
+
+class FaultyProxy:
+    """Passes bytes between a TCP port on loopback and the server, until it is told to misbehave."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._database = parts.path.lstrip("/")
+        self._user = parts.username or "postgres"
+        self._password = parts.password
+        self._socket = parse_qs(parts.query).get("host", [None])[0]
+        self._address = (parts.hostname, parts.port or 5432)
+        self._lines: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.swallows = False
+        self.silent = False
+
+    async def __aenter__(self) -> "FaultyProxy":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        port = self._server.sockets[0].getsockname()[1]
+        login = self._user if self._password is None else f"{self._user}:{self._password}"
+        return f"postgresql://{login}@127.0.0.1:{port}/{self._database}?sslmode=disable"
+
+    def cut(self) -> None:
+        """Reset every line that is open now."""
+        for line in list(self._lines):
+            for end in line:
+                end.transport.abort()
+        self._lines.clear()
+
+    async def swallow(self, seconds: float) -> None:
+        """Let requests through and keep the answers back, then reset: the server did it, the client never hears."""
+        self.swallows = True
+        await asyncio.sleep(seconds)
+        self.cut()
+        self.swallows = False
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._socket:
+            there = await asyncio.open_unix_connection(f"{self._socket}/.s.PGSQL.5432")
+        else:
+            there = await asyncio.open_connection(*self._address)
+        line = (writer, there[1])
+        self._lines.add(line)
+        pumps = [self._pump(reader, there[1], answers=False), self._pump(there[0], writer, answers=True)]
+        running = [asyncio.create_task(pump) for pump in pumps]
+        self._tasks.update(running)
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for end in line:
+            end.transport.abort()
+        self._lines.discard(line)
+
+    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
+        with suppress(ConnectionError, asyncio.CancelledError):
+            while data := await source.read(65536):
+                while self.silent:
+                    await asyncio.sleep(0.01)
+                if not (answers and self.swallows):
+                    target.write(data)
+                    await target.drain()

@@ -1,0 +1,90 @@
+"""Workers under test: in this process, on a real database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import tests.workers.handlers  # noqa: F401  # registers the job types
+from atlas.actors import Actor
+from atlas.pool import Pool
+from engine.jobs import NewJob, enqueue_many, registered, switch
+from workers.worker import Worker, WorkerOptions
+
+DANA = Actor("user", "dana")
+
+
+@pytest.fixture(autouse=True)
+async def online(pool: Pool) -> None:
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+
+
+@pytest.fixture
+def options() -> Callable[..., WorkerOptions]:
+    def make(*job_types: str, **chosen: Any) -> WorkerOptions:
+        served = job_types or tuple(key for key in registered() if key.startswith("test."))
+        return WorkerOptions(served, **{"poll": 0.2, "lease": 5, "concurrency": 10, **chosen})
+
+    return make
+
+
+@pytest.fixture
+def drain(pool: Pool, database_url: str, options: Any) -> Callable[..., Awaitable[Worker]]:
+    """Run a worker until nothing is due."""
+
+    async def run(*job_types: str, **chosen: Any) -> Worker:
+        worker = Worker(pool, database_url, options(*job_types, drain=True, **chosen))
+        async with asyncio.timeout(30):
+            await worker.run()
+        return worker
+
+    return run
+
+
+@pytest.fixture
+def serving(pool: Pool, database_url: str, options: Any) -> Any:
+    """A worker that serves in the background for as long as the block lasts."""
+
+    @asynccontextmanager
+    async def serve(*job_types: str, **chosen: Any) -> AsyncIterator[Worker]:
+        worker = Worker(pool, database_url, options(*job_types, **chosen))
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            async with asyncio.timeout(30):
+                await task
+
+    return serve
+
+
+@pytest.fixture
+def given(pool: Pool) -> Any:
+    """Enqueue jobs; answers their ids."""
+
+    async def make(job_type: str, *inputs: dict[str, Any], **chosen: Any) -> list[Any]:
+        async with pool.acquire() as conn:
+            jobs = [NewJob(job_type, one, **chosen) for one in inputs or ({},)]
+            return [one.id for one in await enqueue_many(conn, jobs, actor=DANA)]
+
+    return make
+
+
+@pytest.fixture
+def eventually(pool: Pool) -> Any:
+    """Wait until a query answers a value, and fail with what it answers instead."""
+
+    async def wait(sql: str, *arguments: Any, equals: Any, within: float = 10) -> None:
+        found = None
+        try:
+            async with asyncio.timeout(within):
+                while (found := await pool.fetchval(sql, *arguments)) != equals:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"still {found!r} instead of {equals!r} after {within} s: {sql}") from None
+
+    return wait

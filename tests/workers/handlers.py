@@ -1,0 +1,140 @@
+"""Handlers that the tests of workers run."""
+
+import asyncio
+import contextvars
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
+
+STARTED: list[int] = []
+RUNNING: set[str] = set()
+MET: dict[str, set[str]] = {}
+LEAK: contextvars.ContextVar[str] = contextvars.ContextVar("leak", default="clean")
+
+
+class Numbers(BaseModel):
+    n: int
+
+
+@job("test.noop")
+async def noop(input: dict[str, Any]) -> None:
+    return None
+
+
+@job("test.double")
+async def double(input: Numbers, ctx: JobContext) -> Numbers:
+    """Twice the number."""
+    ctx.cost(2)
+    await ctx.progress(50, "halfway")
+    return Numbers(n=input.n * 2)
+
+
+@job("test.plain")
+def plain(input: Numbers, ctx: JobContext) -> dict[str, Any]:
+    return {"n": input.n, "thread": threading.current_thread().name}
+
+
+@job("test.stubborn", timeout=0.2, max_retries=0)
+def stubborn(input: dict[str, Any], ctx: JobContext) -> str:
+    """A plain function that outlasts its time until it is told to stop."""
+    until = time.monotonic() + 5
+    while not ctx.cancelled and time.monotonic() < until:
+        threading.Event().wait(0.01)
+    return "stopped" if ctx.cancelled else "never asked"
+
+
+@job("test.fails", max_retries=2, retry={"base": 0, "factor": 1, "jitter": 0})
+async def fails(input: dict[str, Any]) -> None:
+    raise ValueError("no paper")
+
+
+@job("test.raises")
+async def raises(input: dict[str, Any]) -> None:
+    match input["what"]:
+        case "permanent":
+            raise PermanentError("wrong address")
+        case "later":
+            raise RetryAfter(300, "busy")
+        case "snooze":
+            raise Snooze(300)
+        case "exit":
+            raise SystemExit(3)
+        case "cancelled":
+            raise asyncio.CancelledError
+
+
+@job("test.slow", timeout=0.2, max_retries=0)
+async def slow(input: dict[str, Any]) -> None:
+    await asyncio.sleep(60)
+
+
+@job("test.sleeps")
+async def sleeps(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
+    STARTED.append(1)
+    await asyncio.sleep(input.get("seconds", 60))
+    return {"slept": True}
+
+
+@job("test.meets")
+async def meets(input: dict[str, Any], ctx: JobContext) -> None:
+    """Writes down which others run beside it."""
+    RUNNING.add(me := ctx.idempotency_key)
+    for one in RUNNING:
+        MET.setdefault(one, set()).update(RUNNING - {one})
+    await asyncio.sleep(input["seconds"])
+    RUNNING.discard(me)
+
+
+@job("test.deaf")
+async def deaf(input: dict[str, Any]) -> str:
+    """Swallows its cancellation."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        return "swallowed"
+    return "slept"
+
+
+@job("test.leaks")
+async def leaks(input: dict[str, Any]) -> str:
+    found = LEAK.get()
+    LEAK.set("dirty")
+    return found
+
+
+@job("test.blocks")
+async def blocks(input: dict[str, Any]) -> None:
+    threading.Event().wait(1.6)
+
+
+@job("test.answers")
+async def answers(input: dict[str, Any]) -> Any:
+    match input["what"]:
+        case "list":
+            return [1, 2]
+        case "nul":
+            return {"x": "a\0b"}
+        case "object":
+            return {"x": {1, 2}}
+        case "huge":
+            return {"x": 2**80}
+
+
+@job("test.kills")
+async def kills(input: dict[str, Any]) -> None:
+    """Takes its worker with it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@job("test.effect")
+async def effect(input: dict[str, Any], ctx: JobContext) -> None:
+    """Leaves a mark in the database outside of the job's own transaction, as a provider would."""
+    async with ctx.pool.acquire() as conn:
+        await conn.execute("insert into effects (job_id, attempt) values ($1, $2)", ctx.job_id, ctx.attempt)
+    await asyncio.sleep(input.get("seconds", 0))

@@ -1,0 +1,95 @@
+"""A bad network between a worker and Postgres: nothing is lost, and nothing runs twice without a record."""
+
+import asyncio
+import random
+from collections import Counter
+
+import asyncpg
+import pytest
+
+from atlas.pool import open_pool
+from engine.jobs import NewJob, enqueue
+from tests.proxy import FaultyProxy
+from tests.workers.conftest import DANA
+from workers.worker import Worker, WorkerOptions
+
+
+@pytest.fixture
+async def proxy(database_url):
+    async with FaultyProxy(database_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def effects(owner) -> None:
+    await owner.execute("create table effects (job_id uuid, attempt int); grant all on effects to public")
+
+
+async def test_lines_cut_and_answers_swallowed_lose_nothing(pool, proxy, given, effects, eventually):
+    """The answer to a commit is lost again and again: claims nobody heard of go back, outcomes are recorded once."""
+    jobs = await given("test.effect", *({"n": n} for n in range(600)))
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, proxy.url, WorkerOptions(["test.effect"], poll=0.1, lease=6, concurrency=20, batch=20))
+    running = asyncio.create_task(worker.run())
+    dice = random.Random(3)
+    faults = 0
+    while await pool.fetchval("select exists (select from jobs where status <> 'succeeded')"):
+        await asyncio.sleep(0.1 + 0.2 * dice.random())
+        if faults < 12:
+            faults += 1
+            if dice.random() < 0.5:
+                proxy.cut()
+            else:
+                await proxy.swallow(0.05)
+        assert faults < 200
+    worker.stop()
+    await asyncio.wait_for(running, 30)
+    await through.close()
+
+    marks = Counter(row["job_id"] for row in await pool.fetch("select job_id from effects"))
+    expired = {row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'LEASE_EXPIRED'")}
+    retried = {
+        row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'JOB_RETRY_SCHEDULED'")
+    }
+    doubled = {str(job_id) for job_id, count in marks.items() if count > 1}
+    print(
+        f"network: {len(jobs)} jobs, {faults} faults, {len(doubled)} done twice, {len(expired)} rescued, {len(retried)} retried"
+    )
+    assert set(marks) == set(jobs)
+    assert doubled <= expired | retried
+    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 600
+
+
+async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, given, eventually):
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=1.5))
+    running = asyncio.create_task(worker.run())
+    await given("test.noop")
+    await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+    proxy.silent = True
+    await given("test.noop")
+    await asyncio.sleep(2.5)
+    proxy.cut()
+    proxy.silent = False
+    await eventually("select count(*) from jobs where status = 'succeeded'", equals=2, within=20)
+    worker.stop()
+    await asyncio.wait_for(running, 30)
+    await through.close()
+
+
+async def test_an_enqueue_whose_answer_was_lost_is_repeated_with_its_key_and_makes_one_job(pool, proxy):
+    through = await open_pool(proxy.url, size=2)
+    for n in range(3):
+        job = NewJob("test.noop", {"n": n}, dedupe_key=f"order-{n}")
+        async with through.acquire() as conn:
+            await enqueue(conn, NewJob("test.noop", {}, dedupe_key=f"warm-{n}"), actor=DANA)
+            losing = asyncio.create_task(proxy.swallow(0.3))
+            await asyncio.sleep(0)
+            with pytest.raises((OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)):
+                await enqueue(conn, job, actor=DANA)
+            await losing
+        async with through.acquire() as conn:
+            again = await enqueue(conn, NewJob("test.noop", {"n": n}, dedupe_key=f"order-{n}"), actor=DANA)
+        assert (again.id, again.deduplicated) == (job.id, True)
+    await through.close()
+    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 6

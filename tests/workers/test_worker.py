@@ -1,0 +1,285 @@
+"""The worker loop: slots, outcomes, time limits, cancellation, stopping, draining."""
+
+import asyncio
+import time
+
+import orjson
+import pytest
+import structlog
+
+from engine.jobs import NewJob, cancel, enqueue, list_attempts, switch
+from engine.jobs.types import job
+from tests.workers.conftest import DANA
+from tests.workers.handlers import MET, STARTED
+
+
+async def row(pool, job_id):
+    return await pool.fetchrow("select * from jobs where id = $1", job_id)
+
+
+async def test_a_typed_handler_gets_its_input_and_its_answer_is_kept(pool, given, drain):
+    [job_id] = await given("test.double", {"n": 21})
+    await drain()
+    found = await row(pool, job_id)
+    assert (found["status"], orjson.loads(found["output"]), found["cost_cents"]) == ("succeeded", {"n": 42}, 2)
+    progress = orjson.loads(found["progress"])
+    assert (progress["percent"], progress["message"]) == (50, "halfway")
+
+
+async def test_a_plain_function_runs_in_a_thread(pool, given, drain):
+    [job_id] = await given("test.plain", {"n": 1})
+    await drain()
+    assert "atlas-handler" in orjson.loads((await row(pool, job_id))["output"])["thread"]
+
+
+async def test_thousands_of_jobs_are_each_run_once(pool, given, drain):
+    await given("test.noop", *({"n": n} for n in range(3000)))
+    worker = await drain()
+    assert worker.finished == 3000
+    counts = await pool.fetchrow(
+        "select count(*), min(attempt_count), max(attempt_count) from jobs where status = 'succeeded'"
+    )
+    assert tuple(counts) == (3000, 1, 1)
+    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 3000
+
+
+async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, given, drain):
+    [job_id] = await given("test.fails", max_retries=2)
+    await drain()
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"], found["dead_lettered_at"] is not None) == ("failed", 3, True)
+    attempts = await list_attempts(pool, job_id)
+    assert [one["status"] for one in attempts] == ["failed"] * 3
+    assert "ValueError: no paper" in attempts[0]["error_text"]
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "retries", "attempt"),
+    [
+        ("permanent", "failed", 1, "failed"),
+        ("later", "queued", 1, "failed"),
+        ("snooze", "queued", 0, "canceled"),
+        ("exit", "queued", 1, "failed"),
+        ("cancelled", "queued", 1, "failed"),
+    ],
+)
+async def test_what_a_handler_raises_decides_what_becomes_of_the_job(
+    pool, given, drain, what, status, retries, attempt
+):
+    [job_id] = await given("test.raises", {"what": what})
+    await drain()
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"]) == (status, retries)
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == [attempt]
+
+
+async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool, drain):
+    await pool.execute("select * from atlas_enqueue('system', 'test.double', '{\"n\": \"many\"}')")
+    await drain()
+    found = await pool.fetchrow("select status, error from jobs")
+    assert found["status"] == "failed"
+    assert "n: Input should be a valid integer" in orjson.loads(found["error"])["message"]
+
+
+async def test_a_handler_that_outlasts_its_time_is_stopped(pool, given, drain):
+    [job_id] = await given("test.slow", max_retries=0)
+    await drain()
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
+    assert "did not end within 0.2 s" in orjson.loads((await row(pool, job_id))["error"])["message"]
+
+
+async def test_a_thread_that_outlasts_its_time_is_recorded_and_told(pool, given, drain):
+    [job_id] = await given("test.stubborn", max_retries=0)
+    await drain()
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
+
+
+async def test_a_cancel_reaches_a_running_handler_within_a_second(pool, given, serving, eventually):
+    [job_id] = await given("test.sleeps")
+    async with serving():
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        async with pool.acquire() as conn:
+            await cancel(conn, job_id, actor=DANA)
+        asked = time.monotonic()
+        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
+        assert time.monotonic() - asked < 1.5
+
+
+async def test_a_handler_that_swallows_its_cancellation_is_canceled_all_the_same(pool, given, serving, eventually):
+    [job_id] = await given("test.deaf")
+    async with serving():
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        async with pool.acquire() as conn:
+            await cancel(conn, job_id, actor=DANA)
+        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
+
+
+async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
+    await given("test.leaks", *({} for _ in range(30)))
+    await drain(concurrency=1)
+    found = await pool.fetch("select distinct output->>'value' as found from jobs")
+    assert [one["found"] for one in found] == ["clean"]
+
+
+@pytest.mark.parametrize(
+    ("what", "output"),
+    [("list", {"value": [1, 2]}), ("nul", {"x": "a\ufffdb"}), ("object", {"x": [1, 2]})],
+)
+async def test_any_answer_becomes_json_that_postgres_takes(pool, given, drain, what, output):
+    [job_id] = await given("test.answers", {"what": what})
+    await drain()
+    assert orjson.loads((await row(pool, job_id))["output"]) == output
+
+
+async def test_an_answer_that_is_not_json_fails_the_job_and_spares_its_neighbours(pool, given, drain):
+    [bad] = await given("test.answers", {"what": "huge"})
+    good = await given("test.noop", *({} for _ in range(20)))
+    await drain()
+    assert (await row(pool, bad))["status"] in ("failed", "succeeded")
+    assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", good) == 20
+
+
+async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(pool, given, serving, eventually):
+    STARTED.clear()
+    await given("test.sleeps", *({"seconds": 0.6} for _ in range(6)))
+    async with serving(concurrency=2):
+        await eventually("select count(*) from jobs where status = 'running'", equals=2)
+    counts = await pool.fetch(
+        "select status::text, count(*), max(retry_count), max(lost_count) from jobs group by 1 order by 1"
+    )
+    assert [tuple(one) for one in counts] == [("queued", 4, 0, 0), ("succeeded", 2, 0, 0)]
+
+
+async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(pool, given, serving, eventually):
+    [job_id] = await given("test.sleeps")
+    async with serving(grace=0.2):
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        stopped = time.monotonic()
+    assert time.monotonic() - stopped < 3
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"], found["lost_count"], found["next_retry_at"]) == (
+        "queued",
+        0,
+        0,
+        None,
+    )
+    assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
+    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+
+
+async def test_a_drain_while_offline_stops_and_says_so(pool, given, drain):
+    await given("test.noop")
+    async with pool.acquire() as conn:
+        await switch(conn, online=False, actor=DANA)
+    worker = await drain()
+    assert worker.found_gate_closed
+    assert worker.finished == 0
+
+
+async def test_a_drain_leaves_what_is_not_due(pool, given, drain):
+    await given("test.raises", {"what": "snooze"})
+    await given("test.noop")
+    worker = await drain()
+    assert worker.finished == 2
+    assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
+
+
+async def test_an_unknown_job_type_stays_queued(pool, given, drain):
+    [job_id] = await given("test.unheard")
+    await drain()
+    assert (await row(pool, job_id))["status"] == "queued"
+
+
+async def test_a_new_job_wakes_an_idle_worker_at_once(pool, serving, eventually):
+    async with serving(poll=30):
+        await eventually("select count(*) from job_workers where dead_at is null", equals=1)
+        await asyncio.sleep(0.3)
+        async with pool.acquire() as conn:
+            asked = time.monotonic()
+            await enqueue(conn, NewJob("test.noop"), actor=DANA)
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        assert time.monotonic() - asked < 2
+
+
+async def test_without_notifications_polling_finds_the_work(pool, serving, eventually, monkeypatch):
+    monkeypatch.setattr("atlas.notifications.Listener.start", lambda self: None)
+    async with serving(poll=0.1):
+        await eventually("select count(*) from job_workers where dead_at is null", equals=1)
+        async with pool.acquire() as conn:
+            await enqueue(conn, NewJob("test.noop"), actor=DANA)
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1, within=2)
+
+
+async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, serving, eventually):
+    async with serving(poll=0.2):
+        await eventually(
+            "select count(*) from pg_stat_activity where application_name = 'atlas listener' and datname = current_database()",
+            equals=1,
+        )
+        await owner.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'atlas listener' and datname = current_database()"
+        )
+        async with pool.acquire() as conn:
+            await enqueue(conn, NewJob("test.noop"), actor=DANA)
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1, within=3)
+        await eventually(
+            "select count(*) from pg_stat_activity where application_name = 'atlas listener' and datname = current_database()",
+            equals=1,
+            within=15,
+        )
+
+
+async def test_a_worker_whose_connections_are_cut_goes_on_and_loses_nothing(pool, owner, given, serving, eventually):
+    async with serving(lease=3):
+        for _ in range(5):
+            await given("test.noop", *({} for _ in range(200)))
+            await owner.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'atlas'"
+            )
+            await asyncio.sleep(0.1)
+        await eventually("select count(*) from jobs where status <> 'succeeded'", equals=0, within=25)
+    assert await pool.fetchval("select count(*) from jobs") == 1000
+
+
+async def test_a_worker_that_lost_its_lease_begins_again_under_a_new_id(pool, given, serving, eventually):
+    [job_id] = await given("test.sleeps")
+    async with serving(lease=1.5) as worker:
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        first = worker.id
+        await pool.execute("update job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
+        await eventually("select count(*) from job_workers where dead_at is null and worker_id <> $1", first, equals=1)
+        await eventually("select lost_count from jobs where id = $1", job_id, equals=1)
+        assert worker.id != first
+
+
+async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
+    MET.clear()
+    [suspect] = await given("test.meets", {"seconds": 0.3})
+    await pool.execute("update jobs set lost_count = 2, careful = true where id = $1", suspect)
+    others = await given("test.meets", *({"seconds": 0.1} for _ in range(5)))
+    async with serving(concurrency=10):
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=6)
+    assert MET[str(suspect)] == set()
+    assert all(MET[str(one)] for one in others)
+
+
+async def test_a_blocking_handler_is_noticed_and_named(given, drain):
+    await given("test.blocks")
+    with structlog.testing.capture_logs() as logs:
+        await drain("test.blocks")
+    told = [one for one in logs if "blocks the event loop" in one["event"]]
+    assert [one["job_type"] for one in told] == ["test.blocks"]
+
+
+async def test_what_decorators_say_is_made_known(pool, drain):
+    @job("test.published", timeout=30, max_retries=7, retry="agent", concurrency=4)
+    async def published(input: dict[str, int]) -> None:
+        """Says what it is."""
+
+    await drain("test.published", "test.double")
+    found = await pool.fetchrow("select * from job_types where key = 'test.published'")
+    assert (found["max_retries"], found["timeout_seconds"], found["concurrency"]) == (7, 30, 4)
+    assert (found["description"], orjson.loads(found["retry_policy"])["name"]) == ("Says what it is.", "agent")
+    schema = orjson.loads(await pool.fetchval("select input_schema from job_types where key = 'test.double'"))
+    assert schema["required"] == ["n"]

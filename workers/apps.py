@@ -1,0 +1,34 @@
+"""User code: modules whose decorators register handlers."""
+
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from atlas.errors import AtlasError
+
+
+class AppNotLoaded(AtlasError):
+    """A module named by --app could not be imported."""
+
+
+def load_apps(names: Iterable[str]) -> None:
+    """Import each module. The working folder is appended to the import path, never put in front of it."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except AtlasError:
+            raise
+        except ImportError as error:
+            raise AppNotLoaded(
+                f"The module {name!r} of --app cannot be imported: {error}.",
+                remedy="Name a module that can be imported from the working folder, for example mypackage.jobs.",
+            ) from error
+        except Exception as error:
+            raise AppNotLoaded(
+                f"The module {name!r} of --app failed while it was imported: {type(error).__name__}: {error}.",
+                remedy="Correct the module; `python -c 'import " + name + "'` shows where it fails.",
+            ) from error

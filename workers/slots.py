@@ -1,0 +1,279 @@
+"""Slots: resident tasks that run handlers, one job at a time each.
+
+A task that lives as long as its worker costs a fifth of a new task per job. What a new task would give for free
+is done by hand: a job that leaves a context variable changed takes its task with it, so that nothing leaks into
+the next job; and one ticker looks after the time limits of all slots instead of a timer each.
+"""
+
+import asyncio
+import contextvars
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+from atlas.logs import clean_lines, get_logger, let_lines
+from atlas.pool import Pool
+from engine.jobs.backoff import ATLAS
+from engine.jobs.context import JobContext, Report
+from engine.jobs.outcomes import (
+    ClaimedJob,
+    Finish,
+    JobCanceled,
+    JobTimeout,
+    PermanentError,
+    Settled,
+    decide,
+    release,
+    succeed,
+)
+from engine.jobs.secrets import reveal
+from engine.jobs.types import JobType, dump_output, registered
+
+StopReason = Literal["timeout", "cancel", "stop", "lost"]
+Done = Callable[[Finish | None, ClaimedJob], None]
+
+# After this many jobs in a row a slot lets others have the event loop.
+JOBS_IN_A_ROW = 50
+# A handler that ignores its cancellation is asked again after this long.
+ASK_AGAIN_SECONDS = 5.0
+
+log = get_logger("worker")
+
+
+class Slot:
+    """One resident task and the job it runs now."""
+
+    __slots__ = ("context", "deadline", "job", "reason", "since", "task", "thread")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.job: ClaimedJob | None = None
+        self.context: JobContext | None = None
+        self.since = 0.0
+        self.deadline: float | None = None
+        self.reason: StopReason | None = None
+        self.thread: asyncio.Future[Any] | None = None
+
+    def stopped_by(self) -> StopReason | None:
+        """Why its handler was asked to stop, if it was."""
+        return self.reason
+
+
+class Slots:
+    """`size` jobs at a time. Every ended job is handed to `done` with its finish (None: there is nothing to record)."""
+
+    def __init__(self, size: int, pool: Pool, report: Report, done: Done) -> None:
+        self.size = size
+        self.worker_id = ""
+        self._pool = pool
+        self._report = report
+        self._done = done
+        self._queue: deque[ClaimedJob] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._slots = [Slot() for _ in range(size)]
+        self._threads: ThreadPoolExecutor | None = None
+        self._pristine = contextvars.copy_context()
+
+    def start(self) -> None:
+        """Bring the resident tasks to life."""
+        for slot in self._slots:
+            self._spawn(slot)
+
+    def feed(self, jobs: Iterable[ClaimedJob]) -> None:
+        """Queue jobs for the next free slots."""
+        before = len(self._queue)
+        self._queue.extend(jobs)
+        for _ in range(min(len(self._queue) - before, len(self._idle))):
+            future = self._idle.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that no slot has begun."""
+        return len(self._queue)
+
+    @property
+    def running(self) -> list[Slot]:
+        """The slots that are at work."""
+        return [slot for slot in self._slots if slot.job is not None]
+
+    def take_back(self) -> list[ClaimedJob]:
+        """The jobs that no slot has begun; the caller has them again."""
+        jobs = list(self._queue)
+        self._queue.clear()
+        return jobs
+
+    def stop_all(self, reason: StopReason) -> None:
+        """Ask every running handler to stop."""
+        for slot in self.running:
+            self.stop_one(slot, reason)
+
+    def stop_one(self, slot: Slot, reason: StopReason) -> None:
+        """Ask one handler to stop: by cancellation, or through `ctx.cancelled` if it runs in a thread."""
+        slot.reason = slot.reason or reason
+        slot.deadline = time.monotonic() + ASK_AGAIN_SECONDS
+        if slot.context is not None and slot.context.stop_requested is not None:
+            slot.context.stop_requested.set()
+        if slot.task is not None:
+            slot.task.cancel()
+
+    def stop_overdue(self) -> None:
+        """Stop the handlers whose time is up."""
+        now = time.monotonic()
+        for slot in self._slots:
+            if slot.job is not None and slot.deadline is not None and slot.deadline <= now:
+                if slot.reason is not None:
+                    log.warning(
+                        "a handler ignores its cancellation", job_id=str(slot.job.id), job_type=slot.job.job_type
+                    )
+                self.stop_one(slot, "timeout")
+
+    async def close(self) -> None:
+        """End the resident tasks; whatever still runs is abandoned."""
+        tasks = [slot.task for slot in self._slots if slot.task is not None]
+        for slot in self._slots:
+            slot.reason = slot.reason or "lost"
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _spawn(self, slot: Slot) -> None:
+        context = self._pristine.copy()
+        slot.task = asyncio.get_running_loop().create_task(self._serve(slot, context), context=context)
+
+    async def _serve(self, slot: Slot, context: contextvars.Context) -> None:
+        """Run job after job until the worker ends."""
+        queue = self._queue
+        loop = asyncio.get_running_loop()
+        in_a_row = 0
+        while True:
+            if not queue:
+                in_a_row = 0
+                waiting = loop.create_future()
+                self._idle.append(waiting)
+                await waiting
+                continue
+            job = queue.popleft()
+            self._done(await self._run(slot, job), job)
+            if slot.thread is not None:
+                await self._wait_for_thread(slot)
+            if contextvars.copy_context() != self._pristine:
+                self._spawn(slot)
+                return
+            in_a_row += 1
+            if in_a_row >= JOBS_IN_A_ROW:
+                in_a_row = 0
+                await asyncio.sleep(0)
+
+    async def _run(self, slot: Slot, job: ClaimedJob) -> Finish | None:
+        """Run one attempt. The one place where an exception of a handler becomes a value."""
+        job_type = registered().get(job.job_type)
+        context = JobContext(job, self.worker_id, self._pool, self._report)
+        slot.job, slot.context, slot.reason = job, context, None
+        slot.since = time.monotonic()
+        limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
+        slot.deadline = None if limit is None else slot.since + limit
+        try:
+            if job_type is None:
+                raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
+            text = await self._reveal(job, context) if job_type.has_secrets else job.input
+            value = job_type.parse(text)
+            answer = await self._call(slot, job_type, value, context)
+            if (reason := slot.stopped_by()) in ("timeout", "cancel"):
+                raise _stopped(reason, limit)
+            output = dump_output(answer)
+            if context.redactor is not None:
+                output = context.redactor.outcome(output, context.notes)
+            return succeed(job, self.worker_id, output, job_type.success_action, context.taken_notes())
+        except Settled:
+            return None
+        except asyncio.CancelledError as error:
+            return self._canceled(slot, job, job_type, error, limit)
+        except (Exception, SystemExit) as error:
+            return self._raised(slot, job, job_type, error)
+        finally:
+            if context.redactor is not None:
+                let_lines(context.redactor.text)
+            slot.job = slot.context = slot.deadline = None
+
+    async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
+        """The input with its secrets in clear; from here on nothing the attempt says may hold one."""
+        text, context.redactor = await reveal(self._pool, job.id, job.tenant_id, job.input)
+        if context.redactor is not None:
+            clean_lines(context.redactor.text)
+        return text
+
+    async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
+        arguments = (value, context) if job_type.takes_context else (value,)
+        if job_type.is_async:
+            return await job_type.handler(*arguments)
+        return await self._call_in_thread(slot, job_type, arguments, context)
+
+    async def _call_in_thread(
+        self, slot: Slot, job_type: JobType, arguments: tuple[Any, ...], context: JobContext
+    ) -> Any:
+        """A plain function runs in a thread. It cannot be cancelled, only asked, and the slot stays taken by it."""
+        loop = asyncio.get_running_loop()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="atlas-handler")
+        context.runs_in_thread(loop)
+        ctx = contextvars.copy_context()
+        slot.thread = loop.run_in_executor(self._threads, lambda: ctx.run(job_type.handler, *arguments))
+        answer = await asyncio.shield(slot.thread)
+        slot.thread = None
+        return answer
+
+    async def _wait_for_thread(self, slot: Slot) -> None:
+        """The attempt has its outcome, but its thread may go on: the slot is free when the thread returns."""
+        assert slot.thread is not None
+        await asyncio.wait([slot.thread])
+        slot.thread = None
+
+    def _canceled(
+        self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: asyncio.CancelledError, limit: float | None
+    ) -> Finish | None:
+        assert slot.task is not None
+        asked = slot.task.cancelling()
+        for _ in range(asked):
+            slot.task.uncancel()
+        match slot.reason:
+            case "lost":
+                return None
+            case "stop":
+                return release(job)
+            case None if asked:
+                raise error
+            case None:
+                return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
+            case reason:
+                return self._raised(slot, job, job_type, _stopped(reason, limit))
+
+    def _raised(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
+        policy = ATLAS if job_type is None else job_type.policy
+        if slot.context is not None and slot.context.redactor is not None:
+            error = slot.context.redactor.error(error, slot.context.notes)
+        notes = None if slot.context is None else slot.context.taken_notes()
+        finish = decide(job, self.worker_id, error, policy, notes)
+        if finish.level is not None:
+            log.warning(
+                "an attempt failed",
+                job_id=str(job.id),
+                tenant_id=str(job.tenant_id),
+                job_type=job.job_type,
+                attempt_no=job.attempt,
+                worker_id=self.worker_id,
+                reason=finish.message,
+                action=finish.action,
+            )
+        return finish
+
+
+def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:
+    if reason == "timeout":
+        return JobTimeout(f"The handler did not end within {limit:g} s.", remedy="Raise the job type's timeout.")
+    return JobCanceled("Canceled while running.")

@@ -1,0 +1,49 @@
+"""A tick: run at most so many due jobs in this process, for development and serverless use."""
+
+from dataclasses import dataclass
+
+from atlas.pool import Pool
+from engine.jobs.types import registered
+from workers.commands.types import load_command_types
+from workers.worker import Worker, WorkerOptions
+
+TICK_LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TickCounts:
+    """What a tick did. `closed`: Atlas is offline, nothing was begun."""
+
+    ran: int = 0
+    succeeded: int = 0
+    retried: int = 0
+    failed: int = 0
+    canceled: int = 0
+    closed: bool = False
+
+
+async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) -> TickCounts:
+    """Run up to `limit` due jobs of the types this process registers, commands among them, and wait for their end."""
+    options = WorkerOptions(
+        sorted(key for key, one in registered().items() if not one.is_command),
+        concurrency=concurrency,
+        lease=TICK_LEASE_SECONDS,
+        drain=True,
+        most_jobs=limit,
+        load_types=load_command_types,
+    )
+    worker = Worker(pool, url, options, listen=False)
+    await worker.run()
+    return counts_of(worker.outcomes, closed=worker.found_gate_closed)
+
+
+def counts_of(outcomes: dict[str, int], *, closed: bool = False) -> TickCounts:
+    """A worker's outcomes by what they mean."""
+    return TickCounts(
+        ran=sum(outcomes.values()),
+        succeeded=outcomes.get("succeeded", 0),
+        retried=outcomes.get("queued", 0),
+        failed=outcomes.get("failed", 0),
+        canceled=outcomes.get("canceled", 0),
+        closed=closed,
+    )

@@ -1,0 +1,246 @@
+"""Turns at the database: what is done goes in, what is next comes out, over two connections.
+
+While one pipeline finishes a batch and claims the next, the slots work on what the other brought. Outcomes wait in
+an outbox only while both are busy, so an idle worker flushes at once and a busy one in groups, without a timer.
+
+A turn that fails is repeated: it is fenced and all or nothing. If its commit succeeded and only the answer was lost,
+the repeated finishes are refused as recorded before, and the claims nobody heard of are found and given back.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import asyncpg
+
+from atlas.logs import get_logger
+from atlas.pool import UNREACHABLE, Connection, Pool
+from engine.jobs.backoff import ATLAS
+from engine.jobs.lease import held
+from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, PermanentError, decide, release_attempt
+from engine.jobs.turn import Claimant, Turn, take_turn
+from workers.hand import Hand
+
+PIPELINES = 2
+PAUSE_SECONDS = 0.5
+
+log = get_logger("worker")
+
+
+@dataclass(slots=True)
+class Appetite:
+    """Whether a worker asks for jobs, and when it has had enough."""
+
+    drain: bool = False
+    most_jobs: int | None = None
+    hungry: bool = True
+    stopped: bool = False
+    started: int = 0
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+    found_closed: bool = False
+
+
+class Turns:
+    """The pipelines of one worker. `feed` receives what was claimed."""
+
+    def __init__(
+        self, pool: Pool, hand: Hand, appetite: Appetite, feed: Callable[[Sequence[ClaimedJob]], None], *, lease: float
+    ) -> None:
+        self._pool = pool
+        self._hand = hand
+        self._appetite = appetite
+        self._feed = feed
+        self._lease = lease
+        self.claimant = Claimant("", [])
+        self.outcomes: dict[str, int] = {}
+        self.before_finish: Callable[[], Awaitable[None]] | None = None
+        self._outbox: list[Finish] = []
+        self._wakes = [asyncio.Event() for _ in range(PIPELINES)]
+        self._in_turn = 0
+        self._uncertain = False
+        self._closing = False
+        self._pipelines: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to take turns."""
+        self._pipelines = [asyncio.create_task(self._pipeline(wake), name="pipeline") for wake in self._wakes]
+
+    async def close(self) -> None:
+        """Flush what is in the outbox and end."""
+        self._closing = True
+        self._wake_all()
+        await asyncio.wait(self._pipelines, timeout=self._lease)
+        for pipeline in self._pipelines:
+            pipeline.cancel()
+        await asyncio.gather(*self._pipelines, return_exceptions=True)
+
+    def done(self, finish: Finish | None, job: ClaimedJob) -> None:
+        """A slot ended a job; without a finish there is nothing to record."""
+        self._hand.ended()
+        if finish is None:
+            # Its handler settled it. By now the same job may be in hand again, as a later attempt.
+            if self._hand.get(job.id) is job:
+                self._hand.drop(job.id)
+            self.be_hungry()
+        elif self._hand.get(job.id) is job:
+            self._outbox.append(finish)
+            if self._in_turn < PIPELINES:
+                self._wake_one()
+
+    def put(self, finishes: Sequence[Finish]) -> None:
+        """Record these with the next turn."""
+        self._outbox.extend(finishes)
+        self._wake_all()
+
+    def be_hungry(self) -> None:
+        """There may be something to claim."""
+        self._appetite.hungry = True
+        self._wake_one()
+
+    def start_over(self, claimant: Claimant) -> None:
+        """Forget everything in hand and go on as another claimant."""
+        self._outbox.clear()
+        self._hand.clear()
+        self._uncertain = False
+        self.claimant = claimant
+
+    async def _pipeline(self, wake: asyncio.Event) -> None:
+        """Take turns over one connection for as long as it lasts, then over another."""
+        while not self._is_over():
+            try:
+                async with self._pool.acquire() as conn:
+                    while not self._is_over():
+                        if not await self._turn(conn):
+                            await wake.wait()
+                            wake.clear()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("a turn failed and is repeated", worker_id=self.claimant.id, reason=repr(error))
+                self._uncertain = True
+                await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
+
+    def _is_over(self) -> bool:
+        return self._closing and not self._outbox
+
+    async def _turn(self, conn: Connection) -> bool:
+        """One turn. False: there was nothing to do."""
+        if self._uncertain and self._in_turn == 0:
+            await self._reconcile(conn)
+        slots, prefetch = self._ask()
+        asked = slots + prefetch
+        if not self._outbox and asked == 0:
+            return False
+        claimant = self.claimant
+        finishes, self._outbox = self._outbox, []
+        if asked:
+            self._appetite.hungry = False
+        self._hand.asked += asked
+        self._in_turn += 1
+        try:
+            # A connection that went silent must not outlive the lease it is meant to serve.
+            async with asyncio.timeout(self._lease):
+                turn = await self._take(conn, claimant, finishes, slots, prefetch)
+        except BaseException:
+            if claimant is self.claimant:
+                self._outbox[:0] = finishes
+            self._appetite.hungry = True
+            raise
+        finally:
+            self._hand.asked -= asked
+            self._in_turn -= 1
+        if claimant is self.claimant:
+            self._settle(turn, finishes, asked)
+        return True
+
+    def _ask(self) -> tuple[int, int]:
+        appetite = self._appetite
+        if not appetite.hungry or appetite.stopped:
+            return 0, 0
+        slots, prefetch = self._hand.room()
+        if appetite.most_jobs is not None:
+            left = appetite.most_jobs - appetite.started - self._hand.asked
+            return max(0, min(slots, left)), 0
+        return slots, prefetch
+
+    async def _take(
+        self, conn: Connection, claimant: Claimant, finishes: list[Finish], slots: int, prefetch: int
+    ) -> Turn:
+        if finishes and self.before_finish is not None:
+            await self.before_finish()
+        try:
+            return await take_turn(conn, claimant, finishes, slots=slots, prefetch=prefetch)
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
+            log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
+            for one in finishes:
+                await self._take_alone(conn, claimant, one)
+            return Turn(again=True)
+
+    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> None:
+        try:
+            await take_turn(conn, claimant, [finish])
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            job = self._hand.get(finish.job_id)
+            if job is not None:
+                refusal = PermanentError(f"The outcome could not be stored: {error}.")
+                await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)])
+
+    def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
+        """Take in what a turn brought."""
+        asked_to_stop = [job for job_id, _ in turn.canceled if (job := self._hand.get(job_id)) is not None]
+        for job_id, attempt in turn.lost:
+            log.warning("a finish was refused: recorded before, or lease lost", job_id=str(job_id), attempt_no=attempt)
+        refused = {job_id for job_id, _ in (*turn.lost, *turn.canceled)}
+        for one in finishes:
+            # A requeued job may be in hand again by the other pipeline, whose answer came first.
+            held_now = self._hand.get(one.job_id)
+            if held_now is not None and held_now.attempt == one.attempt:
+                self._hand.drop(one.job_id)
+            if not refused or one.job_id not in refused:
+                self.outcomes[one.status] = self.outcomes.get(one.status, 0) + 1
+        if asked_to_stop:
+            self._hand.hold(asked_to_stop)
+            stopped = JobCanceled("Canceled before its retry.")
+            self._outbox += [decide(job, self.claimant.id, stopped, ATLAS) for job in asked_to_stop]
+        self._appetite.started += len(turn.claimed)
+        beginning = self._hand.hold(turn.claimed)
+        if (alone := self._hand.next_solo()) is not None:
+            beginning.append(alone)
+        self._feed(beginning)
+        if asked and (turn.again or len(turn.claimed) >= asked):
+            self.be_hungry()
+        if self._appetite.drain:
+            self._look_whether_drained(turn, asked)
+        if self._outbox:
+            self._wake_all()
+
+    def _look_whether_drained(self, turn: Turn, asked: int) -> None:
+        appetite = self._appetite
+        if len(self._hand) or self._outbox or self._in_turn or appetite.stopped:
+            return
+        enough = appetite.most_jobs is not None and appetite.started >= appetite.most_jobs
+        if turn.closed or enough or (asked and turn.is_empty):
+            appetite.found_closed = turn.closed
+            appetite.drained.set()
+        else:
+            # A retry without delay may be ready by now: look once more before leaving.
+            self.be_hungry()
+
+    async def _reconcile(self, conn: Connection) -> None:
+        """Give back the jobs that run under our name but whose claim never reached us."""
+        mine = await held(conn, self.claimant.id)
+        unknown = [release_attempt(job_id, attempt) for job_id, attempt in mine if self._hand.get(job_id) is None]
+        if unknown:
+            log.warning("claims whose answer was lost go back", worker_id=self.claimant.id, jobs=len(unknown))
+            await take_turn(conn, self.claimant, unknown)
+        self._uncertain = False
+
+    def _wake_one(self) -> None:
+        for wake in self._wakes:
+            if not wake.is_set():
+                wake.set()
+                return
+
+    def _wake_all(self) -> None:
+        for wake in self._wakes:
+            wake.set()

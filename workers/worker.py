@@ -1,0 +1,277 @@
+"""One worker process: gate → claim up to the free slots → run → finish → heartbeat, until it is told to stop.
+
+`Slots` run the handlers, `Turns` speak with the database, `Hand` knows what is held. The worker keeps its lease
+alive, sweeps for what others dropped, passes on cancellations, and stops in good order.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from atlas.logs import get_logger
+from atlas.notifications import Listener
+from atlas.pool import UNREACHABLE, Pool
+from engine.jobs.gate import expire
+from engine.jobs.lease import (
+    heartbeat,
+    held,
+    new_worker_id,
+    promote,
+    reap,
+    register_worker,
+    retire_worker,
+    serve_types,
+)
+from engine.jobs.outcomes import ClaimedJob, release
+from engine.jobs.progress import report_progress
+from engine.jobs.publish import publish_types
+from engine.jobs.turn import Claimant
+from engine.jobs.types import registered
+from workers.blocking import BlockWatch
+from workers.hand import Hand
+from workers.served import LoadTypes, Served
+from workers.slots import Slots
+from workers.turns import Appetite, Turns
+
+TICK_SECONDS = 0.1
+# A prefetched job that waited this long goes back to the queue: its neighbours turned out to be slow.
+HOSTAGE_SECONDS = 1.0
+# After the grace time, how long cancelled handlers get to clean up.
+LAST_WORDS_SECONDS = 5.0
+
+log = get_logger("worker")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker process behaves."""
+
+    job_types: Sequence[str]
+    concurrency: int = 50
+    batch: int = 1000
+    poll: float = 1.0
+    lease: float = 30.0
+    grace: float = 25.0
+    drain: bool = False
+    most_jobs: int | None = None
+    # Types that come and go while it runs, beside those above.
+    load_types: LoadTypes | None = None
+
+
+class Worker:
+    """Serves its job types. `run` returns when it was stopped, or when nothing is due and it drains."""
+
+    def __init__(self, pool: Pool, url: str, options: WorkerOptions, *, listen: bool = True) -> None:
+        self._pool = pool
+        self._options = options
+        self._served = Served(options.job_types, options.load_types)
+        self._listens = listen
+        self._hand = Hand(options.concurrency, options.batch)
+        self._appetite = Appetite(drain=options.drain, most_jobs=options.most_jobs)
+        self._turns = Turns(pool, self._hand, self._appetite, self._feed, lease=options.lease)
+        self._slots = Slots(options.concurrency, pool, self._report, self._turns.done)
+        channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
+        self._listener = Listener(url, channels, self._heard)
+        self._block_watch = BlockWatch()
+        self._stopping = asyncio.Event()
+        self._cancels = asyncio.Event()
+        self._alive_until = 0.0
+
+    @property
+    def id(self) -> str:
+        """The name it lives under now; a new one after every lost lease."""
+        return self._turns.claimant.id
+
+    @property
+    def finished(self) -> int:
+        """Outcomes recorded so far."""
+        return sum(self._turns.outcomes.values())
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """The same by the status they led to."""
+        return self._turns.outcomes
+
+    @property
+    def found_gate_closed(self) -> bool:
+        """True when a drain ended because Atlas is offline."""
+        return self._appetite.found_closed
+
+    def before_finish(self, fault: Callable[[], Awaitable[None]]) -> None:
+        """Have a test's fault happen before outcomes are recorded."""
+        self._turns.before_finish = fault
+
+    def stop(self) -> None:
+        """Ask the worker to stop in good order."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve until stopped or drained."""
+        async with self._pool.acquire() as conn:
+            await publish_types(conn, [registered()[key] for key in self._options.job_types if key in registered()])
+        await self._served.refresh(self._pool)
+        await self._be_born()
+        self._slots.start()
+        self._turns.start()
+        if self._listens:
+            self._listener.start()
+        self._block_watch.start(asyncio.get_running_loop())
+        lease = self._options.lease
+        chores = [
+            asyncio.create_task(self._again_and_again(self._heartbeat, lease / 3), name="heartbeat"),
+            asyncio.create_task(self._again_and_again(self._sweep, min(10.0, max(0.25, lease / 3))), name="sweep"),
+            asyncio.create_task(self._again_and_again(self._poll, self._options.poll), name="poll"),
+            asyncio.create_task(self._tick(), name="tick"),
+            asyncio.create_task(self._pass_on_cancels(), name="cancels"),
+        ]
+        if self._served.may_change:
+            chores.append(asyncio.create_task(self._follow_types(), name="types"))
+        try:
+            await self._until_told()
+            await self._wind_down()
+        finally:
+            await self._turns.close()
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            self._block_watch.stop()
+            await self._listener.stop()
+            await self._slots.close()
+            await self._sign_off()
+
+    # Life and death
+
+    async def _be_born(self) -> None:
+        """Register under a name nobody ever had."""
+        options = self._options
+        worker_id = new_worker_id()
+        asked_at = time.monotonic()
+        async with self._pool.acquire() as conn:
+            facts = {"concurrency": options.concurrency, "batch": options.batch}
+            await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
+        self._alive_until = asked_at + options.lease
+        self._slots.worker_id = worker_id
+        self._turns.start_over(Claimant(worker_id, self._served.keys))
+        log.debug("a worker is born", worker_id=worker_id, job_types=list(self._served.keys))
+
+    async def _heartbeat(self) -> None:
+        """Renew the lease; if it is lost, or nobody can say any more whether it is, begin again under a new name."""
+        asked_at = time.monotonic()
+        alive = False
+        try:
+            async with asyncio.timeout(self._options.lease / 3), self._pool.acquire() as conn:
+                alive = await heartbeat(conn, self.id, lease=self._options.lease, running=len(self._hand))
+            self._alive_until = asked_at + self._options.lease
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
+            alive = time.monotonic() < self._alive_until
+        if not alive:
+            log.error("this worker lost its lease and begins again", worker_id=self.id, jobs=len(self._hand))
+            self._slots.take_back()
+            self._slots.stop_all("lost")
+            await self._be_born()
+            self._turns.be_hungry()
+
+    async def _until_told(self) -> None:
+        waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._appetite.drained)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _wind_down(self) -> None:
+        """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
+        self._appetite.stopped = True
+        self._turns.put([release(job) for job in [*self._slots.take_back(), *self._hand.take_solo()]])
+        await self._hand.wait_until_empty(self._options.grace)
+        self._slots.stop_all("stop")
+        await self._hand.wait_until_empty(LAST_WORDS_SECONDS)
+
+    async def _sign_off(self) -> None:
+        try:
+            async with asyncio.timeout(5), self._pool.acquire() as conn:
+                await retire_worker(conn, self.id)
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning("the worker could not sign off; its lease will lapse", worker_id=self.id, reason=repr(error))
+
+    # Chores
+
+    async def _again_and_again(self, chore: Callable[[], Awaitable[None]], every: float) -> None:
+        """Do a chore with a little jitter between; a database that is away for a while does not end it."""
+        while True:
+            await asyncio.sleep(every * (0.9 + 0.2 * random.random()))
+            try:
+                await chore()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("a chore failed and is repeated", worker_id=self.id, reason=repr(error))
+
+    async def _follow_types(self) -> None:
+        """Serve what is to be served now."""
+        while True:
+            await self._served.wait()
+            try:
+                if await self._served.refresh(self._pool):
+                    async with self._pool.acquire() as conn:
+                        await serve_types(conn, self.id, self._served.keys)
+                    self._turns.be_hungry()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("the job types could not be looked at", worker_id=self.id, reason=repr(error))
+
+    async def _poll(self) -> None:
+        """The truth behind the notifications."""
+        self._cancels.set()
+        self._turns.be_hungry()
+
+    async def _sweep(self) -> None:
+        """Take back what others dropped, open a gate whose time has come, make due jobs ready."""
+        async with self._pool.acquire() as conn:
+            for job_id, worker_id, verdict in await reap(conn):
+                log.warning("a lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
+            if await expire(conn):
+                log.info("Atlas is online again: the time it was offline for is over")
+            await promote(conn)
+
+    async def _tick(self) -> None:
+        """Time limits, the event loop's pulse, and prefetched jobs that wait too long."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._block_watch.beat()
+            self._slots.stop_overdue()
+            if self._slots.waiting and self._hand.waited() > HOSTAGE_SECONDS:
+                self._turns.put([release(job) for job in self._slots.take_back()])
+
+    async def _pass_on_cancels(self) -> None:
+        """Stop the handlers of jobs that were asked to stop."""
+        while True:
+            await self._cancels.wait()
+            self._cancels.clear()
+            if not self._slots.running:
+                continue
+            try:
+                async with self._pool.acquire() as conn:
+                    asked = set(await held(conn, self.id, canceled_only=True))
+            except (*UNREACHABLE, asyncpg.PostgresError):
+                continue
+            for slot in self._slots.running:
+                if slot.job is not None and (slot.job.id, slot.job.attempt) in asked:
+                    self._slots.stop_one(slot, "cancel")
+
+    # What the parts call
+
+    def _feed(self, jobs: Sequence[ClaimedJob]) -> None:
+        self._slots.feed(jobs)
+
+    def _heard(self, channel: str, _payload: str) -> None:
+        if channel == "atlas_cancel":
+            self._cancels.set()
+        elif channel == "atlas_definitions":
+            self._served.hint()
+        else:
+            self._turns.be_hungry()
+
+    async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
+        async with self._pool.acquire() as conn:
+            await report_progress(conn, self.id, job.id, job.attempt, percent=percent, message=message)
