@@ -9,7 +9,7 @@ endif
 
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup up lint test proof bench
+.PHONY: setup up lint test proof soak bench
 
 setup:
 	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
@@ -32,5 +32,11 @@ test: lint
 proof: setup
 	ATLAS_PROOF=1 $(PYTEST) -n 2 --dist worksteal
 
+# The long ones: an hour of mixed load with random faults.
+soak: setup
+	$(PYTEST) -s tests/soak/mixed_load.py
+
+# Everything is measured beside bare SQL; `make bench ARGS=--peers` measures the comparable queues too.
 bench: setup
-	.venv/bin/python -m bench.prisma_find
+	@.venv/bin/python -m pip install --quiet --editable ".[bench]"
+	.venv/bin/python -m bench $(ARGS)

@@ -1,0 +1,39 @@
+"""`python -m bench [--peers] [--quick] [NAME …]`: every benchmark, each in a process of its own, in turn."""
+
+import argparse
+import subprocess
+import sys
+from importlib.util import find_spec
+
+# In the order in which one would ask: what a job costs, then what stands on it.
+NAMES = ("jobs", "prisma_find", "audit", "email", "workflows", "scheduler", "api")
+
+
+def main() -> int:
+    """Run what was asked for and answer the number of benchmarks that failed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all of them if none is named")
+    parser.add_argument("--peers", action="store_true", help="measure the comparable queues in the same run")
+    parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    failed = 0
+    for name in chosen.names or [name for name in NAMES if find_spec(f"bench.{name}")]:
+        print(f"\n== {name}", flush=True)
+        failed += (
+            subprocess.run([sys.executable, "-m", f"bench.{name}", *_options(name, chosen)], check=False).returncode
+            != 0
+        )
+    return failed
+
+
+def _options(name: str, chosen: argparse.Namespace) -> list[str]:
+    if name != "jobs":
+        return []
+    return [f"--{option}" for option in ("peers", "quick") if getattr(chosen, option)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""`python -m bench.jobs [--quick] [--peers]`: the figures of the job engine, beside bare SQL and beside the peers."""
+
+import argparse
+import asyncio
+import json
+import os
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from atlas.embedded import start_embedded
+from atlas.logs import configure_logs
+from bench.jobs import crowd, drain, enqueue, latency
+from bench.peers.measure import measure_peers
+from bench.peers.peer import Sizes
+
+T = TypeVar("T")
+RESULTS = Path(__file__).parents[1] / "results"
+console = Console()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row: a figure, what it is held against, and what is asked of it."""
+
+    what: str
+    figure: str
+    beside: str
+    ratio: float | None = None
+    asked: str = ""
+
+
+async def main() -> None:
+    """Measure everything, print the table, keep the JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
+    parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
+    chosen = parser.parse_args()
+    configure_logs("error")
+    url, release = await _server()
+    try:
+        lines = await _measure(url, quick=chosen.quick)
+        if chosen.peers:
+            lines += await _beside_peers(url, quick=chosen.quick)
+    finally:
+        release()
+    _show(lines)
+    _keep(lines)
+
+
+async def _server() -> tuple[str, Any]:
+    if url := os.environ.get("DATABASE_URL"):
+        return url, lambda: None
+    home = Path(os.environ.get("ATLAS_HOME", ".atlas")).resolve() / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    server = await start_embedded(home)
+    return server.url("postgres"), server.release
+
+
+async def _measure(url: str, *, quick: bool) -> list[Line]:
+    memory = await _tell("memory", crowd.measure_memory(url))
+    drained = await _tell("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 3))
+    bulk = 10_000 if quick else 50_000
+    enqueued = await _tell("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
+    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200))
+    crowded = await _tell("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
+    claims = [
+        Line(
+            f"claim of one behind {name}, ms",
+            f"{took:.2f}",
+            f"{crowded.empty:.2f} empty",
+            took / crowded.empty,
+            "≤ 1.2",
+        )
+        for name, took in crowded.behind.items()
+    ]
+    return [
+        Line("drain, jobs/s", f"{drained.worker:,.0f}", f"{drained.bare:,.0f} bare turns", drained.ratio, "≥ 0.8"),
+        Line(
+            "drain beside a limited type, jobs/s",
+            f"{drained.limited_elsewhere:,.0f}",
+            f"{drained.worker:,.0f} without",
+            drained.limited_elsewhere / drained.worker,
+            "≥ 0.9",
+        ),
+        Line(
+            "enqueue singly, jobs/s",
+            f"{enqueued.single:,.0f}",
+            f"{enqueued.bare_single:,.0f} bare",
+            enqueued.single / enqueued.bare_single,
+            "≥ 0.7",
+        ),
+        Line(
+            "enqueue in bulk, jobs/s",
+            f"{enqueued.bulk:,.0f}",
+            f"{enqueued.bare_bulk:,.0f} bare",
+            enqueued.bulk / enqueued.bare_bulk,
+            "≥ 0.6",
+        ),
+        Line("enqueue to start, p50 ms", f"{waited.p50:.2f}", "", asked="< 1"),
+        Line("enqueue to start, p99 ms", f"{waited.p99:.2f}", "", asked="< 4"),
+        Line(
+            "the same without notifications, worst ms",
+            f"{waited.deaf_worst:.0f}",
+            f"{waited.poll:.0f} poll",
+            waited.deaf_worst / waited.poll,
+            "≤ 1.2",
+        ),
+        Line("worker with 1,000 sleeping jobs, MB", f"{memory:.0f}", "", asked="< 150"),
+        *claims,
+    ]
+
+
+async def _beside_peers(url: str, *, quick: bool) -> list[Line]:
+    """The peers' drain of the same number of jobs in batches of the same size, on the same server."""
+    jobs = 10_000 if quick else 100_000
+    sizes = Sizes(drain=jobs, singly=500, bulk=10_000, latency=60, workflows=10, repeats=1 if quick else 3)
+    ours = await drain.measure(url, jobs=jobs, repeats=1 if quick else 3)
+    figures = await measure_peers(url, sizes, peers=("graphile-worker", "pg-boss", "pgqueuer"), progress=console.print)
+    lines = []
+    for name, peer in figures.items():
+        figure = peer["figures"]["drain"]
+        theirs = figure.get("per_second")
+        beside = figure.get("reason", "-") if theirs is None else f"{theirs:,.0f} {name}"
+        ratio = None if theirs is None else ours.worker / theirs
+        lines.append(Line("drain beside a peer, jobs/s", f"{ours.worker:,.0f}", beside, ratio, "> 1"))
+    return lines
+
+
+async def _tell(name: str, measuring: Awaitable[T]) -> T:
+    with console.status(f"measuring {name}"):
+        return await measuring
+
+
+def _show(lines: list[Line]) -> None:
+    table = Table("what", "Atlas", "beside", "ratio", "asked", title="The life of a job", title_justify="left")
+    for line in lines:
+        ratio = "" if line.ratio is None else f"{line.ratio:.2f}"
+        table.add_row(line.what, line.figure, line.beside, ratio, line.asked)
+    console.print(table)
+
+
+def _keep(lines: list[Line]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"jobs-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    content = [{name: getattr(line, name) for name in line.__slots__} for line in lines]
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    console.print(f"kept in {path}")
+
+
+if __name__ == "__main__":
+    try:
+        import uvloop
+
+        uvloop.run(main())
+    except ImportError:
+        asyncio.run(main())

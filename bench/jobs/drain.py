@@ -1,0 +1,79 @@
+"""Drain: one Atlas process through real handlers, beside its own statements driven bare in the same run.
+
+The clock runs from the first claim's return to the last recorded outcome; both ways start from the same number of jobs.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from atlas.pool import Pool
+from bench.jobs.ground import fill, ground
+from engine.jobs import Claimant, take_turn
+from engine.jobs.lease import new_worker_id, register_worker
+from engine.jobs.outcomes import Finish, succeed
+from workers.worker import Worker, WorkerOptions
+
+TYPE = "bench.noop"
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Jobs a second, each way."""
+
+    bare: float
+    worker: float
+    limited_elsewhere: float
+
+    @property
+    def ratio(self) -> float:
+        return self.worker / self.bare
+
+
+async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int = 3) -> Drained:
+    """The best of some rounds each way: rounds alternate, and what disturbs only ever slows."""
+    bare, worker, limited = [], [], []
+    for _ in range(repeats):
+        async with ground(server_url, "drain") as (pool, url):
+            await fill(pool, url, jobs)
+            bare.append(jobs / await drive_bare(pool, batch))
+        async with ground(server_url, "drain") as (pool, url):
+            await fill(pool, url, jobs)
+            worker.append(jobs / await drive_worker(pool, url, batch))
+        async with ground(server_url, "drain") as (pool, url):
+            await pool.execute("insert into job_types (key, concurrency) values ('bench.other', 3)")
+            await fill(pool, url, jobs)
+            limited.append(jobs / await drive_worker(pool, url, batch))
+    return Drained(max(bare), max(worker), max(limited))
+
+
+async def drive_bare(pool: Pool, batch: int) -> float:
+    """Seconds for the turn alone: two connections, no handlers, no loop around it."""
+    worker = new_worker_id()
+    async with pool.acquire() as conn:
+        await register_worker(conn, worker, lease=600, job_types=[TYPE])
+    claimant = Claimant(worker, [TYPE])
+
+    async def pipeline() -> None:
+        finishes: list[Finish] = []
+        async with pool.acquire() as conn:
+            while True:
+                turn = await take_turn(conn, claimant, finishes, slots=batch)
+                finishes = [succeed(job, worker, None, "JOB_SUCCEEDED") for job in turn.claimed]
+                if not finishes:
+                    return
+
+    began = time.perf_counter()
+    await asyncio.gather(pipeline(), pipeline())
+    return time.perf_counter() - began
+
+
+async def drive_worker(pool: Pool, url: str, batch: int) -> float:
+    """Seconds for a worker with registered handlers, until nothing is due."""
+    worker = Worker(pool, url, WorkerOptions([TYPE], batch=batch, drain=True))
+    began = time.perf_counter()
+    await worker.run()
+    seconds = time.perf_counter() - began
+    left = await pool.fetchval("select count(*) from jobs where status <> 'succeeded' or attempt_count <> 1")
+    assert left == 0, f"{left} jobs did not end as they should"
+    return seconds

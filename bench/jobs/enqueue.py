@@ -1,0 +1,77 @@
+"""Enqueue: one at a time and in bulk, beside bare inserts of the same rows on the same connection."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from atlas.ids import new_id
+from atlas.pool import Connection
+from bench.jobs.ground import BENCH, PIECE, ground
+from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, enqueue_many
+
+SINGLE = "insert into jobs (id, tenant_id, job_type, input, created_by) values ($1, $2, 'bench.noop', $3, 'bench')"
+BULK = """
+with made as (
+  insert into jobs (id, tenant_id, job_type, input, created_by)
+  select u.id, $2, 'bench.noop', u.input, 'bench' from unnest($1::uuid[], $3::jsonb[]) u (id, input))
+insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+select $2, 'system', 'bench', 'JOB_CREATED', 'job', u.id, '{"job_type": "bench.noop"}', u.body
+from unnest($1::uuid[], $4::bytea[]) u (id, body)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueuing:
+    """Jobs a second, each way."""
+
+    single: float
+    bare_single: float
+    bulk: float
+    bare_bulk: float
+
+
+async def measure(server_url: str, *, singly: int = 2000, bulk: int = 50_000, repeats: int = 3) -> Enqueuing:
+    """The best of some rounds each way."""
+    best = dict.fromkeys(("single", "bare_single", "bulk", "bare_bulk"), 0.0)
+    for _ in range(repeats):
+        async with ground(server_url, "enqueue") as (pool, _), pool.acquire() as conn:
+            for name, way, amount in (
+                ("bare_single", _bare_single, singly),
+                ("single", _single, singly),
+                ("bare_bulk", _bare_bulk, bulk),
+                ("bulk", _bulk, bulk),
+            ):
+                best[name] = max(best[name], amount / await _timed(conn, way, amount))
+    return Enqueuing(**best)
+
+
+async def _timed(conn: Connection, way: Callable[[Connection, int], Awaitable[None]], amount: int) -> float:
+    await way(conn, min(amount, 50))
+    began = time.perf_counter()
+    await way(conn, amount)
+    return time.perf_counter() - began
+
+
+async def _single(conn: Connection, amount: int) -> None:
+    for n in range(amount):
+        await enqueue(conn, NewJob("bench.noop", {"n": n}), actor=BENCH)
+
+
+async def _bare_single(conn: Connection, amount: int) -> None:
+    for n in range(amount):
+        await conn.execute(SINGLE, new_id(), SYSTEM_TENANT, f'{{"n":{n}}}')
+
+
+async def _bulk(conn: Connection, amount: int) -> None:
+    for start in range(0, amount, PIECE):
+        jobs = [NewJob("bench.noop", {"n": n}) for n in range(start, min(amount, start + PIECE))]
+        await enqueue_many(conn, jobs, actor=BENCH)
+
+
+async def _bare_bulk(conn: Connection, amount: int) -> None:
+    body = (
+        b'{"action":"JOB_CREATED","entity_type":"job","tenant_id":"00000000-0000-7000-8000-000000000001"}' + b" " * 160
+    )
+    for start in range(0, amount, PIECE):
+        ids = [new_id() for _ in range(start, min(amount, start + PIECE))]
+        inputs = [f'{{"n":{n}}}' for n in range(len(ids))]
+        await conn.execute(BULK, ids, SYSTEM_TENANT, inputs, [body] * len(ids))

@@ -1,0 +1,62 @@
+"""From the return of enqueue to the start of the handler, on an idle system, with and without notifications."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Any
+
+from atlas.pool import Pool
+from bench.jobs.ground import BENCH, ground
+from engine.jobs import NewJob, enqueue, job
+from workers.worker import Worker, WorkerOptions
+
+PAUSE_SECONDS = 0.05
+FIRST_DROPPED = 10
+STARTED: dict[int, float] = {}
+
+
+@job("bench.stamp")
+async def stamp(input: dict[str, Any]) -> None:
+    """Writes down when it began."""
+    STARTED[input["n"]] = time.perf_counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds."""
+
+    p50: float
+    p99: float
+    deaf_p50: float
+    deaf_worst: float
+    poll: float
+
+
+async def measure(server_url: str, *, jobs: int = 200, deaf_jobs: int = 10, poll: float = 1.0) -> Latency:
+    """An idle worker, a job every 50 ms; then a worker that hears nothing."""
+    async with ground(server_url, "latency") as (pool, url):
+        heard = await _starts(pool, url, jobs, poll=poll, listen=True)
+    async with ground(server_url, "latency") as (pool, url):
+        deaf = await _starts(pool, url, deaf_jobs, poll=poll, listen=False)
+    cuts = quantiles(heard, n=100)
+    return Latency(cuts[49], cuts[98], sorted(deaf)[len(deaf) // 2], max(deaf), poll * 1000)
+
+
+async def _starts(pool: Pool, url: str, jobs: int, *, poll: float, listen: bool) -> list[float]:
+    STARTED.clear()
+    worker = Worker(pool, url, WorkerOptions(["bench.stamp"], poll=poll), listen=listen)
+    running = asyncio.create_task(worker.run())
+    await asyncio.sleep(1)
+    returned = {}
+    async with pool.acquire() as conn:
+        for n in range(jobs):
+            await enqueue(conn, NewJob("bench.stamp", {"n": n}), actor=BENCH)
+            returned[n] = time.perf_counter()
+            await asyncio.sleep(PAUSE_SECONDS if listen else poll * 0.37)
+        while len(STARTED) < jobs:
+            await asyncio.sleep(PAUSE_SECONDS)
+    worker.stop()
+    await running
+    dropped = FIRST_DROPPED if listen else 0
+    return [max(0.0, (STARTED[n] - returned[n]) * 1000) for n in range(dropped, jobs)]
