@@ -107,7 +107,8 @@ async def _applied(conn: Connection, url: str, wanted: Sequence[Migration]) -> d
     if any(migration.name in recorded for migration in wanted):
         return recorded
     strangers = await conn.fetch(
-        "select tablename from pg_tables where schemaname = current_schema() and tablename <> '_prisma_migrations' limit 3"
+        "select tablename from pg_tables"
+        " where schemaname = current_schema() and tablename <> '_prisma_migrations' limit 3"
     )
     if strangers:
         names = ", ".join(row["tablename"] for row in strangers)

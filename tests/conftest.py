@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import shutil
+import tempfile
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +15,35 @@ from atlas.pool import Pool, connect, open_pool
 from atlas.testing import TestDatabases
 
 
+def server_folder(run: str) -> Path:
+    """Outside of pytest's own folder, which every start of pytest closes to all others, the server's user too."""
+    return Path(tempfile.gettempdir()) / f"atlas-tests-{run}"
+
+
 @pytest.fixture(scope="session")
-def databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[TestDatabases]:
+def databases(testrun_uid: str) -> Iterator[TestDatabases]:
     """The session's server, shared by the test processes of one run."""
-    base = tmp_path_factory.getbasetemp()
-    shared: Path = base if worker_id == "master" else base.parent
-    server = TestDatabases(shared / "server", os.environ.get("DATABASE_URL"))
+    server = TestDatabases(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
     asyncio.run(server.start())
     yield server
     server.stop()
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        remove_server(testrun_uid)
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """A test process of a parallel run has ended; the last one to end leaves a server that nobody uses."""
+    remove_server(node.workerinput["testrunuid"])
+
+
+def remove_server(run: str) -> None:
+    """Remove the server's folder once its guardian has stopped it; one that is still in use stays."""
+    folder = server_folder(run)
+    for _ in range(100):
+        if not (folder / "postgres" / "data" / "postmaster.pid").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        threading.Event().wait(0.05)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from atlas.errors import AtlasError
 from atlas.migrations import pending
 from atlas.pool import OLDEST_POSTGRES, Connection, open_pool
 from atlas.statements import fetch, fetch_row, fetch_value, statement
+from audit.crosscheck import cross_check
 from cli.doctor.finding import Finding, finding
 
 SERVER = statement("cli/doctor/sql/server.sql")
@@ -46,7 +47,21 @@ async def check_database(conn: Connection, url: str) -> list[Finding]:
         await _roles(conn, server["login"]),
         await _clock(conn),
         await _pool(url),
+        await _account(conn),
     ]
+
+
+async def _account(conn: Connection) -> Finding:
+    """Whether the newest jobs are where their events say they are."""
+    if await conn.fetchval("select to_regclass('audit_log')") is None:
+        return Finding("account", "ok", "there is none before the first migration")
+    disagreements = await cross_check(conn)
+    return finding(
+        "account",
+        str(disagreements[0]) if disagreements else "outcomes and events agree",
+        fail=bool(disagreements),
+        remedy="Run `atlas audit verify`, and find out who changed the table outside of Atlas.",
+    )
 
 
 def _version(conn: Connection) -> Finding:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from audit import Event, record
 from cli.main import app
 from engine.tenants import add_tenant
 from tests.audit.given import DANA, Installation
-from tests.cli.conftest import Atlas, Ran
+from tests.cli.conftest import Atlas, Ran, environment
 
 
 @pytest.fixture
@@ -108,6 +110,7 @@ async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
     assert (await audit(*offline, **nowhere)).code == 1
     assert (await audit("verify", "--export", "nowhere", "--key", str(key))).code == 1
     assert "--key" in (await audit("verify", "--export", str(file))).refusal
+    assert "cannot be written" in (await audit("export", "--out", str(tmp_path / "no" / "such" / "folder"))).refusal
 
 
 async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
@@ -191,3 +194,21 @@ async def test_the_command_itself_ends_with_the_verdict(atlas, key, owner):
     done = await atlas("audit", "verify")
     assert done.code == 1
     assert "is not as it was when seal" in done.stdout
+
+
+async def test_following_goes_on_until_it_is_interrupted(written, conn, database_url, tmp_path):
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "cli.main", "audit", "tail", "-f", "-n", "1", "--json"),
+        cwd=tmp_path,
+        env=environment(tmp_path / "home", DATABASE_URL=database_url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        first = json.loads(await process.stdout.readline())
+        await record(conn, Event("HOST_ADDED", "host", "h1", DANA))
+        second = json.loads(await process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+    assert [first["entity_id"], second["action"]] == ["4", "HOST_ADDED"]

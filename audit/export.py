@@ -1,0 +1,191 @@
+"""Exports: the account, or a tenant's part of it, as lines that can be verified without a database.
+
+Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the account.
+"""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, statement
+from audit.nodes import Nodes
+from audit.record import Event, record
+from audit.stream import Account, Row
+from audit.verifier.account import HEAD, Seal
+from audit.verifier.export import EXPORT, record_of, write_row
+
+RANGE = statement("audit/sql/export_range.sql")
+TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
+PRIVATE = statement("audit/sql/export_private.sql")
+CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
+NUMBERS = statement("audit/sql/verify_numbers.sql")
+CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
+
+_COMMITMENT = re.compile(rb'"commitment": ?"([0-9a-f]{64})"')
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What to export: a tenant's rows or all, by the time of sealing, with or without personal values."""
+
+    tenant_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    personal: bool = False
+
+
+async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIterator[bytes]:
+    """The lines of an export. That it was made is an event itself."""
+    facts = {"since": extract.since, "until": extract.until, "personal": extract.personal}
+    meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
+    entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
+    await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
+    account = await Account.open(conn)
+    lines = _all(conn, account, extract) if extract.tenant_id is None else _tenant(conn, account, extract)
+    async for line in lines:
+        yield line
+
+
+async def _all(conn: Connection, account: Account, extract: Extract) -> AsyncIterator[bytes]:
+    first, last = await _range(conn, account, extract)
+    to_the_end = extract.until is None
+    pruned = account.state.pruned_through if first == 1 else 0
+    yield _line(_manifest(account, extract) | {"to_the_end": to_the_end, "pruned_through": pruned})
+    before = await account.seal(first - 1) if first > 1 else None
+    if before is not None:
+        yield _line(await _start(conn, before))
+    async for seal in account.seals(after=first - 1, last=last):
+        async for rows in account.rows(seal, before):
+            yield await _row_lines(conn, [(row, {}) for row in rows], extract)
+        yield _line(record_of(seal))
+        for row in await fetch(conn, CHECKPOINTS, after=before.size if before else 0, size=seal.size):
+            yield _line({"type": "checkpoint", "note": row["note"]})
+        before = seal
+    if to_the_end:
+        async for rows in account.unsealed(before):
+            yield b"".join(write_row("unsealed", row.head, row.body, plain=_is_plain(row)) for row in rows)
+    yield _line({"type": "end"})
+
+
+async def _tenant(conn: Connection, account: Account, extract: Extract) -> AsyncIterator[bytes]:
+    """A tenant's rows, each with its path to the newest checkpoint; nothing of other tenants but hashes."""
+    assert extract.tenant_id is not None
+    first, last = await _range(conn, account, extract)
+    signed = await fetch_row(conn, CHECKPOINT_AFTER, size=0)
+    if signed is None:
+        raise Conflict(
+            "No checkpoint has been signed yet.", remedy="Let a scheduler or `atlas up` run for some seconds."
+        )
+    nodes, owner = Nodes(conn, signed["size"]), extract.tenant_id.bytes
+    number = 0
+    async for seal, first_number in _tenant_seals(conn, account, extract.tenant_id, first - 1, last):
+        if seal.size > signed["size"]:
+            break
+        if not number:
+            yield _head(account, extract, signed["note"], first_number)
+        number, index = first_number, seal.first_index
+        async for rows in account.rows(seal, await account.seal(seal.n - 1)):
+            own: list[tuple[Row, dict[str, Any]]] = []
+            for row in rows:
+                if row.head[-16:] == owner:
+                    path = [step.hex() for step in await nodes.inclusion(index)]
+                    own.append((row, {"index": index, "number": number, "path": path}))
+                    number += 1
+                index += 1
+            yield await _row_lines(conn, own, extract)
+    if not number:
+        yield _head(account, extract, signed["note"], 1)
+    yield _line({"type": "end"})
+
+
+async def _range(conn: Connection, account: Account, extract: Extract) -> tuple[int, int]:
+    """The first and the last seal. Removed rows are part of a whole account, not of a piece of it."""
+    found = await fetch_row(conn, RANGE, since=extract.since, until=extract.until)
+    assert found is not None
+    first, last = found["first"], found["last"]
+    if extract != Extract(personal=extract.personal) and first is not None:
+        first = max(first, account.state.pruned_through + 1)
+    if first is None or last is None or first > last:
+        raise NotFound(
+            "sealed row", "in that range", remedy="Ranges go by the time of sealing; see `atlas audit verify`."
+        )
+    return first, last
+
+
+async def _tenant_seals(
+    conn: Connection, account: Account, tenant_id: UUID, after: int, last: int
+) -> AsyncIterator[tuple[Seal, int]]:
+    while found := await fetch(conn, TENANT_SEALS, tenant_id=tenant_id, after=after, last=last):
+        for row in found:
+            seal = await account.seal(row["n"])
+            if seal is not None:
+                yield seal, row["first_number"]
+        after = found[-1]["n"]
+
+
+async def _row_lines(conn: Connection, rows: Sequence[tuple[Row, dict[str, Any]]], extract: Extract) -> bytes:
+    """Rows as lines, each followed by what belongs to it: columns that differ, personal values."""
+    values = await _private(conn, [row for row, _ in rows]) if extract.personal else {}
+    lines = []
+    for row, place in rows:
+        lines.append(write_row("row", row.head, row.body, plain=_is_plain(row), **place))
+        if row.differing:
+            lines.append(_line({"type": "copies", "id": HEAD.unpack(row.head)[2], "columns": row.differing}))
+        if values:
+            found = [values[one] for one in _COMMITMENT.findall(row.body) if one in values]
+            lines.extend(_line({"type": "private", **one}) for one in found)
+    return b"".join(lines)
+
+
+async def _private(conn: Connection, rows: Sequence[Row]) -> dict[bytes, dict[str, Any]]:
+    wanted = [bytes.fromhex(one.decode()) for row in rows for one in _COMMITMENT.findall(row.body)]
+    if not wanted:
+        return {}
+    return {row["commitment"].encode(): dict(row) for row in await fetch(conn, PRIVATE, commitments=wanted)}
+
+
+async def _start(conn: Connection, before: Seal) -> dict[str, Any]:
+    """What a verifier must know of the part that is not exported; the signed roots vouch for it."""
+    numbers = {str(row["tenant_id"]): row["number"] for row in await fetch(conn, NUMBERS, n=before.n)}
+    return {"type": "start", "seal": record_of(replace(before, leaf_hashes=b"", tenants=())), "numbers": numbers}
+
+
+def _head(account: Account, extract: Extract, note: str, first_number: int) -> bytes:
+    manifest = _manifest(account, extract) | {"first_number": first_number}
+    return _line(manifest) + _line({"type": "checkpoint", "note": note})
+
+
+def _manifest(account: Account, extract: Extract) -> dict[str, Any]:
+    return {
+        "type": "manifest",
+        "format": EXPORT,
+        "exported_at": account.state.now,
+        "tenant": None if extract.tenant_id is None else str(extract.tenant_id),
+        "since": extract.since,
+        "until": extract.until,
+        "personal": extract.personal,
+    }
+
+
+def _is_plain(row: Row) -> bool:
+    """True if the bytes are one line of JSON, as Atlas writes them; what someone else wrote need not be."""
+    if b"\n" in row.body:
+        return False
+    if not row.differing:
+        return True
+    try:
+        return isinstance(orjson.loads(row.body), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,118 @@
+"""Proofs that travel alone: that one row is in the signed tree, and that one signed tree continues another."""
+
+from typing import Any
+from uuid import UUID
+
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection
+from atlas.statements import fetch_row, fetch_value, statement
+from audit.nodes import Nodes
+from audit.stream import Account
+from audit.verifier.account import HEAD, Seal, event_leaf
+from audit.verifier.export import CONSISTENCY, PROOF, facts_of
+from audit.verifier.tree import sha256
+
+ROW = statement("audit/sql/prove_row.sql")
+BOUNDS = statement("audit/sql/prove_bounds.sql")
+SHOWS = statement("audit/sql/prove_shows.sql")
+BATCH = statement("audit/sql/prove_batch.sql")
+CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
+CHECKPOINT_AT = statement("audit/sql/checkpoint_at.sql")
+
+
+class NotSealed(Conflict):
+    """The row is too young: it is in no seal, or no checkpoint covers its seal yet."""
+
+    def __init__(self, id: int, missing: str) -> None:
+        super().__init__(
+            f"Row {id} cannot be proved yet: no {missing} covers it.",
+            remedy="Try again in some seconds; a scheduler or `atlas up` must be running to seal and sign.",
+        )
+
+
+async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> dict[str, Any]:
+    """A document that proves one row to anyone who has the public key. With a tenant, only for a row of its own."""
+    row = await fetch_row(conn, ROW, id=id, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("audit row", id, remedy="Rows of pruned seals are gone; proofs made before still hold.")
+    seal, position, number = await _place(conn, row["head"])
+    signed = await fetch_row(conn, CHECKPOINT_AFTER, size=seal.size)
+    if signed is None:
+        raise NotSealed(id, "checkpoint")
+    index = seal.first_index + position
+    path = await Nodes(conn, signed["size"]).inclusion(index)
+    return {
+        "format": PROOF,
+        "row": {**facts_of(row["head"]), "number": number},
+        "body": row["body"].decode(),
+        "leaf": event_leaf(row["head"], number, sha256(row["body"])).hex(),
+        "seal": seal.n,
+        "index": index,
+        "path": [step.hex() for step in path],
+        "checkpoint": signed["note"],
+    }
+
+
+async def prove_consistency(conn: Connection, first: int, second: int | None = None) -> dict[str, Any]:
+    """A document that proves that the tree signed at one size continues the one signed at a smaller size."""
+    notes = [await _checkpoint(conn, first)]
+    newest = await fetch_row(conn, CHECKPOINT_AFTER, size=first)
+    notes.append(newest if second is None else await _checkpoint(conn, second))
+    path = await Nodes(conn, notes[1]["size"]).consistency(first)
+    return {
+        "format": CONSISTENCY,
+        "first": notes[0]["note"],
+        "second": notes[1]["note"],
+        "path": [step.hex() for step in path],
+    }
+
+
+async def _checkpoint(conn: Connection, size: int) -> Any:
+    found = await fetch_row(conn, CHECKPOINT_AT, size=size)
+    if found is None:
+        raise NotFound(
+            "checkpoint of size", size, remedy="Checkpoints are listed in the files of ATLAS_CHECKPOINT_DIR."
+        )
+    return found
+
+
+async def _place(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
+    """The seal of a row, its position there, and its tenant's running number."""
+    epoch, xid, id, _, tenant = HEAD.unpack(head)
+    n = await _seal_of(conn, epoch, xid, id)
+    if n is None:
+        raise NotSealed(id, "seal")
+    account = await Account.open(conn)
+    before, seal = await account.seal(n - 1), await account.seal(n)
+    assert seal is not None
+    number = {UUID(one).bytes: first for one, first, _ in seal.tenants}.get(tenant, 1)
+    position = 0
+    async for rows in account.rows(seal, before):
+        for row in rows:
+            if row.head == head:
+                return seal, position, number
+            position += 1
+            number += row.head[-16:] == tenant
+    raise NotSealed(id, "seal")
+
+
+async def _seal_of(conn: Connection, epoch: int, xid: int, id: int) -> int | None:
+    """The batch of a row, found by halving: once a window shows a transaction, every later one does."""
+    bounds = await fetch_row(conn, BOUNDS, epoch=epoch)
+    if bounds is None or bounds["first"] is None:
+        return None
+    low, rest, end = bounds["first"], bounds["rest"], bounds["last"]
+    last = end if rest is None else rest - 1
+    found: int | None = None
+    if id <= bounds["boundary"] and await fetch_value(conn, SHOWS, n=last, xid=str(xid)):
+        high = last
+        while low < high:
+            middle = (low + high) // 2
+            if await fetch_value(conn, SHOWS, n=middle, xid=str(xid)):
+                high = middle
+            else:
+                low = middle + 1
+        found = await fetch_value(conn, BATCH, first=low, last=last, xid=str(xid), id=id)
+    if found is None and rest is not None:
+        found = await fetch_value(conn, BATCH, first=rest, last=end, xid=str(xid), id=id)
+    return found

@@ -1,0 +1,74 @@
+"""The sealer's loop: runs in every scheduler and in `atlas up`, any number at once."""
+
+import asyncio
+import time
+
+from atlas.errors import AtlasError
+from atlas.logs import get_logger
+from atlas.pool import Pool
+from atlas.settings import Settings
+from audit.checkpoint import publish
+from audit.keys import SigningKey, checkpoint_folder, signing_key
+from audit.seal import seal, seal_lag
+
+log = get_logger("audit.sealer")
+
+EVERY = 1.0
+# A cut-off end shows at the next signature; five seconds between them keep a quiet log's checkpoints few.
+SIGN_EVERY = 5.0
+# A refusal is an alarm, but the same one every second helps nobody.
+REPEAT_ALARM = 60.0
+LONGEST_LAG = 60.0
+
+
+async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> None:
+    """Seal what is committed and sign it, until told to stop. What goes wrong is logged and tried again."""
+    key = signing_key(settings)
+    alarms = _Alarms()
+    signed_at = 0.0
+    while not stop.is_set():
+        sign = time.monotonic() - signed_at >= SIGN_EVERY
+        try:
+            await _round(pool, settings, key if sign else None)
+            signed_at = time.monotonic() if sign else signed_at
+        except AtlasError as error:
+            alarms.tell(error, error.message, remedy=error.remedy)
+        except Exception as error:
+            alarms.tell(error, f"sealing failed: {type(error).__name__}: {error}", exc_info=error)
+        await _pause(stop)
+
+
+async def seal_and_sign(pool: Pool, settings: Settings) -> None:
+    """One round by hand, before verifying or exporting: whatever is committed is sealed and signed."""
+    await _round(pool, settings, signing_key(settings))
+
+
+async def _round(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
+    async with pool.acquire() as conn:
+        await seal(conn)
+        lag = await seal_lag(conn)
+        if lag > LONGEST_LAG:
+            log.warning("rows wait for their seal", seconds=round(lag))
+        if key is not None:
+            await publish(conn, key, checkpoint_folder(settings))
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(EVERY):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+class _Alarms:
+    """Says each kind of alarm at once, and again only after a while."""
+
+    def __init__(self) -> None:
+        self._told: dict[type, float] = {}
+
+    def tell(self, error: BaseException, words: str, **more: object) -> None:
+        now = time.monotonic()
+        if now - self._told.get(type(error), -REPEAT_ALARM) >= REPEAT_ALARM:
+            self._told[type(error)] = now
+            log.error(words, **more)

@@ -1,0 +1,29 @@
+-- The newest jobs beside the last event that tells what became of each, and whether a handler's own event came later.
+-- Jobs older than the rows that were removed by order have nothing left to be compared with.
+select j.id, j.tenant_id, j.status::text as status, j.dead_lettered_at is not null as dead_lettered, e.created, e.last, e.own
+from (
+  select id, tenant_id, status, dead_lettered_at
+  from jobs
+  where created_at > coalesce((
+    select s.sealed_at from audit_pruned p join audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
+  order by id desc
+  limit :limit
+) j
+cross join lateral (
+  select
+    bool_or(a.action = 'JOB_CREATED') as created,
+    (array_agg(a.action order by a.id desc) filter (where a.action = any (:known::text[])))[1] as last,
+    max(a.id) filter (where a.action <> all (:known) and a.action <> 'JOB_CANCEL_REQUESTED')
+      > max(a.id) filter (where a.action = any (:known)) as own
+  from audit_log a
+  where a.entity_id = j.id::text
+    and a.entity_type = 'job'
+) e
+where not coalesce(e.created, false)
+   or e.last is null
+   or not case j.status::text
+        when 'succeeded' then e.last = any (:succeeded::text[]) or coalesce(e.own, false)
+        when 'failed' then e.last = any (:failed::text[])
+        when 'canceled' then e.last = 'JOB_CANCELED'
+        else e.last = any (:open::text[]) end
+limit 100;

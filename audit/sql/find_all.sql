@@ -1,0 +1,18 @@
+-- A page of the account, newest first, across tenants: for operators and auditors of the installation. The index
+-- (epoch, xid, id) gives the order; a moment becomes a transaction id by the seals around it, so that old rows
+-- are not read only to be left out.
+select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
+  meta::text as meta
+from audit_log a
+where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_id)
+  and (a.epoch, a.xid) >= (
+    coalesce((select s.epoch from audit_seal s where s.sealed_at < :since::timestamptz - interval '1 minute' order by s.n desc limit 1), 0),
+    coalesce((select pg_snapshot_xmin(s.snap_cur) from audit_seal s where s.sealed_at < :since - interval '1 minute' order by s.n desc limit 1), '0'))
+  and (:actor_id::text is null or a.actor_id = :actor_id)
+  and (:actions::text[] is null or a.action = any (:actions))
+  and (:entity_type::text is null or a.entity_type = :entity_type)
+  and (:since is null or a.created_at >= :since)
+  and (:until::timestamptz is null or a.created_at < :until)
+  and (:text::text is null or strpos(lower(concat_ws(' ', a.action, a.entity_id, a.actor_id, a.message, a.meta::text)), lower(:text)) > 0)
+order by a.epoch desc, a.xid desc, a.id desc
+limit :limit;

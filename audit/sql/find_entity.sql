@@ -1,0 +1,15 @@
+-- What happened to one thing, newest first, by the index (entity_id): its rows are few.
+select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
+  meta::text as meta
+from audit_log a
+where a.entity_id = :entity_id
+  and a.id < :before_id
+  and (:tenant_id::uuid is null or a.tenant_id = :tenant_id)
+  and (:actor_id::text is null or a.actor_id = :actor_id)
+  and (:actions::text[] is null or a.action = any (:actions))
+  and (:entity_type::text is null or a.entity_type = :entity_type)
+  and (:since::timestamptz is null or a.created_at >= :since)
+  and (:until::timestamptz is null or a.created_at < :until)
+  and (:text::text is null or strpos(lower(concat_ws(' ', a.action, a.entity_id, a.actor_id, a.message, a.meta::text)), lower(:text)) > 0)
+order by a.id desc
+limit :limit;

@@ -1,0 +1,12 @@
+-- The rows committed between two snapshots, in the order in which they will be sealed. By id alone, rows that commit
+-- late would be passed over.
+select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_type, w.actor_id, w.level, w.action, w.entity_type,
+  w.entity_id, w.message, w.meta::text as meta
+from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w
+where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
+  and (:actor_id::text is null or w.actor_id = :actor_id)
+  and (:actions::text[] is null or w.action = any (:actions))
+  and (:entity_type::text is null or w.entity_type = :entity_type)
+  and (:entity_id::text is null or w.entity_id = :entity_id)
+  and (:text::text is null or strpos(lower(concat_ws(' ', w.action, w.entity_id, w.actor_id, w.message, w.meta::text)), lower(:text)) > 0)
+order by w.xid, w.id;

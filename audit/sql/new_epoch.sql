@@ -1,0 +1,2 @@
+-- The next epoch begins in this cluster; the owner's verb.
+select atlas_audit_new_epoch(:reason, :actor_type, :actor_id, :meta::text::jsonb);

@@ -1,0 +1,16 @@
+-- Seconds since the oldest committed row that no seal covers was written; 0 where every row is sealed.
+select coalesce(extract(epoch from clock_timestamp() - oldest.created_at), 0)::float8
+from (select max(epoch) as epoch from audit_epoch) e
+left join lateral (
+  select n, snap_prev, snap_cur, closes, to_xid, to_id from audit_seal where epoch = e.epoch order by n desc limit 1
+) s on true
+left join lateral (
+  select w.created_at
+  from atlas_audit_window(
+    e.epoch,
+    case when s.n is null then '1:1:'::pg_snapshot when s.closes then s.snap_cur else s.snap_prev end,
+    pg_current_snapshot(),
+    case when s.closes or s.n is null then '0'::xid8 else s.to_xid end,
+    case when s.closes or s.n is null then 0 else s.to_id end,
+    null, null, null, 1) w
+) oldest on true;

@@ -1,0 +1,6 @@
+-- The running numbers that tenants have reached.
+select t.tenant_id, coalesce(s.first_number + s.count - 1, 0) as number
+from unnest(:tenants::uuid[]) t(tenant_id)
+left join lateral (
+  select first_number, count from audit_seal_tenant b where b.tenant_id = t.tenant_id order by b.n desc limit 1
+) s on true;

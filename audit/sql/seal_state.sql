@@ -1,0 +1,17 @@
+-- Where sealing stands, and the horizon of the next window. The snapshot is this statement's own: what it shows is
+-- visible to every later statement of this transaction, so the rows are read after their horizon, never before.
+select
+  e.epoch as epoch,
+  e.system_identifier as expected_identifier,
+  atlas_system_identifier() as system_identifier,
+  pg_current_snapshot()::text as snapshot,
+  clock_timestamp() as now,
+  s.n, s.epoch as seal_epoch, s.snap_prev::text as snap_prev, s.snap_cur::text as snap_cur, s.snap_at, s.closes, s.rest,
+  s.to_xid::text as to_xid, s.to_id, s.max_id, s.size, s.frontier, s.sealed_at,
+  normal.closes as normal_closes, normal.to_xid::text as normal_to_xid, normal.to_id as normal_to_id
+from (select * from audit_epoch order by epoch desc limit 1) e
+left join lateral (select * from audit_seal order by n desc limit 1) s on true
+-- the last batch before those that end its epoch
+left join lateral (
+  select closes, to_xid, to_id from audit_seal b where b.epoch = s.epoch and not b.rest order by b.n desc limit 1
+) normal on s.rest or s.epoch < e.epoch;

@@ -1,0 +1,10 @@
+-- The rows of one batch that ends an epoch, in the tree's order; the same columns as of an ordinary one.
+select
+  int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
+    || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,
+  w.body,
+  jsonb_build_object('tenant_id', w.tenant_id, 'actor_type', w.actor_type, 'actor_id', w.actor_id, 'level', w.level,
+    'action', w.action, 'entity_type', w.entity_type, 'entity_id', w.entity_id, 'message', w.message, 'meta', w.meta)::text as copies
+from atlas_audit_rest(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, :last_xid::text::xid8, :last_id, :boundary,
+  :after_xid::text::xid8, :after_id, :to_xid::text::xid8, :to_id, :limit) w
+order by w.xid, w.id;

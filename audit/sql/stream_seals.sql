@@ -1,0 +1,12 @@
+-- Seals in order, with their tenants' numbers. Across tenants: a seal covers all of them.
+select s.n, s.epoch, s.system_identifier, s.snap_prev::text as snap_prev, s.snap_cur::text as snap_cur, s.snap_at, s.closes,
+  s.rest, s.to_xid::text as to_xid, s.to_id, s.max_id, s.first_index, s.count, s.size, s.sealed_at, s.header, s.leaf_hashes,
+  s.frontier, s.root, t.tenants
+from audit_seal s
+left join lateral (
+  select array_agg((tenant_id::text, first_number, count) order by tenant_id) as tenants
+  from audit_seal_tenant b where b.n = s.n
+) t on true
+where s.n > :after and s.n <= :last
+order by s.n
+limit :limit;

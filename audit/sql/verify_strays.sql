@@ -1,0 +1,15 @@
+-- Rows that no window can ever reach: of an epoch that does not exist, or of a transaction that has not happened yet
+-- (after a restore, before an epoch has begun, transactions of the old cluster seem so). And notes and orders that speak
+-- of more than there is.
+select 'row' as kind, a.id as at
+from audit_log a
+where a.epoch < 1 or a.epoch > :epoch or (:same_cluster and a.epoch = :epoch and a.xid >= pg_snapshot_xmax(pg_current_snapshot()))
+union all
+select 'checkpoint', c.size
+from audit_checkpoint c
+where c.size > coalesce((select s.size from audit_seal s order by s.n desc limit 1), 0)
+union all
+select 'order', p.through_seal
+from audit_pruned p
+where p.through_seal > coalesce((select max(n) from audit_seal), 0)
+limit 100;

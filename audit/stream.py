@@ -1,0 +1,178 @@
+"""The account in the order of its tree: seals, and the rows of each. One source for verifying and exporting.
+
+Rows are asked for by the windows that the seals name, so a row that was slipped into an old window comes up in its
+batch, and one that was taken away is missing there. Everything is read in short statements: a long one would hold
+back the cleaning of every busy table.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from atlas.pool import Connection
+from atlas.statements import Statement, fetch, fetch_row, statement
+from audit.verifier.account import HEAD, NOTHING, Seal
+
+SEALS = statement("audit/sql/stream_seals.sql")
+WINDOW = statement("audit/sql/stream_window.sql")
+REST = statement("audit/sql/stream_rest.sql")
+STATE = statement("audit/sql/stream_state.sql")
+EPOCHS = statement("audit/sql/stream_epochs.sql")
+
+SEALS_AT_ONCE = 16
+ROWS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The account at the moment a walk begins."""
+
+    last: int
+    size: int
+    pruned_through: int
+    epoch: int
+    same_cluster: bool
+    snapshot: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its head, its bytes, and the names of the search columns that differ from them."""
+
+    head: bytes
+    body: bytes
+    differing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The last ordinary batch of an epoch."""
+
+    max_id: int
+    closes: bool
+    to_xid: str
+    to_id: int
+
+
+class Account:
+    """A walk through the seals up to the last one at its beginning."""
+
+    def __init__(self, conn: Connection, state: State, ends: dict[int, EpochEnd]) -> None:
+        self.state = state
+        self._conn = conn
+        self._ends = ends
+
+    @classmethod
+    async def open(cls, conn: Connection) -> "Account":
+        """Note where the account ends now."""
+        found = await fetch_row(conn, STATE)
+        assert found is not None
+        state = State(**{**found, "last": found["last"] or 0})
+        ends = {
+            row["epoch"]: EpochEnd(row["max_id"], row["closes"], row["to_xid"], row["to_id"])
+            for row in await fetch(conn, EPOCHS)
+        }
+        return cls(conn, state, ends)
+
+    async def seals(self, *, after: int = 0, last: int | None = None) -> AsyncIterator[Seal]:
+        """The seals after one and up to another."""
+        end = self.state.last if last is None else last
+        while after < end:
+            found = await fetch(self._conn, SEALS, after=after, last=end, limit=SEALS_AT_ONCE)
+            if not found:
+                return
+            for row in found:
+                yield seal_from(row)
+            after = found[-1]["n"]
+
+    async def seal(self, n: int) -> Seal | None:
+        """One seal."""
+        return await anext(self.seals(after=n - 1, last=n), None)
+
+    async def rows(self, seal: Seal, before: Seal | None) -> AsyncIterator[list[Row]]:
+        """The rows that belong into a batch today, some hundred at a time. `before` is the seal before it."""
+        goes_on = before is not None and not before.closes and before.rest == seal.rest
+        after = (str(before.to_xid), before.to_id) if goes_on and before is not None else ("0", 0)
+        end = self._ends.get(seal.epoch)
+        place: dict[str, Any] = {
+            "epoch": seal.epoch,
+            "prev": seal.snap_prev,
+            "cur": seal.snap_cur,
+            "after_xid": after[0],
+            "after_id": after[1],
+            "to_xid": None if seal.closes else str(seal.to_xid),
+            "to_id": None if seal.closes else seal.to_id,
+        }
+        if not seal.rest:
+            async for rows in self._read(WINDOW, **place, max_id=self._boundary(seal.epoch)):
+                yield rows
+        elif end is not None:
+            left = {"last_xid": None, "last_id": None} if end.closes else {"last_xid": end.to_xid, "last_id": end.to_id}
+            async for rows in self._read(REST, **place, **left, boundary=end.max_id):
+                yield rows
+
+    async def unsealed(self, last: Seal | None) -> AsyncIterator[list[Row]]:
+        """The rows of the newest epoch that were committed when the walk began and are in no seal up to `last`."""
+        spans: list[tuple[str, str, str, int]] = []
+        if last is None or last.epoch != self.state.epoch:
+            spans.append((NOTHING, self.state.snapshot, "0", 0))
+        else:
+            spans.append((last.snap_cur, self.state.snapshot, "0", 0))
+            if not last.closes:
+                spans.append((last.snap_prev, last.snap_cur, str(last.to_xid), last.to_id))
+        for prev, cur, xid, id in spans:
+            nowhere = {"to_xid": None, "to_id": None, "max_id": None}
+            where = {"epoch": self.state.epoch, "prev": prev, "cur": cur, "after_xid": xid, "after_id": id}
+            async for rows in self._read(WINDOW, **where, **nowhere):
+                yield rows
+
+    def _boundary(self, epoch: int) -> int | None:
+        """Rows above it are not in an ordinary window: another cluster wrote them, with ids that repeat old ones."""
+        if epoch == self.state.epoch and self.state.same_cluster:
+            return None
+        end = self._ends.get(epoch)
+        return None if end is None else end.max_id
+
+    async def _read(self, query: Statement, **place: Any) -> AsyncIterator[list[Row]]:
+        """Pages of rows, a statement each. Rows that share a key, as only a forger makes them, stay together."""
+        limit = ROWS_AT_ONCE
+        while True:
+            found = await fetch(self._conn, query, **place, limit=limit)
+            rows = [Row(head, body, differing(body, copies)) for head, body, copies in found]
+            if len(rows) < limit:
+                yield rows
+                return
+            whole = [row for row in rows if row.head[4:20] != rows[-1].head[4:20]]
+            if not whole:
+                limit *= 2
+                continue
+            yield whole
+            _, xid, id, _, _ = HEAD.unpack(whole[-1].head)
+            place.update(after_xid=str(xid), after_id=id)
+
+
+def seal_from(row: Any) -> Seal:
+    """A seal from its columns."""
+    facts = {name: row[name] for name in Seal.__dataclass_fields__ if name not in ("tenants", "to_xid")}
+    facts["snap_at"] = row["snap_at"].isoformat(timespec="microseconds")
+    facts["sealed_at"] = row["sealed_at"].isoformat(timespec="microseconds")
+    tenants = tuple((one[0], one[1], one[2]) for one in row["tenants"] or ())
+    return Seal(**facts, to_xid=int(row["to_xid"]), tenants=tenants)
+
+
+def differing(body: bytes, copies: str) -> tuple[str, ...]:
+    """The search columns that differ from the bytes; all of them where the bytes are not what an event is."""
+    columns = orjson.loads(copies)
+    try:
+        event = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        event = None
+    if event == columns:
+        return ()
+    if not isinstance(event, dict):
+        return tuple(columns)
+    return tuple(name for name in columns.keys() | event.keys() if columns.get(name) != event.get(name))

@@ -1,0 +1,45 @@
+"""`python -m verifier --export FILE --key FILE`: the check as a program of its own."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .account import Report
+from .export import check_proof, verify_export
+from .notes import Key, split_notes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0: nothing is wrong; 1: something is; 2: wrong usage."""
+    parser = argparse.ArgumentParser(prog="verifier", description="Check an account of Atlas without Atlas.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--export", type=Path, help="a file made by `atlas audit export`")
+    what.add_argument("--proof", type=Path, help="a file made by `atlas audit proof`")
+    parser.add_argument("--key", type=Path, required=True, action="append", help="the public key; may be repeated")
+    parser.add_argument("--checkpoints", type=Path, action="append", default=[], help="outside copies of checkpoints")
+    chosen = parser.parse_args(arguments)
+    try:
+        keys = [Key.parse(path.read_text()) for path in chosen.key]
+        if chosen.proof:
+            return _tell(check_proof(json.loads(chosen.proof.read_text()), keys))
+        outside = [note for path in chosen.checkpoints for note in split_notes(path.read_text())]
+        return _tell(verify_export(chosen.export, keys, outside))
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+
+
+def _tell(report: Report) -> int:
+    for finding in report.findings:
+        print(f"{finding.kind}: {finding.message}")
+    for notice in report.notices:
+        print(f"note: {notice}")
+    print(
+        f"{report.rows} rows, {report.seals} seals, {report.checkpoints} checkpoints, {len(report.findings)} findings"
+    )
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,257 @@
+"""The walk through an export: a file of lines, each one JSON object with a type. And through a single proof.
+
+A row's line ends with its bytes exactly as they are stored, `,"body":{…}}`, so it can be read by people and hashed
+without writing it anew. Whoever formats the file again breaks it, and the check says so.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from .account import HEAD, Report, Seal, event_leaf, text_of_time, time_of_text
+from .check import Verification
+from .notes import BadNote, Checkpoint, Key, open_note
+from .tree import consistent, included, sha256
+
+EXPORT = "atlas-audit-export/1"
+PROOF = "atlas-audit-proof/1"
+CONSISTENCY = "atlas-audit-consistency/1"
+BODY = b',"body":'
+ROW = b'{"type":"row",'
+_BYTES = ("header", "leaf_hashes", "frontier", "root")
+# Nearly every row's line has this shape and is read by it, in half the time that JSON takes; the rest are read as JSON.
+_USUAL = re.compile(
+    rb'\{"type":"row","id":(\d+),"epoch":(\d+),"xid":(\d+),"at":"([^"]+)","tenant":(?:"([^"]+)"|null),"body":'
+)
+
+# What reading a file raises that is not what it says it is.
+UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error)
+
+Progress = Callable[[int], None]
+
+
+def verify_export(
+    path: Path, keys: Sequence[Key], outside: Iterable[str] = (), *, progress: Progress | None = None
+) -> Report:
+    """Check an export. `outside` are notes kept elsewhere; `progress` is told how many bytes have been read."""
+    with path.open("rb") as file:
+        lines = _told(file, progress)
+        try:
+            manifest = json.loads(next(lines, b""))
+            if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
+                raise ValueError(f"the first line is no manifest of {EXPORT}")
+            if manifest["tenant"] is not None:
+                return _TenantWalk(manifest, keys).walk(lines)
+            return _walk(manifest, lines, keys, outside)
+        except UNREADABLE as error:
+            report = Report()
+            report.find("export", f"The export cannot be read: {error!r}.")
+            return report
+
+
+def _walk(manifest: dict[str, Any], lines: Iterator[bytes], keys: Sequence[Key], outside: Iterable[str]) -> Report:
+    verification = Verification(keys, outside, pruned_through=manifest["pruned_through"])
+    ended = False
+    body = b""
+    for line in lines:
+        if line.startswith(ROW):
+            head, body = _read_quickly(line)
+            verification.row(head, body)
+            continue
+        record = json.loads(line)
+        match record["type"]:
+            case "seal":
+                verification.seal(seal_of(record))
+            case "checkpoint":
+                verification.checkpoint(record["note"])
+            case "unsealed":
+                verification.unsealed(1)
+            case "copies":
+                words = (
+                    f"The search columns of row {record['id']} differ from its bytes: {', '.join(record['columns'])}."
+                )
+                verification.report.find("copies", words, row=record["id"])
+            case "private":
+                _check_private(verification.report, record, body)
+            case "start":
+                numbers = {UUID(tenant).bytes: number for tenant, number in record["numbers"].items()}
+                start = seal_of(record["seal"])
+                verification = Verification(keys, outside, start=start, numbers=numbers)
+            case "end":
+                ended = True
+            case other:
+                raise ValueError(f"a line of the unknown type {other}")
+    if not ended:
+        verification.report.find("export", "The export is cut off: its last line is missing.")
+    now = datetime.fromisoformat(manifest["exported_at"])
+    return verification.finish(now, to_the_end=manifest["to_the_end"])
+
+
+class _TenantWalk:
+    """A tenant's own rows: each with its path to one signed root, numbered without gaps."""
+
+    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key]) -> None:
+        self.report = Report()
+        self._keys = keys
+        self._tenant = UUID(manifest["tenant"]).bytes
+        self._number = manifest["first_number"] - 1
+        self._checkpoint: Checkpoint | None = None
+
+    def walk(self, lines: Iterator[bytes]) -> Report:
+        ended = False
+        body = b""
+        for line in lines:
+            if line.startswith(ROW):
+                facts, head, body = read_row(line)
+                self._row(facts, head, body)
+                continue
+            record = json.loads(line)
+            match record["type"]:
+                case "checkpoint":
+                    self._open(record["note"])
+                case "private":
+                    _check_private(self.report, record, body)
+                case "end":
+                    ended = True
+        if not ended:
+            self.report.find("export", "The export is cut off: its last line is missing.")
+        self.report.notices.append(f"The tenant's rows end with its number {self._number}; later ones would not show.")
+        return self.report
+
+    def _open(self, note: str) -> None:
+        try:
+            self._checkpoint = open_note(note, self._keys)
+            self.report.checkpoints = 1
+            self.report.size, self.report.root = self._checkpoint.size, self._checkpoint.root.hex()
+        except BadNote as reason:
+            self.report.find("checkpoint", f"The checkpoint {reason}.")
+
+    def _row(self, facts: dict[str, Any], head: bytes, body: bytes) -> None:
+        self.report.rows += 1
+        id, index = facts["id"], facts["index"]
+        if facts["number"] != self._number + 1:
+            words = f"The tenant's number {self._number + 1} is missing: row {id} has number {facts['number']}."
+            self.report.find("row", words, row=id, leaves=(index, index))
+        self._number = facts["number"]
+        if head[-16:] != self._tenant:
+            self.report.find("row", f"Row {id} belongs to another tenant.", row=id, leaves=(index, index))
+        path = [bytes.fromhex(step) for step in facts["path"]]
+        leaf = event_leaf(head, self._number, sha256(body))
+        signed = self._checkpoint
+        if signed is None or not included(leaf, index, signed.size, path, signed.root):
+            self.report.find("row", f"Row {id} is not in the signed tree.", row=id, leaves=(index, index))
+
+
+def read_row(line: bytes) -> tuple[dict[str, Any], bytes, bytes]:
+    """A row's line as its facts, its head and its bytes."""
+    at = line.find(BODY)
+    if at < 0:
+        facts = json.loads(line)
+        body = base64.b64decode(facts["base64"], validate=True)
+    else:
+        facts, body = json.loads(line[:at] + b"}"), line[at + len(BODY) : -2]
+        if line[-2:] != b"}\n":
+            raise ValueError("a row's line does not end with its body")
+    return facts, head_of(facts), body
+
+
+def _read_quickly(line: bytes) -> tuple[bytes, bytes]:
+    usual = _USUAL.match(line)
+    if usual is None or line[-2:] != b"}\n":
+        return read_row(line)[1:]
+    id, epoch, xid, at, tenant = usual.groups()
+    head = HEAD.pack(int(epoch), int(xid), int(id), time_of_text(at.decode()), _tenant(tenant and tenant.decode()))
+    return head, line[usual.end() : -2]
+
+
+def write_row(kind: str, head: bytes, body: bytes, *, plain: bool, **more: Any) -> bytes:
+    """The line of a row. `plain` says that its bytes are one line of JSON, as Atlas writes them."""
+    facts = json.dumps({"type": kind, **facts_of(head), **more}, separators=(",", ":"))[:-1].encode()
+    if plain:
+        return facts + BODY + body + b"}\n"
+    return facts + b',"base64":"' + base64.b64encode(body) + b'"}\n'
+
+
+def head_of(facts: dict[str, Any]) -> bytes:
+    """A row's head from its facts in words."""
+    return HEAD.pack(facts["epoch"], facts["xid"], facts["id"], time_of_text(facts["at"]), _tenant(facts["tenant"]))
+
+
+def facts_of(head: bytes) -> dict[str, Any]:
+    """A row's head in words."""
+    epoch, xid, id, time, tenant = HEAD.unpack(head)
+    return {"id": id, "epoch": epoch, "xid": xid, "at": text_of_time(time), "tenant": _tenant_text(tenant)}
+
+
+@lru_cache(maxsize=4096)
+def _tenant(text: str | None) -> bytes:
+    return bytes(16) if text is None else UUID(text).bytes
+
+
+@lru_cache(maxsize=4096)
+def _tenant_text(tenant: bytes) -> str | None:
+    return str(UUID(bytes=tenant)) if any(tenant) else None
+
+
+def seal_of(record: dict[str, Any]) -> Seal:
+    """A seal from its line."""
+    facts = {name: value for name, value in record.items() if name != "type"}
+    facts.update({name: base64.b64decode(facts[name], validate=True) for name in _BYTES})
+    return Seal(**{**facts, "tenants": tuple(tuple(one) for one in facts["tenants"])})
+
+
+def record_of(seal: Seal) -> dict[str, Any]:
+    """A seal as its line."""
+    return {"type": "seal", **asdict(seal)} | {name: base64.b64encode(getattr(seal, name)).decode() for name in _BYTES}
+
+
+def _check_private(report: Report, record: dict[str, Any], body: bytes) -> None:
+    committed = hashlib.sha256(bytes.fromhex(record["salt"]) + record["value"].encode()).hexdigest()
+    if committed != record["commitment"] or committed.encode() not in body:
+        report.find("private", f"A personal value ({record['field']}) is not the one its row was written with.")
+
+
+def _told(file: Iterable[bytes], progress: Progress | None) -> Iterator[bytes]:
+    read = 0
+    for count, line in enumerate(file):
+        read += len(line)
+        if progress is not None and count % 4096 == 0:
+            progress(read)
+        yield line
+
+
+def check_proof(document: dict[str, Any], keys: Sequence[Key]) -> Report:
+    """Check that one row is in the signed tree, or that one signed tree is the beginning of another."""
+    report = Report()
+    try:
+        path = [bytes.fromhex(step) for step in document["path"]]
+        if document["format"] == CONSISTENCY:
+            first, second = open_note(document["first"], keys), open_note(document["second"], keys)
+            if not consistent(first.size, first.root, second.size, second.root, path):
+                report.find(
+                    "checkpoint", f"The tree of {first.size} leaves is not the beginning of that of {second.size}."
+                )
+        elif document["format"] == PROOF:
+            body = document["body"].encode() if "body" in document else base64.b64decode(document["base64"])
+            leaf = event_leaf(head_of(document["row"]), document["row"]["number"], sha256(body))
+            second = open_note(document["checkpoint"], keys)
+            if not included(leaf, document["index"], second.size, path, second.root):
+                words = f"Row {document['row']['id']} is not in the signed tree as this proof says."
+                report.find("row", words, row=document["row"]["id"])
+        else:
+            raise ValueError(f"unknown format {document['format']}")
+        report.checkpoints, report.size, report.root = 1, second.size, second.root.hex()
+    except BadNote as reason:
+        report.find("checkpoint", f"The checkpoint {reason}.")
+    except UNREADABLE as error:
+        report.find("proof", f"The proof cannot be read: {error!r}.")
+    return report

@@ -1,0 +1,145 @@
+"""Verifying the living account: the same walk as the offline one, with rows and seals straight from the tables.
+
+It also compares what only the tables have: the search columns with the bytes, the personal values with their
+commitments, and rows that stand where no window can reach them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+from audit.stream import Account, Row
+from audit.verifier.account import HEAD, Report, Seal
+from audit.verifier.check import Verification
+from audit.verifier.notes import Key
+from audit.verifier.tree import Frontier
+
+CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
+STRAYS = statement("audit/sql/verify_strays.sql")
+PRIVATE = statement("audit/sql/verify_private.sql")
+NUMBERS = statement("audit/sql/verify_numbers.sql")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the account has been found whole: a seal, and the tree's root there."""
+
+    seal: int
+    root: str
+
+    @classmethod
+    def read(cls, path: Path) -> "Mark | None":
+        """The mark left by the last verification that found nothing."""
+        return cls(**json.loads(path.read_text())) if path.exists() else None
+
+    def write(self, path: Path) -> None:
+        """Leave the mark."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self)))
+
+
+async def verify(
+    conn: Connection,
+    keys: Sequence[Key],
+    outside: Iterable[str] = (),
+    *,
+    since: Mark | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Walk through the account and answer what is wrong with it.
+
+    With `since`, rows sealed up to that mark are not looked at again; a row that was changed there afterwards does
+    not show. `outside` are notes kept elsewhere. `progress` is told how many leaves of how many are done.
+    """
+    account = await Account.open(conn)
+    start = None if since is None else await account.seal(since.seal)
+    if since is not None and (start is None or not _ends_with(start, since.root)):
+        report = await verify(conn, keys, outside, progress=progress)
+        report.find("seal", f"Seal {since.seal} is not the one that was found whole before.", seal=since.seal)
+        return report
+    return await _Walk(conn, account, await _begin(conn, account, keys, outside, start)).walk(start, progress)
+
+
+def _ends_with(seal: Seal, root: str) -> bool:
+    try:
+        return Frontier(seal.size, seal.frontier).root().hex() == root
+    except ValueError:
+        return False
+
+
+async def _begin(
+    conn: Connection, account: Account, keys: Sequence[Key], outside: Iterable[str], start: Seal | None
+) -> Verification:
+    if start is None:
+        return Verification(keys, outside, pruned_through=account.state.pruned_through)
+    numbers = {row["tenant_id"].bytes: row["number"] for row in await fetch(conn, NUMBERS, n=start.n)}
+    return Verification(keys, outside, start=start, numbers=numbers)
+
+
+class _Walk:
+    def __init__(self, conn: Connection, account: Account, verification: Verification) -> None:
+        self._conn = conn
+        self._account = account
+        self._verification = verification
+        self._report = verification.report
+
+    async def walk(self, start: Seal | None, progress: Progress | None) -> Report:
+        state, before = self._account.state, start
+        if not state.same_cluster:
+            words = "The account was restored into another cluster, and no epoch has begun there; nothing is sealed."
+            self._report.find("cluster", words)
+        if start is not None:
+            await self._checkpoints(start, start.size - 1)
+        async for seal in self._account.seals(after=0 if start is None else start.n):
+            async for rows in self._account.rows(seal, before):
+                self._take(rows)
+            self._verification.seal(seal)
+            await self._checkpoints(seal, 0 if before is None else before.size)
+            before = seal
+            if progress is not None:
+                progress(seal.size, state.size)
+        async for rows in self._account.unsealed(before):
+            self._verification.unsealed(len(rows))
+        await self._strays()
+        return self._verification.finish(state.now)
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        take = self._verification.row
+        for row in rows:
+            take(row.head, row.body)
+            if row.differing:
+                id = HEAD.unpack(row.head)[2]
+                words = f"The search columns of row {id} differ from its bytes: {', '.join(row.differing)}."
+                self._report.find("copies", words, row=id)
+
+    async def _checkpoints(self, seal: Seal, after: int) -> None:
+        for row in await fetch(self._conn, CHECKPOINTS, after=after, size=seal.size):
+            self._checkpoint(row, seal.epoch)
+
+    def _checkpoint(self, row: Any, epoch: int) -> None:
+        opened = self._verification.checkpoint(row["note"])
+        if opened is None:
+            return
+        copies = (row["size"], row["key_name"], row["signed_at"], row["epoch"])
+        if copies != (opened.size, opened.origin, opened.at, epoch):
+            self._report.find("checkpoint", f"The columns of the checkpoint at {row['size']} differ from its note.")
+
+    async def _strays(self) -> None:
+        state = self._account.state
+        for row in await fetch(self._conn, STRAYS, epoch=state.epoch, same_cluster=state.same_cluster):
+            if row["kind"] == "row":
+                words = f"Row {row['at']} claims an epoch or a transaction that has not happened."
+                self._report.find("row", words, row=row["at"])
+            elif row["kind"] == "checkpoint":
+                self._report.find("cut", f"A checkpoint speaks of {row['at']} leaves, more than there are.")
+            else:
+                self._report.find("row", f"An order removed rows up to seal {row['at']}, which does not exist.")
+        for row in await fetch(self._conn, PRIVATE):
+            words = f"A personal value ({row['field']}) is not the one committed to as {row['commitment']}."
+            self._report.find("private", words)

@@ -1,0 +1,112 @@
+"""`atlas audit erase`, `atlas audit prune` and `atlas audit new-epoch`."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from atlas.errors import Conflict
+from atlas.pool import connect
+from atlas.settings import Settings
+from audit import Pruned, erase, new_epoch, prune, seal, verify
+from audit.checkpoint import publish
+from audit.keys import checkpoint_folder, signing_key
+from audit.verifier.account import Finding
+from audit.verifier.notes import Key
+from cli.audit.reading import Tenant
+from cli.audit.sealing import outside_copies, seal_first
+from cli.durations import parse_duration
+from cli.output import Json, say
+from cli.runtime import Atlas, caller, connected, execute, open_atlas
+from engine.tenants import find_tenant
+
+# What a restored cluster shows before its epoch has begun, through no fault of the account.
+EXPECTED_AFTER_RESTORE = {"cluster", "stale", "unsealed"}
+
+
+def erase_subject(
+    subject: Annotated[str, typer.Option(help="The person's value, an address say; case does not matter.")],
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Delete a person's values from the account, and the subjects of mails to them. Verification still passes."""
+
+    async def work(settings: Settings) -> int:
+        async with connected(settings) as conn:
+            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+            return await erase(conn, subject, actor=caller(), tenant_id=owner)
+
+    erased = execute(work)
+    say({"erased": erased}, f"{erased} personal values were erased.", json=json)
+
+
+def prune_account(
+    older_than: Annotated[
+        timedelta, typer.Option(parser=parse_duration, metavar="DURATION", help="Rows sealed longer ago than this.")
+    ],
+    json: Json = False,
+) -> None:
+    """Remove the rows of old seals for good; their leaves stay, so verification and old proofs still work."""
+
+    async def work(settings: Settings) -> Pruned | None:
+        async with open_atlas(settings) as atlas:
+            await seal_first(atlas)
+            conn = await connect(atlas.url, application="atlas audit prune")
+            try:
+                return await prune(conn, older_than=older_than, actor=caller())
+            finally:
+                await conn.close()
+
+    pruned = execute(work)
+    words = (
+        "No seal is that old."
+        if pruned is None
+        else f"{pruned.rows} rows were removed, up to seal {pruned.through_seal}."
+    )
+    say({"pruned": pruned}, words, json=json)
+
+
+def begin_epoch(
+    reason: Annotated[str, typer.Option(help="Why, for everyone who reads the account.")],
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on although the account lacks what was signed before.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Let sealing go on in a cluster that was restored, copied or upgraded, after checking what came with it."""
+
+    async def work(settings: Settings) -> int:
+        async with open_atlas(settings) as atlas:
+            await _require_whole(atlas, accept_loss=accept_loss)
+            conn = await connect(atlas.url, application="atlas audit new-epoch")
+            try:
+                epoch = await new_epoch(conn, reason=reason, actor=caller())
+            finally:
+                await conn.close()
+            await _sign(atlas, abandon=accept_loss)
+            return epoch
+
+    epoch = execute(work)
+    say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
+
+
+async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
+    findings = await _findings(atlas)
+    if findings and not accept_loss:
+        raise Conflict(
+            f"The account has {len(findings)} findings, the first: {findings[0].message}",
+            remedy="Look into them with `atlas audit verify`; --accept-loss goes on and has the signer say so.",
+        )
+
+
+async def _findings(atlas: Atlas) -> list[Finding]:
+    keys = [Key.parse(signing_key(atlas.settings).public)]
+    async with atlas.pool.acquire() as conn:
+        report = await verify(conn, keys, outside_copies(atlas.settings, None))
+    return [finding for finding in report.findings if finding.kind not in EXPECTED_AFTER_RESTORE]
+
+
+async def _sign(atlas: Atlas, *, abandon: bool) -> None:
+    async with atlas.pool.acquire() as conn:
+        await seal(conn)
+        await publish(conn, signing_key(atlas.settings), checkpoint_folder(atlas.settings), abandon=abandon)

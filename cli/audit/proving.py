@@ -1,0 +1,160 @@
+"""`atlas audit verify` and `atlas audit proof`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from atlas.errors import FieldError, InvalidInput, SettingsError
+from atlas.settings import Settings
+from audit import Mark, prove, prove_consistency, verify
+from audit.keys import read_key
+from audit.verifier.account import Report
+from audit.verifier.export import check_proof, verify_export
+from cli.audit.sealing import outside_copies, seal_first, verification_keys
+from cli.output import Json, print_json, say
+from cli.runtime import execute, open_atlas
+
+Keys = Annotated[list[Path] | None, typer.Option("--key", help="A public key; may be repeated.")]
+Tell = Callable[[int, int], None]
+
+
+def verify_account(
+    export: Annotated[Path | None, typer.Option(help="Check this export; needs no database.")] = None,
+    key: Keys = None,
+    checkpoints: Annotated[
+        list[Path] | None, typer.Option(help="Copies of checkpoints kept elsewhere: a file or a folder.")
+    ] = None,
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Only what was sealed since the last verification found nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check that nothing was changed, removed, inserted or reordered. Exit status 1 on any finding."""
+    if export is not None:
+        if not key:
+            raise InvalidInput("The call", [FieldError("--key", "name the public key to check the export with")])
+        report = _verify_file(export, key, checkpoints, json=json)
+    else:
+        report = execute(
+            lambda settings: _verify_living(settings, key, checkpoints, incremental=incremental, json=json)
+        )
+    say(_document(report), _words(report), json=json)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def proof(
+    id: Annotated[int | None, typer.Argument(help="The id of the row to prove.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Check this proof instead; needs no database.")] = None,
+    key: Keys = None,
+    first: Annotated[
+        int | None, typer.Option("--from", help="Prove that later trees continue this one's size.")
+    ] = None,
+    second: Annotated[
+        int | None, typer.Option("--to", help="The size of the later tree; the newest if not given.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Prove one row, or that one checkpoint continues another, to anyone who has the public key."""
+    if sum(one is not None for one in (id, check, first)) != 1:
+        raise InvalidInput("The call", [FieldError("ID", "name one of: a row's id, --check FILE, --from SIZE")])
+    if check is not None:
+        _check(check, key, json=json)
+        return
+
+    async def work(settings: Settings) -> dict[str, Any]:
+        async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
+            await seal_first(atlas)
+            if id is not None:
+                return await prove(conn, id)
+            assert first is not None
+            return await prove_consistency(conn, first, second)
+
+    print_json(execute(work))
+
+
+async def _verify_living(
+    settings: Settings, key: list[Path] | None, checkpoints: list[Path] | None, *, incremental: bool, json: bool
+) -> Report:
+    remembered = settings.home / "audit.verified.json"
+    async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
+        refused = await seal_first(atlas)
+        keys, outside = verification_keys(settings, key), outside_copies(settings, checkpoints)
+        since = Mark.read(remembered) if incremental else None
+        with _progress("verifying", json=json) as tell:
+            report = await verify(conn, keys, outside, since=since, progress=tell)
+    if refused is not None:
+        report.find("signer", refused.message)
+    if report.ok:
+        Mark(report.last_seal, report.root).write(remembered)
+    return report
+
+
+def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, *, json: bool) -> Report:
+    keys, outside = [read_key(path) for path in key], outside_copies(None, checkpoints)
+    try:
+        size = export.stat().st_size
+        with _progress("verifying", json=json) as tell:
+            return verify_export(export, keys, outside, progress=lambda read: tell(read, size))
+    except OSError as error:
+        raise SettingsError(f"The export {export} cannot be read: {error.strerror}.") from error
+
+
+def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
+    if not key:
+        raise InvalidInput("The call", [FieldError("--key", "name the public key to check the proof with")])
+    try:
+        document = orjson.loads(check.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise SettingsError(f"The proof {check} cannot be read: {error}.") from error
+    report = check_proof(document, [read_key(path) for path in key])
+    words = "\n".join(finding.message for finding in report.findings) or "The proof holds."
+    say({"ok": report.ok, "findings": report.findings}, words, json=json)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress(what: str, *, json: bool) -> Iterator[Tell]:
+    """A bar on a terminal's stderr, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=json or not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    return {"ok": report.ok, **asdict(report)}
+
+
+def _words(report: Report) -> Text:
+    words = Text()
+    for finding in report.findings:
+        words.append(f"{finding.kind:<11}", style="red")
+        words.append(f"{finding.message}{_where(finding.seal, finding.leaves)}\n")
+    for notice in report.notices:
+        words.append(f"{'note':<11}", style="yellow")
+        words.append(f"{notice}\n")
+    covered = f"{report.rows} rows in {report.seals} seals, {report.checkpoints} checkpoints"
+    more = "".join(
+        f", {count} rows {what}"
+        for count, what in ((report.pruned, "removed by order"), (report.unsealed, "not sealed yet"))
+        if count
+    )
+    verdict = "nothing is wrong" if report.ok else f"{len(report.findings)} findings"
+    words.append(f"{covered}{more}: {verdict}.", style="green" if report.ok else "red")
+    return words
+
+
+def _where(seal: int | None, leaves: tuple[int, int] | None) -> str:
+    parts = ([f"seal {seal}"] if seal is not None else []) + ([f"leaves {leaves[0]}–{leaves[1]}"] if leaves else [])
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,64 @@
+"""Sealing before reading, and the keys and copies that verification stands on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from atlas.errors import AtlasError, Refused, SettingsError
+from atlas.settings import Settings
+from audit import seal, seal_and_sign
+from audit.checkpoint import copied_notes
+from audit.keys import checkpoint_folder, key_file, public_key_file, read_key
+from audit.verifier.notes import Key, split_notes
+from cli.runtime import Atlas
+
+NEWEST = 100
+
+
+async def seal_first(atlas: Atlas) -> AtlasError | None:
+    """Seal and sign what is committed, so that the newest rows are covered. Answers why that was refused, if it was.
+
+    Only a machine that holds the key signs; on another one, an auditor's say, the account is left as it is.
+    """
+    try:
+        if key_file(atlas.settings).exists():
+            await seal_and_sign(atlas.pool, atlas.settings)
+        elif atlas.settings.embedded:
+            async with atlas.pool.acquire() as conn:
+                await seal(conn)
+    except AtlasError as error:
+        return error
+    return None
+
+
+def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[Key]:
+    """The public keys that were named, else the installation's own."""
+    own = public_key_file(settings)
+    if not given and not own.exists():
+        raise Refused(
+            "No public key is at hand to check the signatures of checkpoints.",
+            remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",
+        )
+    return [read_key(path) for path in given or (own,)]
+
+
+def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:
+    """The notes in the files and folders that were named, and in the installation's own folder of copies."""
+    places = list(given or [])
+    if settings is not None and checkpoint_folder(settings).is_dir():
+        places.append(checkpoint_folder(settings))
+    try:
+        return [note for place in places for note in (_chosen(place) if place.is_dir() else _notes(place))]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"Copies of checkpoints cannot be read: {error}.") from error
+
+
+def _chosen(folder: Path) -> list[str]:
+    """The last note of each day and the newest of the last one: a root vouches for all that came before it."""
+    days = [_notes(file) for file in copied_notes(folder)]
+    return [note for notes in days[:-1] for note in notes[-1:]] + [
+        note for notes in days[-1:] for note in notes[-NEWEST:]
+    ]
+
+
+def _notes(file: Path) -> list[str]:
+    return split_notes(file.read_text())

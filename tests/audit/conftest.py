@@ -1,0 +1,13 @@
+"""Fixtures: an installation with a key of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.audit.given import Installation
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    """A key, its memory and a folder for checkpoints."""
+    return Installation(tmp_path / "home")

@@ -1,0 +1,83 @@
+"""Accounts for tests: events of several tenants, sealed and signed."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.settings import Settings, load_settings
+from audit import Event, record
+from audit.checkpoint import copied_notes, publish
+from audit.keys import SigningKey, signing_key
+from audit.seal import seal, seal_batch
+from audit.verifier.account import Report
+from audit.verifier.notes import Key, split_notes
+
+DANA = Actor("user", "dana", ip="192.0.2.7")
+TENANTS = [UUID(f"00000000-0000-7000-8000-0000000000{number:02}") for number in range(1, 5)]
+
+# Rows by the thousand, as the workers' statements write them.
+MANY = """
+insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
+select t, 'system', 'w', 'JOB_SUCCEEDED', 'job', e, $2, '{"attempt": 1}',
+  atlas_audit_body(t, 'system', 'w', 'info', 'JOB_SUCCEEDED', 'job', e, $2, '{"attempt": 1}')
+from (select ('00000000-0000-7000-8000-00000000000' || 1 + i % 4)::uuid as t, i::text as e
+      from generate_series(1, $1) i) x"""
+
+
+class Installation:
+    """What an installation keeps outside its database: the key, its memory, the copies of checkpoints."""
+
+    def __init__(self, home: Path) -> None:
+        self.settings: Settings = load_settings(atlas_home=home, database_url=None)
+        self.key: SigningKey = signing_key(self.settings)
+        self.copies = home / "checkpoints"
+
+    @property
+    def keys(self) -> list[Key]:
+        return [Key.parse(self.key.public)]
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for file in copied_notes(self.copies) for note in split_notes(file.read_text())]
+
+    async def sign(self, conn: Any) -> None:
+        await publish(conn, self.key, self.copies)
+
+
+def event(number: int, *, tenant_id: UUID | None = None, action: str = "THING_CHANGED", **more: Any) -> Event:
+    return Event(action, "thing", str(number), DANA, tenant_id, f"change {number}", meta={"n": number, **more})
+
+
+async def write(conn: Any, count: int, *, random: Random | None = None) -> None:
+    """Events of several tenants, some of none, in one transaction."""
+    chosen = random or Random(count)
+    async with conn.transaction():
+        for _ in range(count):
+            await record(conn, event(chosen.getrandbits(40), tenant_id=chosen.choice([*TENANTS, None])))
+
+
+async def write_many(conn: Any, count: int, *, message: str = "") -> None:
+    await conn.execute(MANY, count, message)
+
+
+async def seal_in_small_batches(conn: Any, limit: int) -> None:
+    """As `seal` does, with so few rows a batch that windows have several."""
+    while sealed := await seal_batch(conn, limit=limit):
+        if sealed.closes:
+            return
+
+
+async def account(conn: Any, installation: Installation, *, seals: int = 6, seed: int = 1) -> None:
+    """An account of some seals, some windows of which have several batches, signed after each."""
+    random = Random(seed)
+    for _ in range(seals):
+        await write(conn, random.randint(1, 9), random=random)
+        await (seal_in_small_batches(conn, 4) if random.random() < 0.4 else seal(conn))
+        await installation.sign(conn)
+
+
+def kinds(report: Report) -> set[str]:
+    """The kinds of what was found, but for a signature that is late because the test machine is slow."""
+    return {finding.kind for finding in report.findings} - {"stale"}

@@ -1,0 +1,218 @@
+"""Checkpoints: who signs, what is signed, where it goes, and what is refused a signature."""
+
+import fcntl
+import json
+import os
+import stat
+from datetime import UTC, datetime
+
+import pytest
+
+from atlas.errors import SettingsError
+from atlas.settings import load_settings
+from audit import seal, verify
+from audit.checkpoint import InconsistentTree, NotCopied, OtherSigner, publish
+from audit.keys import key_file, public_key_file, read_key, signing_key
+from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
+from tests.audit.given import Installation, account, kinds, write
+
+
+def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
+    settings = load_settings(atlas_home=tmp_path)
+    first, second = signing_key(settings), signing_key(settings)
+
+    assert first.public == second.public
+    assert stat.S_IMODE(key_file(settings).stat().st_mode) == 0o600
+    assert key_file(settings) == tmp_path / "keys" / "audit.key"
+    assert read_key(public_key_file(settings)).name == first.name
+
+
+def test_a_key_file_that_was_named_is_never_made_up(tmp_path):
+    with pytest.raises(SettingsError, match=r"ATLAS_AUDIT_KEY_FILE names .* which does not exist"):
+        signing_key(load_settings(atlas_home=tmp_path, atlas_audit_key_file=tmp_path / "audit.key"))
+
+
+def test_a_file_that_is_no_key_is_refused_with_its_name(tmp_path):
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "audit.key").write_text("nonsense")
+    with pytest.raises(SettingsError, match=r"audit\.key cannot be used"):
+        signing_key(load_settings(atlas_home=tmp_path))
+    with pytest.raises(SettingsError, match="is no key"):
+        read_key(tmp_path / "keys" / "audit.key")
+
+
+def test_machines_that_share_a_key_sign_as_one_log(tmp_path):
+    home = load_settings(atlas_home=tmp_path / "a")
+    key = signing_key(home)
+    other = load_settings(atlas_home=tmp_path / "b", atlas_audit_key_file=key_file(home))
+    assert signing_key(other).public == key.public
+
+
+def test_a_note_is_the_text_that_other_tools_read(installation):
+    at = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    note = installation.key.sign(Checkpoint(installation.key.name, 7, bytes(32), at))
+
+    lines = note.split("\n")
+    assert lines[:3] == [installation.key.name, "7", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]
+    assert lines[3] == "time 2026-11-15T12:00:00+00:00"
+    assert lines[4] == ""
+    assert lines[5].startswith(f"— {installation.key.name} ")
+    assert open_note(note, installation.keys) == Checkpoint(installation.key.name, 7, bytes(32), at)
+
+
+def test_a_known_note_opens_with_its_known_key():
+    """The example of the signed-note specification's reference implementation."""
+    key = Key.parse("PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")
+    note = (
+        "If you think cryptography is the answer to your problem,\n"
+        "then you don't know what your problem is.\n\n"
+        "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+    )
+    with pytest.raises(BadNote, match="is not a checkpoint"):
+        open_note(note, [key])
+    with pytest.raises(BadNote, match="wrong signature"):
+        open_note(note.replace("answer", "reason"), [key])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda note: note.replace("\n7\n", "\n8\n"), "wrong signature"),
+        (lambda note: note.replace("— atlas", "— other"), "not signed by a key"),
+        (lambda note: note.rsplit("\n", 2)[0], "signature"),
+        (lambda note: note.rstrip("\n")[:-9] + "\n", "signature"),
+        (lambda note: "", "not signed by a key"),
+    ],
+)
+def test_a_note_that_was_touched_is_refused(installation, change, reason):
+    note = installation.key.sign(Checkpoint(installation.key.name, 7, bytes(32), datetime.now(UTC)))
+    with pytest.raises(BadNote, match=reason):
+        open_note(change(note), installation.keys)
+
+
+def test_a_note_of_another_log_is_refused_although_its_signature_is_right(installation):
+    note = installation.key.sign(Checkpoint("another-log", 7, bytes(32), datetime.now(UTC)))
+    with pytest.raises(BadNote, match="belongs to the log another-log"):
+        open_note(note, installation.keys)
+
+
+async def test_the_newest_seal_is_signed_stored_and_copied_once(conn, installation):
+    assert await publish(conn, installation.key, installation.copies) is None
+    await write(conn, 3)
+    await seal(conn)
+    signed = await publish(conn, installation.key, installation.copies)
+    assert signed is not None
+    assert await publish(conn, installation.key, installation.copies) is None
+
+    [stored] = await conn.fetch("select * from audit_checkpoint")
+    assert stored["note"] == installation.notes[0]
+    assert len(installation.notes) == 1
+    assert (stored["size"], stored["signed_at"]) == (signed.size, signed.at) == (4, signed.at)
+
+
+async def test_a_signer_that_died_before_its_copies_were_made_makes_them_next_time(conn, installation):
+    await write(conn, 1)
+    await seal(conn)
+    installation.copies.write_text("a file where the folder should be")
+    with pytest.raises(NotCopied, match="File exists"):
+        await publish(conn, installation.key, installation.copies)
+
+    installation.copies.unlink()
+    await publish(conn, installation.key, installation.copies)
+    assert len(installation.notes) == 1
+
+
+async def test_a_copy_that_a_crash_cut_off_does_not_spoil_the_next(conn, installation):
+    await account(conn, installation, seals=2)
+    [file] = installation.copies.iterdir()
+    whole = file.read_text()
+    for cut in range(1, len(whole) // 2 - 2):
+        file.write_text(whole + "\n" + whole[:cut] + "\n" + whole)
+        assert len(installation.notes) == 4
+        for note in installation.notes:
+            open_note(note, installation.keys)
+
+
+async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
+        await owner.execute(f"alter table {table} disable trigger all")
+    await owner.execute("delete from audit_seal where n = (select max(n) from audit_seal)")
+
+    with pytest.raises(InconsistentTree, match="do not continue"):
+        await publish(conn, installation.key, installation.copies)
+
+
+async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(conn, owner, installation):
+    await account(conn, installation, seals=3)
+    for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
+        await owner.execute(f"alter table {table} disable trigger all")
+    await owner.execute("truncate audit_seal, audit_seal_tenant")
+    await write(conn, 40)
+    await seal(conn)
+
+    with pytest.raises(InconsistentTree):
+        await publish(conn, installation.key, installation.copies)
+    assert len(installation.notes) == 3
+
+
+async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    size = await conn.fetchval("select max(size) from audit_seal")
+    for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+    last = await owner.fetchval("select max(n) from audit_seal where closes and size < $1", size - 8)
+    at = await owner.fetchrow("select size, snap_cur::text as snap from audit_seal where n = $1", last)
+    await owner.execute(
+        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", at["snap"]
+    )
+    for table, column, value in (
+        ("audit_seal", "n", last), ("audit_seal_tenant", "n", last), ("audit_checkpoint", "size", at["size"]),
+    ):  # fmt: skip
+        await owner.execute(f"delete from {table} where {column} > {value}")
+    assert "cut" in kinds(await verify(conn, installation.keys, installation.notes))
+
+    await write(conn, 2)
+    await seal(conn)
+    given_up = await publish(conn, installation.key, installation.copies, abandon=True)
+    assert given_up is not None
+    assert given_up.abandons == size
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert any("was given up by its signer" in notice for notice in report.notices)
+
+
+async def test_another_key_does_not_sign_beside_the_first(conn, installation, tmp_path):
+    await account(conn, installation, seals=1)
+    other = Installation(tmp_path / "other")
+    await write(conn, 1)
+    await seal(conn)
+    with pytest.raises(OtherSigner, match=f"signed by {installation.key.name}"):
+        await publish(conn, other.key, other.copies)
+
+
+async def test_only_one_process_signs_at_a_time(conn, installation):
+    await write(conn, 1)
+    await seal(conn)
+
+    with (installation.key.folder / "audit.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert await publish(conn, installation.key, installation.copies) is None
+    assert await publish(conn, installation.key, installation.copies) is not None
+
+
+async def test_the_memory_of_the_signer_is_whole_and_private(conn, installation):
+    await account(conn, installation, seals=2)
+    state = installation.key.folder / "audit.state"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    assert json.loads(state.read_text())["size"] == await conn.fetchval("select max(size) from audit_seal")
+    assert os.listdir(installation.key.folder).count("audit.state.new") == 0
+
+
+def test_a_file_of_notes_is_split_into_notes(installation):
+    notes = [
+        installation.key.sign(Checkpoint(installation.key.name, size, bytes(32), datetime.now(UTC))) for size in (1, 2)
+    ]
+    assert split_notes("\n".join(notes)) == notes
+    assert split_notes("".join(notes)) == notes
+    assert split_notes("") == []

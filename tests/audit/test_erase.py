@@ -1,0 +1,73 @@
+"""Erasure: the person's values are gone, the account is whole, and an event tells."""
+
+import asyncio
+
+import orjson
+
+from atlas.embedded import BIN
+from audit import erase, record, seal, verify
+from tests.audit.given import DANA, TENANTS, event
+
+
+async def given_mails(conn) -> None:
+    await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["Ann@Example.org"], "subject": "Dear Ann"})
+    await record(conn, event(2, tenant_id=TENANTS[0]), personal={"to": ["bob@example.org"], "subject": "Dear Bob"})
+    await record(conn, event(3, tenant_id=TENANTS[1]), personal={"to": ["bob@example.org", "ann@example.org"]})
+
+
+async def test_a_persons_values_go_with_their_mails_subjects_and_nobody_elses(conn):
+    await given_mails(conn)
+    assert await erase(conn, "ann@example.org", actor=DANA) == 3
+
+    left = await conn.fetch("select value from audit_private order by value")
+    assert [row["value"] for row in left] == ["Dear Bob", "bob@example.org", "bob@example.org"]
+
+
+async def test_verification_passes_afterwards_and_an_event_tells_without_the_name(conn, installation):
+    await given_mails(conn)
+    await seal(conn)
+    await erase(conn, "ann@example.org", actor=DANA)
+    await seal(conn)
+    await installation.sign(conn)
+
+    assert (await verify(conn, installation.keys)).findings == []
+    rows = await conn.fetch("select tenant_id, actor_id, meta, body from audit_log where action = 'ERASED'")
+    assert {row["tenant_id"] for row in rows} == {TENANTS[0], TENANTS[1]}
+    assert {row["actor_id"] for row in rows} == {"dana"}
+    assert sum(orjson.loads(row["meta"])["values"] for row in rows) == 3
+    assert not any(b"ann@" in row["body"].lower() for row in rows)
+
+
+async def test_erasing_in_one_tenant_leaves_the_others_alone(conn):
+    await given_mails(conn)
+    assert await erase(conn, "ANN@example.org", actor=DANA, tenant_id=TENANTS[1]) == 1
+    assert await conn.fetchval("select count(*) from audit_private where lower(value) = 'ann@example.org'") == 1
+
+
+async def test_nothing_to_erase_writes_nothing(conn):
+    await given_mails(conn)
+    assert await erase(conn, "zoe@example.org", actor=DANA) == 0
+    assert await conn.fetchval("select count(*) from audit_log where action = 'ERASED'") == 0
+
+
+async def test_many_values_are_told_in_events_of_a_bearable_size(conn):
+    await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"] * 2500})
+    assert await erase(conn, "ann@example.org", actor=DANA) == 2500
+
+    rows = await conn.fetch("select meta from audit_log where action = 'ERASED'")
+    told = [orjson.loads(row["meta"]) for row in rows]
+    assert sorted(one["values"] for one in told) == [500, 1000, 1000]
+    assert len({commitment for one in told for commitment in one["commitments"]}) == 2500
+
+
+async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
+    await given_mails(conn)
+    salts = [row["salt"].hex() for row in await conn.fetch("select salt from audit_private where value ilike '%ann%'")]
+    await erase(conn, "ann@example.org", actor=DANA)
+
+    dump = await asyncio.create_subprocess_exec(BIN / "pg_dump", database_url, stdout=asyncio.subprocess.PIPE)
+    text = (await dump.communicate())[0].decode().lower()
+    assert "bob@example.org" in text
+    assert "ann@example.org" not in text
+    assert "dear ann" not in text
+    assert not any(salt in text for salt in salts)

@@ -1,0 +1,279 @@
+"""Exports verify without a database, without Atlas, and in constant memory; whatever is done to the file shows."""
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+
+import audit
+from atlas.errors import NotFound
+from audit import Extract, export, record, seal, verify
+from audit.verifier.export import verify_export
+from tests.audit.given import DANA, TENANTS, Installation, account, event, kinds, write, write_many
+
+
+async def written(conn, path: Path, extract: Extract | None = None) -> Path:
+    with path.open("wb") as file:
+        async for piece in export(conn, extract or Extract(), actor=DANA):
+            file.write(piece)
+    return path
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+async def file(conn, installation, tmp_path):
+    """An export of a small account, with a personal value."""
+    await account(conn, installation, seals=5)
+    await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"], "subject": 'Say "hi"'})
+    await seal(conn)
+    await installation.sign(conn)
+    return await written(conn, tmp_path / "all.jsonl")
+
+
+async def test_an_export_verifies_offline_like_the_living_account(conn, file, installation):
+    living = await verify(conn, installation.keys, installation.notes)
+    offline = verify_export(file, installation.keys, installation.notes)
+
+    assert offline.findings == []
+    assert (offline.rows, offline.seals, offline.size, offline.root) == (
+        living.rows,
+        living.seals,
+        living.size,
+        living.root,
+    )
+
+
+async def test_an_export_is_an_event_itself(conn, file):
+    row = await conn.fetchrow("select * from audit_log where action = 'AUDIT_EXPORTED'")
+    assert row["actor_id"] == "dana"
+
+
+async def test_every_line_is_json_and_rows_can_be_read_by_people(file):
+    records = [json.loads(line) for line in lines_of(file)]
+    assert [records[0]["type"], records[-1]["type"]] == ["manifest", "end"]
+    row = next(record for record in records if record["type"] == "row")
+    assert row["body"]["action"] == "THING_CHANGED"
+    assert datetime.fromisoformat(row["at"]).tzinfo is not None
+
+
+def test_the_verifier_runs_alone_in_an_empty_folder(file, installation, tmp_path):
+    """Only the standard library, `cryptography` and the folder itself are imported."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copytree(Path(audit.__file__).parent / "verifier", alone / "verifier")
+    (alone / "key.pub").write_text(installation.key.public)
+    (alone / "copies").write_text("\n".join(installation.notes))
+    code = (
+        "import sys; sys.path.insert(0, '.'); from verifier.__main__ import main;"
+        f" status = main(['--export', {str(file)!r}, '--key', 'key.pub', '--checkpoints', 'copies']);"
+        " ours = {'atlas', 'audit', 'engine', 'cli', 'asyncpg', 'orjson', 'pydantic'} & set(sys.modules);"
+        " sys.exit(status or (3 if ours else 0))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=alone, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 findings" in done.stdout
+
+    damaged = alone / "damaged"
+    damaged.write_bytes(file.read_bytes().replace(b"change", b"chance", 1))
+    command = [sys.executable, "-m", "verifier", "--export", str(damaged), "--key", "key.pub"]
+    done = subprocess.run(command, cwd=alone, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "row: Row" in done.stdout
+
+
+def change(index: int, old: bytes, new: bytes):
+    def apply(lines: list[bytes]) -> list[bytes]:
+        rows = [at for at, line in enumerate(lines) if old in line]
+        lines[rows[index]] = lines[rows[index]].replace(old, new, 1)
+        return lines
+
+    return apply
+
+
+def without(kind: bytes, index: int):
+    def apply(lines: list[bytes]) -> list[bytes]:
+        at = [at for at, line in enumerate(lines) if line.startswith(b'{"type":"' + kind)][index]
+        return lines[:at] + lines[at + 1 :]
+
+    return apply
+
+
+def swapped(lines: list[bytes]) -> list[bytes]:
+    at = next(at for at in range(len(lines)) if all(b'"type":"row"' in line for line in lines[at : at + 2]))
+    return [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
+
+
+DAMAGES = [
+    (change(3, b'"message":"change', b'"message":"chance'), "row"),
+    (change(2, b'"id":', b'"id":1'), "row"),
+    (change(2, b'"epoch":1', b'"epoch":2'), "row"),
+    (without(b"row", 4), "row"),
+    (lambda lines: swapped(lines), "row"),
+    (without(b"seal", 2), "seal"),
+    (without(b"seal", -1), "cut"),
+    (without(b"end", 0), "export"),
+    (lambda lines: lines[:-4], "export"),
+    (lambda lines: [line.replace(b'":{', b'": {') for line in lines], "row"),
+    (lambda lines: [lines[0], b"not json\n", *lines[1:]], "export"),
+    (lambda lines: lines[1:], "export"),
+    (lambda lines: [], "export"),
+    (lambda lines: [*lines[:3], b'{"type":"surprise"}\n', *lines[3:]], "export"),
+    (change(0, b'"type":"checkpoint","note":"atlas', b'"type":"checkpoint","note":"other'), "checkpoint"),
+    (change(1, b'"leaf_hashes":"', b'"leaf_hashes":"AAAA'), "seal"),
+    (change(1, b'"leaf_hashes":"', b'"leaf_hashes":"!'), "export"),
+]
+
+
+def test_whatever_is_done_to_the_file_shows(file, installation, tmp_path):
+    damaged = tmp_path / "damaged.jsonl"
+    for number, (damage, kind) in enumerate(DAMAGES):
+        damaged.write_bytes(b"".join(damage(lines_of(file))))
+        assert kind in kinds(verify_export(damaged, installation.keys, installation.notes)), f"damage {number}"
+
+
+def test_a_file_with_any_byte_changed_is_read_to_a_verdict_and_nearly_always_refused(file, installation, tmp_path):
+    """A few changes mean the same: the spare bits of base64, the case of a hexadecimal digit."""
+    random, damaged, found = Random(6), tmp_path / "fuzzed.jsonl", 0
+    whole, trials = file.read_bytes(), 150
+    for _ in range(trials):
+        at = random.randrange(len(whole))
+        damaged.write_bytes(whole[:at] + bytes([random.randrange(256)]) + whole[at + 1 :])
+        found += not verify_export(damaged, installation.keys, installation.notes).ok
+    assert found > trials * 0.9
+
+
+async def test_an_export_of_a_damaged_account_tells_what_the_living_one_tells(
+    conn, owner, file, installation, tmp_path
+):
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("update audit_log set message = 'x' where id = 2")
+    await owner.execute("update audit_log set body = convert_to(E'not\\njson', 'UTF8') where id = 3")
+    await owner.execute("update audit_log set created_at = 'infinity' where id = 4")
+    await owner.execute("delete from audit_log where id = 5")
+
+    living = await verify(conn, installation.keys, installation.notes)
+    offline = verify_export(await written(conn, tmp_path / "bad.jsonl"), installation.keys, installation.notes)
+    assert {finding.row for finding in offline.findings} == {finding.row for finding in living.findings} >= {2, 3, 4}
+    assert kinds(offline) == kinds(living)
+
+
+async def test_a_range_of_seals_verifies_from_its_start(conn, owner, installation, tmp_path):
+    await account(conn, installation, seals=3)
+    await owner.execute("alter table audit_seal disable trigger all")
+    middle = datetime.now(UTC)
+    await account(conn, installation, seals=3, seed=3)
+    end = datetime.now(UTC)
+    await account(conn, installation, seals=2, seed=4)
+
+    path = await written(conn, tmp_path / "range.jsonl", Extract(since=middle, until=end))
+    report = verify_export(path, installation.keys)
+    assert report.findings == []
+    assert 0 < report.seals < await conn.fetchval("select count(*) from audit_seal")
+    assert report.checkpoints == 3
+
+    path.write_bytes(path.read_bytes().replace(b"change", b"chance", 1))
+    assert "row" in kinds(verify_export(path, installation.keys))
+
+
+async def test_a_range_without_seals_is_refused(conn, installation, tmp_path):
+    await account(conn, installation, seals=1)
+    future = datetime.now(UTC) + timedelta(days=1)
+    with pytest.raises(NotFound, match="in that range"):
+        await written(conn, tmp_path / "none.jsonl", Extract(since=future))
+
+
+async def test_personal_values_travel_only_when_asked_for(conn, file, installation, tmp_path):
+    assert b"ann@example.org" not in file.read_bytes()
+
+    path = await written(conn, tmp_path / "personal.jsonl", Extract(personal=True))
+    assert b"ann@example.org" in path.read_bytes()
+    assert verify_export(path, installation.keys).ok
+    path.write_bytes(path.read_bytes().replace(b"ann@example.org", b"eve@example.org"))
+    assert kinds(verify_export(path, installation.keys)) == {"private"}
+
+
+async def test_a_tenants_export_holds_its_rows_alone_each_with_its_path(conn, installation, tmp_path):
+    await account(conn, installation, seals=6, seed=8)
+    path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
+
+    own = await conn.fetchval(
+        "select count(*) from audit_log where tenant_id = $1 and action <> 'AUDIT_EXPORTED'", TENANTS[1]
+    )
+    report = verify_export(path, installation.keys)
+    assert report.findings == []
+    assert report.rows == own
+    text = path.read_text()
+    assert not any(str(tenant) in text for tenant in TENANTS if tenant != TENANTS[1])
+    rows = [json.loads(line) for line in lines_of(path) if b'"type":"row"' in line]
+    assert [row["number"] for row in rows] == list(range(1, own + 1))
+
+
+TENANT_DAMAGES = [
+    without(b"row", 1),
+    change(1, b'"message":"change', b'"message":"chance'),
+    change(0, b'"number":', b'"number":1'),
+    change(0, b'"index":', b'"index":1'),
+    change(1, b'"path":["', b'"path":["00'),
+    without(b"checkpoint", 0),
+    without(b"end", 0),
+]
+
+
+async def test_a_gap_or_a_change_in_a_tenants_export_shows(conn, installation, tmp_path):
+    await account(conn, installation, seals=6, seed=8)
+    path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
+    whole = lines_of(path)
+    for number, damage in enumerate(TENANT_DAMAGES):
+        path.write_bytes(b"".join(damage(list(whole))))
+        assert not verify_export(path, installation.keys).ok, f"damage {number}"
+
+
+async def test_a_tenant_without_rows_gets_an_export_without_rows(conn, installation, tmp_path):
+    await account(conn, installation, seals=2)
+    nobody = TENANTS[0].__class__(int=7)
+    report = verify_export(await written(conn, tmp_path / "n.jsonl", Extract(tenant_id=nobody)), installation.keys)
+    assert (report.ok, report.rows) == (True, 0)
+
+
+async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memory(conn, installation, tmp_path):
+    for _ in range(6):
+        await write_many(conn, 1000, message="long " * 1000)
+    await seal(conn)
+    await installation.sign(conn)
+    process, path, used = psutil.Process(), tmp_path / "large.jsonl", []
+    with path.open("wb") as file:
+        async for piece in export(conn, Extract(), actor=DANA):
+            file.write(piece)
+            used.append(process.memory_info().rss)
+    report = verify_export(path, installation.keys, progress=lambda read: used.append(process.memory_info().rss))
+
+    assert report.findings == []
+    # Once the first pages have passed through, nothing is added for the rest.
+    assert max(used) - max(used[: len(used) // 2]) < 4 * 2**20 < path.stat().st_size / 4
+
+
+async def test_rows_written_since_the_last_seal_are_told_apart(conn, installation, tmp_path):
+    await account(conn, installation, seals=2)
+    await write(conn, 3)
+    report = verify_export(await written(conn, tmp_path / "fresh.jsonl"), installation.keys)
+    assert (report.ok, report.unsealed) == (True, 4)  # the export's own event is one of them
+
+
+def test_the_folder_of_the_verifier_says_which_file_is_what():
+    folder = Path(audit.__file__).parent / "verifier"
+    words = (folder / "__init__.py").read_text()
+    named = {path.name for path in folder.glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert all(name in words for name in named)
+
+
+def test_an_installation_has_a_key_of_its_own(tmp_path):
+    assert Installation(tmp_path / "a").key.public != Installation(tmp_path / "b").key.public

@@ -1,0 +1,122 @@
+"""Reading: filters, pages without gaps, and what happens from now on."""
+
+import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from atlas.actors import Actor
+from atlas.errors import InvalidInput
+from atlas.pool import connect
+from audit import Event, Query, find, follow, horizon, record, seal
+from audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT
+from tests.audit.given import DANA, TENANTS, event, write_many
+
+ERIK = Actor("agent", "erik")
+
+
+@pytest.fixture
+async def some(conn):
+    await record(conn, Event("TOKEN_ADDED", "token", "t1", DANA, TENANTS[0], "for the builder"))
+    await record(conn, Event("TOKEN_REVOKED", "token", "t1", ERIK, TENANTS[0], level="warn"))
+    await record(conn, Event("HOST_ADDED", "host", "h1", DANA, TENANTS[1], meta={"name": "Büro"}))
+    await record(conn, Event("ATLAS_OFFLINE", "system_state", "atlas_online", ERIK))
+
+
+FILTERS = [
+    (Query(), ["ATLAS_OFFLINE", "HOST_ADDED", "TOKEN_REVOKED", "TOKEN_ADDED"]),
+    (Query(tenant_id=TENANTS[0]), ["TOKEN_REVOKED", "TOKEN_ADDED"]),
+    (Query(tenant_id=TENANTS[0], actor_id="dana"), ["TOKEN_ADDED"]),
+    (Query(actor_id="erik"), ["ATLAS_OFFLINE", "TOKEN_REVOKED"]),
+    (Query(actions=("HOST_ADDED", "TOKEN_ADDED")), ["HOST_ADDED", "TOKEN_ADDED"]),
+    (Query(entity_id="t1"), ["TOKEN_REVOKED", "TOKEN_ADDED"]),
+    (Query(entity_id="t1", tenant_id=TENANTS[1]), []),
+    (Query(entity_type="host"), ["HOST_ADDED"]),
+    (Query(text="BUILDER"), ["TOKEN_ADDED"]),
+    (Query(text="büro"), ["HOST_ADDED"]),
+    (Query(text="100%"), []),
+    (Query(since=datetime(2000, 1, 1, tzinfo=UTC), until=datetime(2001, 1, 1, tzinfo=UTC)), []),
+]
+
+
+async def test_filters_choose_what_they_say(conn, some):
+    for query, actions in FILTERS:
+        page = await find(conn, query)
+        assert [entry.action for entry in page.entries] == actions, query
+        assert page.cursor is None
+
+
+async def test_pages_follow_each_other_without_gap_or_repetition(conn):
+    await write_many(conn, 95)
+    for query in (Query(), Query(tenant_id=TENANTS[0]), Query(text="job_succeeded")):
+        whole = [entry.id for entry in (await find(conn, query, limit=1000)).entries]
+        page = await find(conn, query, limit=7)
+        seen = [entry.id for entry in page.entries]
+        while page.cursor is not None:
+            page = await find(conn, query, limit=7, cursor=page.cursor)
+            seen += [entry.id for entry in page.entries]
+        assert seen == whole == sorted(whole, reverse=True)
+
+
+async def test_a_cursor_that_no_page_gave_is_refused(conn):
+    for cursor in ("", "1", "1.2", "a.b.c", "1.2.3.4", "-1.2.3", f"1.{2**64}.3", f"1.2.{2**63}"):
+        with pytest.raises(InvalidInput, match="cursor"):
+            await find(conn, cursor=cursor)
+
+
+async def test_a_moment_cuts_off_what_was_sealed_long_before_it(conn, owner):
+    await write_many(conn, 3)
+    await seal(conn)
+    await owner.execute("alter table audit_seal disable trigger all; alter table audit_log disable trigger all")
+    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '1 hour'")
+    await owner.execute("update audit_log set created_at = created_at - interval '1 hour'")
+    await write_many(conn, 2)
+
+    recent = await find(conn, Query(since=datetime.now(UTC) - timedelta(minutes=30)))
+    assert len(recent.entries) == 2
+
+
+async def test_a_page_is_read_by_its_index_without_sorting_the_account(conn, owner):
+    await write_many(conn, 3000)
+    await owner.execute("analyze audit_log")
+    for statement, index, place in (
+        (FIND_ALL, "audit_log_seal", {"before_epoch": 9, "before_xid": "999999", "before_id": 0}),
+        (FIND_TENANT, "audit_log_tenant", {"tenant_id": TENANTS[0], "before_id": 2500}),
+        (FIND_ENTITY, "audit_log_entity", {"tenant_id": None, "entity_id": "17", "before_id": 2500}),
+    ):
+        values = dict.fromkeys(statement.names) | place | {"limit": 10}
+        plan = await conn.fetch(f"explain analyze {statement.sql}", *statement.bind(values))
+        text = "\n".join(row[0] for row in plan)
+        assert f"using {index} on audit_log" in text or f"Bitmap Index Scan on {index}" in text
+        assert "Seq Scan on audit_log" not in text
+
+
+async def test_following_shows_each_event_once_although_it_commits_late(pool, conn, database_url):
+    late = await connect(database_url)
+    transaction = late.transaction()
+    await transaction.start()
+    await record(late, event(1, action="LATE"))
+    await record(conn, event(2, action="BEFORE"))
+
+    seen: list[str] = []
+    since = await horizon(conn)
+    async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
+        following = asyncio.ensure_future(_collect(entries, seen, 3))
+        await record(conn, event(3, action="FIRST"))
+        while seen != ["FIRST"]:
+            await asyncio.sleep(0.01)
+        await transaction.commit()
+        while len(seen) < 2:
+            await asyncio.sleep(0.01)
+        await record(conn, event(4, action="LAST"))
+        await asyncio.wait_for(following, 10)
+    await late.close()
+    assert seen == ["FIRST", "LATE", "LAST"]
+
+
+async def _collect(entries, seen: list[str], count: int) -> None:
+    async for entry in entries:
+        seen.append(entry.action)
+        if len(seen) == count:
+            return

@@ -1,0 +1,254 @@
+"""Retention and epochs: the owner's verbs, audited, after which everything still verifies."""
+
+import asyncio
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from atlas.errors import Conflict, NotFound
+from atlas.pool import connect
+from audit import Extract, export, new_epoch, prove, prove_consistency, prune, record, seal, verify
+from audit.checkpoint import publish
+from audit.seal import OtherCluster, seal_batch
+from audit.verifier.export import check_proof, verify_export
+from tests.audit.given import DANA, TENANTS, account, event, kinds, seal_in_small_batches, write
+
+
+async def grown_old(owner, before: int) -> None:
+    """Seals up to one become a year older."""
+    await owner.execute("alter table audit_seal disable trigger all")
+    await owner.execute(f"update audit_seal set sealed_at = sealed_at - interval '1 year' where n <= {before}")
+    await owner.execute("alter table audit_seal enable always trigger audit_seal_append_only")
+
+
+@pytest.fixture
+async def pruned(conn, owner, installation):
+    """An account whose older half has been removed; proofs of two rows made before."""
+    await account(conn, installation, seals=4)
+    await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": "old@example.org"})
+    await seal(conn)
+    middle = await conn.fetchval("select max(n) from audit_seal")
+    await installation.sign(conn)
+    old = await prove(conn, 2)
+    await account(conn, installation, seals=3, seed=5)
+    await record(conn, event(2), personal={"to": "new@example.org"})
+    await seal(conn)
+    sealed = dict(await owner.fetch("select n, sealed_at from audit_seal"))
+    await grown_old(owner, middle)
+    done = await prune(owner, older_than=timedelta(days=180), actor=DANA)
+    await owner.execute("alter table audit_seal disable trigger all")
+    for n, at in sealed.items():
+        await owner.execute("update audit_seal set sealed_at = $2 where n = $1", n, at)
+    await owner.execute("alter table audit_seal enable always trigger audit_seal_append_only")
+    await seal(conn)
+    await installation.sign(conn)
+    return done, old
+
+
+async def test_the_rows_of_old_seals_go_and_their_leaves_stay(conn, pruned, installation):
+    done, _ = pruned
+    assert done.rows > 0
+    seals = await conn.fetch("select n, count from audit_seal where n <= $1", done.through_seal)
+    assert sum(row["count"] - 1 for row in seals) == done.rows
+    order = await conn.fetchrow("select * from audit_log where action = 'AUDIT_PRUNED'")
+    assert (order["actor_id"], order["entity_id"]) == ("dana", str(done.through_seal))
+
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert report.pruned == done.rows
+    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+
+
+async def test_personal_values_of_removed_rows_go_with_them(conn, pruned):
+    assert [row["value"] for row in await conn.fetch("select value from audit_private")] == ["new@example.org"]
+
+
+async def test_old_proofs_still_hold_and_new_ones_of_removed_rows_cannot_be_made(conn, pruned, installation):
+    _, old = pruned
+    assert check_proof(old, installation.keys).ok
+    with pytest.raises(NotFound, match="audit row 2"):
+        await prove(conn, 2)
+    newest = await conn.fetchval("select max(id) from audit_log where action = 'THING_CHANGED'")
+    assert check_proof(await prove(conn, newest), installation.keys).ok
+    sizes = await conn.fetch("select size from audit_checkpoint order by size")
+    assert check_proof(await prove_consistency(conn, sizes[0]["size"]), installation.keys).ok
+
+
+async def test_an_export_of_what_is_left_verifies(conn, pruned, installation, tmp_path):
+    done, _ = pruned
+    path = tmp_path / "left.jsonl"
+    for extract in (Extract(), Extract(tenant_id=TENANTS[0])):
+        with path.open("wb") as file:
+            async for piece in export(conn, extract, actor=DANA):
+                file.write(piece)
+        report = verify_export(path, installation.keys)
+        assert report.findings == []
+        assert report.pruned == (done.rows if extract.tenant_id is None else 0)
+
+
+async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, pruned, installation):
+    done, _ = pruned
+    await owner.execute("alter table audit_log disable trigger all; alter table audit_pruned disable trigger all")
+    await owner.execute("delete from audit_log where action = 'AUDIT_PRUNED'")
+    assert "row" in kinds(await verify(conn, installation.keys))
+
+    await owner.execute("delete from audit_pruned")
+    report = await verify(conn, installation.keys)
+    assert sum("missing" in finding.message for finding in report.findings) >= done.through_seal - 1
+
+
+async def test_more_than_was_ordered_cannot_go_unseen(conn, owner, pruned, installation):
+    await owner.execute("alter table audit_log disable trigger all")
+    victim = await owner.fetchval("select min(id) from audit_log where action = 'THING_CHANGED'")
+    await owner.execute(f"delete from audit_log where id = {victim}")
+    assert "row" in kinds(await verify(conn, installation.keys))
+
+
+async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, pruned, installation):
+    """A superuser may write an order by hand, and the rows go; that no event tells of it shows."""
+    next_seal = await owner.fetchval(
+        "select min(n) from audit_seal where n > $1 and closes and count > 1", pruned[0].through_seal
+    )
+    await owner.execute(
+        f"begin; insert into audit_pruned (through_seal) values ({next_seal});"
+        f" delete from audit_log a using audit_seal s where s.n = {next_seal} and pg_visible_in_snapshot(a.xid, s.snap_cur);"
+        " commit"
+    )
+    assert "row" in kinds(await verify(conn, installation.keys))
+
+
+async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, installation):
+    await write(conn, 3)
+    await seal(conn)
+    await grown_old(owner, 1)
+    assert await prune(owner, older_than=timedelta(days=1), actor=DANA) is None
+    with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="not covered by a checkpoint"):
+        await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
+    assert await conn.fetchval("select count(*) from audit_log") == 3
+
+
+async def restored(owner) -> None:
+    """What the sealer sees after a restore into another cluster: the epoch belongs to the one before."""
+    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute("update audit_epoch set system_identifier = 42 where epoch = 1")
+    await owner.execute("alter table audit_epoch enable always trigger audit_epoch_append_only")
+
+
+async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owner, installation, tmp_path):
+    await account(conn, installation, seals=3)
+    await write(conn, 2)
+    await restored(owner)
+    await write(conn, 3)
+    with pytest.raises(OtherCluster):
+        await seal(conn)
+    assert kinds(await verify(conn, installation.keys)) == {"cluster"}
+
+    assert await new_epoch(owner, reason="restored from last night", actor=DANA) == 2
+    await write(conn, 4)
+    assert await seal(conn) == 2 + 3 + 1 + 4
+    await installation.sign(conn)
+    await account(conn, installation, seals=2, seed=9)
+
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+    epochs = await conn.fetch("select epoch, rest, sum(count - 1) as rows from audit_seal group by 1, 2 order by 1, 2")
+    assert [(row["epoch"], row["rest"]) for row in epochs] == [(1, False), (1, True), (2, False)]
+    assert epochs[1]["rows"] == 5
+    for id in [1, await conn.fetchval("select max(id) from audit_log where epoch = 1")]:
+        assert check_proof(await prove(conn, id), installation.keys).ok
+    path = tmp_path / "epochs.jsonl"
+    with path.open("wb") as file:
+        async for piece in export(conn, Extract(), actor=DANA):
+            file.write(piece)
+    assert verify_export(path, installation.keys).findings == []
+
+
+async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no_forgery(conn, owner, installation):
+    """After a restore the ids of transactions start again, so new rows seem to belong into old windows."""
+    await account(conn, installation, seals=3)
+    await write(conn, 5)
+    await seal_in_small_batches(conn, 2)
+    await write(conn, 2)
+    await restored(owner)
+    old = await owner.fetchval("select xid::text from audit_log order by id limit 1")
+    await write(conn, 3)
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("update audit_log set xid = $1::text::xid8 where id > (select max(id) - 3 from audit_log)", old)
+    assert kinds(await verify(conn, installation.keys)) == {"cluster"}
+
+    await new_epoch(owner, reason="restored", actor=DANA)
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []
+    assert check_proof(
+        await prove(conn, await conn.fetchval("select max(id) - 1 from audit_log")), installation.keys
+    ).ok
+
+    late = "select * from audit_log where epoch = 1 order by id desc limit 1"
+    await owner.execute(f"insert into audit_log overriding system value {late}")
+    assert "row" in kinds(await verify(conn, installation.keys))
+
+
+async def test_an_epoch_that_ends_in_the_middle_of_a_window_loses_nothing(conn, owner, installation):
+    await write(conn, 7)
+    assert not (await seal_batch(conn, limit=3)).closes
+    await new_epoch(owner, reason="a failover", actor=DANA)
+    await write(conn, 2)
+    assert await seal(conn) == 4 + 1 + 2
+    await installation.sign(conn)
+    report = await verify(conn, installation.keys)
+    assert report.findings == []
+    assert report.rows == 10
+
+
+async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installation):
+    await account(conn, installation, seals=2)
+    await new_epoch(owner, reason="try", actor=DANA)
+    await account(conn, installation, seals=1, seed=3)
+    await owner.execute("alter table audit_log disable trigger all")
+    for xid in ("5", "999999999"):
+        await owner.execute(
+            "insert into audit_log (epoch, xid, actor_type, actor_id, action, entity_type, entity_id, body)"
+            f" values (1, '{xid}', 'user', 'eve', 'X', 'x', 'x', '{{}}')"
+        )
+        assert "row" in kinds(await verify(conn, installation.keys))
+        await owner.execute("delete from audit_log where actor_id = 'eve'")
+
+
+async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, owner, database_url):
+    writer = await connect(database_url)
+    transaction = writer.transaction()
+    await transaction.start()
+    await record(writer, event(1))
+    with pytest.raises(Conflict, match="has been open for too long"):
+        await new_epoch(owner, reason="try", actor=DANA, patience=timedelta(seconds=0.1))
+    await transaction.commit()
+    await writer.close()
+    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+
+
+async def test_writers_at_work_never_fall_between_two_epochs(conn, owner, pool, installation):
+    stop = asyncio.Event()
+
+    async def writer(number: int) -> int:
+        count = 0
+        async with pool.acquire() as own:
+            while not stop.is_set():
+                await record(own, event(number))
+                count += 1
+        return count
+
+    writers = [asyncio.create_task(writer(number)) for number in range(4)]
+    for number in range(3):
+        await seal(conn)
+        await new_epoch(owner, reason=f"epoch {number}", actor=DANA)
+    stop.set()
+    written = sum(await asyncio.gather(*writers))
+    await seal(conn)
+    await publish(conn, installation.key, installation.copies)
+
+    report = await verify(conn, installation.keys)
+    assert report.findings == []
+    assert report.rows == written + 3

@@ -1,0 +1,71 @@
+"""The sealer's loop: seals and signs by itself, survives what goes wrong, stops when told."""
+
+import asyncio
+
+import pytest
+
+from audit import run_sealer, seal_and_sign, sealer, verify
+from tests.audit.given import write
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(sealer, "EVERY", 0.02)
+    monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, conn, installation):
+    stop = asyncio.Event()
+    loops = [asyncio.create_task(run_sealer(pool, installation.settings, stop)) for _ in range(2)]
+    for _ in range(3):
+        await write(conn, 4)
+    sealed = "(select sum(count - 1) from audit_seal) = 12"
+    signed = "(select max(size) from audit_checkpoint) = (select max(size) from audit_seal)"
+    await until(lambda: conn.fetchval(f"select {sealed} and {signed}"))
+    stop.set()
+    await asyncio.gather(*loops)
+
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []
+
+
+async def test_what_goes_wrong_is_told_and_tried_again(pool, conn, owner, installation):
+    stop = asyncio.Event()
+    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute("update audit_epoch set system_identifier = system_identifier + 1")
+    loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
+    await write(conn, 1)
+    await asyncio.sleep(0.2)
+    assert await conn.fetchval("select count(*) from audit_seal") == 0
+    assert not loop.done()
+
+    await owner.execute("update audit_epoch set system_identifier = system_identifier - 1")
+    await until(lambda: conn.fetchval("select exists (select from audit_checkpoint)"))
+    stop.set()
+    await loop
+
+
+async def test_the_loop_outlives_a_server_that_drops_its_connections(pool, owner, installation):
+    stop = asyncio.Event()
+    loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
+    await until(lambda: owner.fetchval("select exists (select from audit_seal)"))
+    await owner.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    count = await owner.fetchval("select count(*) from audit_seal")
+    await write(owner, 1)
+    await until(lambda: owner.fetchval("select count(*) > $1 from audit_seal", count))
+    stop.set()
+    await loop
+
+
+async def test_one_round_by_hand_seals_and_signs_what_is_committed(pool, conn, installation):
+    await write(conn, 2)
+    await seal_and_sign(pool, installation.settings)
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []

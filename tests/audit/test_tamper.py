@@ -1,0 +1,345 @@
+"""Whatever a superuser does to the tables is found; two kinds need a checkpoint kept outside the database."""
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from atlas.pool import Connection
+from audit import seal, verify
+from audit.keys import SigningKey
+from audit.verifier.notes import Checkpoint, open_note
+from tests.audit.given import Installation, account, kinds, write
+
+TRIALS = 55 if os.environ.get("ATLAS_PROOF") is None else 200
+TABLES = (
+    "audit_log",
+    "audit_seal",
+    "audit_seal_tenant",
+    "audit_checkpoint",
+    "audit_private",
+    "audit_epoch",
+    "audit_pruned",
+)
+
+
+@dataclass
+class Trial:
+    """A superuser at work on an account whose triggers, checks and keys are all out of the way."""
+
+    conn: Any
+    random: Random
+    installation: Installation
+
+    async def rows(self, where: str = "true") -> list[Any]:
+        return await self.conn.fetch(f"select *, ctid from audit_log where {where} order by epoch, xid, id")
+
+    async def seals(self) -> list[Any]:
+        return await self.conn.fetch("select * from audit_seal order by n")
+
+    async def set(self, table: str, where: str, **columns: str) -> None:
+        changes = ", ".join(f"{name} = {value}" for name, value in columns.items())
+        assert await self.conn.execute(f"update {table} set {changes} where {where}") == "UPDATE 1"
+
+    def one(self, things: list[Any]) -> Any:
+        return self.random.choice(things)
+
+
+# Every column of a row, and something else to put there.
+CHANGES = {
+    "id": "id + 1000",
+    "epoch": "epoch + 1",
+    "xid": "(xid::text::bigint - 1)::text::xid8",
+    "created_at": "created_at + interval '1 microsecond'",
+    "tenant_id": "gen_random_uuid()",
+    "actor_type": "case actor_type when 'user' then 'agent' else 'user' end::actor_type",
+    "actor_id": "actor_id || 'x'",
+    "level": "case level when 'info' then 'warn' else 'info' end::audit_level",
+    "action": "action || '_NOT'",
+    "entity_type": "upper(entity_type)",
+    "entity_id": "entity_id || '0'",
+    "message": "message || ' '",
+    "meta": "meta || '{\"n\": -1}'",
+    "body": "set_byte(body, 5, 33)",
+}
+COPIES = ("actor_type", "actor_id", "level", "action", "entity_type", "entity_id", "message", "meta")
+SEAL_CHANGES = {
+    "epoch": "epoch + 1",
+    "system_identifier": "system_identifier + 1",
+    "snap_prev": "'1:2:'::pg_snapshot",
+    "snap_cur": "format('%s:%s:', pg_snapshot_xmin(snap_cur), pg_snapshot_xmax(snap_cur)::text::int + 1)::pg_snapshot",
+    "snap_at": "snap_at - interval '1 second'",
+    "closes": "not closes",
+    "rest": "not rest",
+    "to_xid": "(to_xid::text::bigint + 1)::text::xid8",
+    "to_id": "to_id + 1",
+    "max_id": "max_id + 1",
+    "first_index": "first_index + 10000",
+    "count": "count + 1",
+    "size": "size + 10000",
+    "sealed_at": "sealed_at - interval '1 second'",
+    "header": "set_byte(header, 2, 33)",
+    "leaf_hashes": "set_byte(leaf_hashes, 7, (get_byte(leaf_hashes, 7) + 1) % 256)",
+    "frontier": "set_byte(frontier, 7, (get_byte(frontier, 7) + 1) % 256)",
+    "root": "set_byte(root, 7, (get_byte(root, 7) + 1) % 256)",
+}
+
+
+async def change_any_column(trial: Trial) -> None:
+    row, column = trial.one(await trial.rows()), trial.one(list(CHANGES))
+    await trial.set("audit_log", f"ctid = '{_tid(row)}'", **{column: CHANGES[column]})
+
+
+async def change_search_columns(trial: Trial) -> None:
+    row, columns = trial.one(await trial.rows()), trial.random.sample(COPIES, trial.random.randint(1, 3))
+    await trial.set("audit_log", f"ctid = '{_tid(row)}'", **{column: CHANGES[column] for column in columns})
+
+
+async def delete_rows(trial: Trial) -> None:
+    rows = trial.random.sample(await trial.rows(), trial.random.randint(1, 3))
+    await trial.conn.execute("delete from audit_log where id = any ($1)", [row["id"] for row in rows])
+
+
+async def insert_with_a_past_time(trial: Trial) -> None:
+    """A row that claims to be of an old transaction, beside the rows that it really wrote."""
+    row = trial.one(await trial.rows())
+    same = "created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
+    await trial.conn.execute(
+        f"insert into audit_log (id, xid, epoch, {same})"
+        f" select $1, $2::text::xid8, epoch, {same} from audit_log where ctid = $3::text::tid",
+        trial.one([row["id"], row["id"] + 1, 10_000]),
+        str(max(row["xid"] - trial.one([0, 0, 1]), 3)),
+        _tid(row),
+    )
+
+
+async def swap_two_rows(trial: Trial) -> None:
+    first, second = (_tid(row) for row in trial.random.sample(await trial.rows(), 2))
+    columns = trial.one([["body", "tenant_id", *COPIES], ["created_at"], ["id"]])
+    await trial.conn.execute(
+        f"update audit_log a set {', '.join(f'{column} = b.{column}' for column in columns)} from audit_log b"
+        f" where (a.ctid, b.ctid) in (('{first}'::tid, '{second}'::tid), ('{second}'::tid, '{first}'::tid))"
+    )
+
+
+async def seal_anew(trial: Trial) -> None:
+    """Change a row, throw away every later seal and signature, and have the sealer make them again."""
+    seals = await trial.seals()
+    kept = trial.one([one for one in seals[:-1] if one["closes"]])
+    await _cut_seals(trial, kept)
+    rows = await trial.rows(f"not pg_visible_in_snapshot(xid, '{_snapshot(kept)}')")
+    row = trial.one(rows)
+    forged = "convert_to(replace(convert_from(body, 'UTF8'), message, 'forged'), 'UTF8')"
+    await trial.set("audit_log", f"ctid = '{_tid(row)}'", message="'forged'", body=forged)
+    await seal(trial.conn)
+
+
+async def cut_the_tail(trial: Trial) -> None:
+    kept = trial.one([one for one in (await trial.seals())[:-1] if one["closes"]])
+    await _cut_seals(trial, kept)
+    await trial.conn.execute(
+        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", _snapshot(kept)
+    )
+
+
+async def replay_an_old_backup(trial: Trial) -> None:
+    """Every table as it was when the newest checkpoint was ten minutes old."""
+    for table in TABLES:
+        await trial.conn.execute(f"delete from {table}; insert into {table} select * from backup.{table}")
+
+
+async def change_a_seal(trial: Trial) -> None:
+    if trial.random.random() < 0.1:
+        one = trial.one(await trial.conn.fetch("select * from audit_seal_tenant"))
+        column = trial.one(["first_number", "count", "n"])
+        where = f"tenant_id = '{one['tenant_id']}' and n = {one['n']}"
+        return await trial.set("audit_seal_tenant", where, **{column: f"{column} + 100"})
+    column = trial.one(list(SEAL_CHANGES))
+    n = trial.one(await trial.seals())["n"]
+    return await trial.set("audit_seal", f"n = {n}", **{column: SEAL_CHANGES[column]})
+
+
+async def change_a_checkpoint(trial: Trial) -> None:
+    one = trial.one(await trial.conn.fetch("select * from audit_checkpoint"))
+    where, note = f"size = {one['size']}", one["note"]
+    match trial.random.randrange(6):
+        case 0:
+            await trial.set("audit_checkpoint", where, size="size + 1")
+        case 1:
+            await trial.set("audit_checkpoint", where, signed_at="signed_at + interval '1 second'")
+        case 2:
+            await trial.set("audit_checkpoint", where, key_name="key_name || 'x'")
+        case 3:
+            await trial.set("audit_checkpoint", where, epoch="epoch + 1")
+        case 4:
+            at = trial.random.randrange(len(note))
+            forged = note[:at] + ("A" if note[at] != "A" else "B") + note[at + 1 :]
+            await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
+        case 5:
+            thief = SigningKey(one["key_name"], Ed25519PrivateKey.generate(), trial.installation.copies, "thief")
+            told = open_note(note, trial.installation.keys)
+            forged = thief.sign(Checkpoint(told.origin, told.size, os.urandom(32), told.at))
+            await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
+
+
+async def drop_a_whole_batch(trial: Trial) -> None:
+    """A seal with its rows, or only the one or the other; not the last one, which would be a cut tail."""
+    seals = await trial.seals()
+    n = trial.one([one["n"] for one in seals[:-1] if one["count"] > 1])
+    what = trial.one(["both", "rows", "seal"])
+    if what != "seal":
+        await trial.conn.execute(
+            "delete from audit_log a using audit_seal s where s.n = $1 and pg_visible_in_snapshot(a.xid, s.snap_cur)"
+            " and not pg_visible_in_snapshot(a.xid, s.snap_prev)",
+            n,
+        )
+    if what != "rows":
+        await trial.conn.execute(f"delete from audit_seal where n = {n}; delete from audit_seal_tenant where n = {n}")
+
+
+KINDS: list[Callable[[Trial], Awaitable[None]]] = [
+    change_any_column,
+    delete_rows,
+    insert_with_a_past_time,
+    swap_two_rows,
+    seal_anew,
+    cut_the_tail,
+    replay_an_old_backup,
+    change_a_seal,
+    change_a_checkpoint,
+    change_search_columns,
+    drop_a_whole_batch,
+]
+NEED_AN_OUTSIDE_COPY = {seal_anew, cut_the_tail}
+
+
+@pytest.fixture
+async def tampered(owner: Connection, installation: Installation) -> Any:
+    """An account with an old backup, and a superuser before whom every guard has been taken down."""
+    await account(owner, installation, seals=3)
+    # What was signed so far becomes ten minutes old, as it would be in a backup of that age.
+    for row in await owner.fetch("select size, note from audit_checkpoint"):
+        told = open_note(row["note"], installation.keys)
+        old = Checkpoint(told.origin, told.size, told.root, told.at - timedelta(minutes=10))
+        await _unguarded(owner, "audit_checkpoint")
+        change = "update audit_checkpoint set note = $1, signed_at = $2 where size = $3"
+        await owner.execute(change, installation.key.sign(old), old.at, told.size)
+    await owner.execute("create schema backup")
+    for table in TABLES:
+        await owner.execute(f"create table backup.{table} as table {table}")
+    await account(owner, installation, seals=4, seed=2)
+    for table in TABLES:
+        await _unguarded(owner, table)
+    await owner.execute("alter table audit_log alter id drop identity")
+    checks = await owner.fetch(
+        "select conrelid::regclass::text as table, conname from pg_constraint"
+        " where conrelid = any ($1::text[]::regclass[]) and contype in ('c', 'u', 'p')",
+        list(TABLES),
+    )
+    for check in checks:
+        await owner.execute(f"alter table {check['table']} drop constraint {check['conname']}")
+    return owner
+
+
+async def test_the_account_before_anyone_touches_it_has_no_findings(tampered, installation):
+    assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+async def test_a_superuser_cannot_do_this_unseen(tampered, installation, kind):
+    outside = installation.notes
+    for seed in range(TRIALS):
+        transaction = tampered.transaction()
+        await transaction.start()
+        await kind(Trial(tampered, Random(f"{kind.__name__} {seed}"), installation))
+        report = await verify(tampered, installation.keys, outside)
+        alone = await verify(tampered, installation.keys) if kind in NEED_AN_OUTSIDE_COPY else None
+        await transaction.rollback()
+
+        found = {finding.kind for finding in report.findings} if kind is replay_an_old_backup else kinds(report)
+        assert found, f"{kind.__name__}, seed {seed}, went unseen"
+        if alone is not None:
+            assert kinds(alone) == set(), f"{kind.__name__}, seed {seed}, shows without an outside copy"
+
+
+async def test_an_old_backup_shows_by_its_age_even_without_an_outside_copy(tampered, installation):
+    await replay_an_old_backup(Trial(tampered, Random(1), installation))
+
+    report = await verify(tampered, installation.keys)
+    assert {finding.kind for finding in report.findings} == {"stale"}
+
+
+async def test_findings_name_the_row_the_kind_and_the_range(tampered, installation):
+    victims = await tampered.fetch("select id, ctid from audit_log order by id")
+    await tampered.execute(
+        f"update audit_log set created_at = created_at + interval '1 hour' where id = {victims[3]['id']}"
+    )
+    await tampered.execute(f"delete from audit_log where id = {victims[7]['id']}")
+
+    report = await verify(tampered, installation.keys)
+    changed = next(finding for finding in report.findings if finding.row == victims[3]["id"] and finding.leaves)
+    assert changed.kind == "row"
+    assert changed.seal is not None
+    missing = next(finding for finding in report.findings if finding.row is None)
+    assert "missing" in missing.message
+    assert missing.leaves is not None
+    assert missing.leaves[0] == missing.leaves[1]
+
+
+async def test_one_changed_row_is_one_finding_not_a_flood(tampered, installation):
+    await tampered.execute("update audit_log set body = body || '\\x20' where id = (select min(id) from audit_log)")
+
+    report = await verify(tampered, installation.keys, installation.notes)
+    assert len([finding for finding in report.findings if finding.kind != "stale"]) == 1
+
+
+async def test_a_row_with_a_past_time_is_found_even_when_it_was_sealed_as_new(tampered, installation):
+    await tampered.execute("alter table audit_log alter id set default 100000")
+    await write(tampered, 2)
+    await tampered.execute("update audit_log set created_at = created_at - interval '1 hour' where id = 100000")
+    await seal(tampered)
+    await installation.sign(tampered)
+
+    assert "time" in kinds(await verify(tampered, installation.keys, installation.notes))
+
+
+async def test_a_row_of_a_transaction_that_has_not_happened_is_found(tampered, installation):
+    await tampered.execute("update audit_log set xid = '999999999999' where id = (select max(id) from audit_log)")
+
+    assert "row" in kinds(await verify(tampered, installation.keys))
+
+
+async def test_many_copies_of_one_row_are_all_found(tampered, installation):
+    """As many as would fall on the seam between two pages of reading."""
+    one = "select * from audit_log order by id limit 1"
+    await tampered.execute(f"insert into audit_log select a.* from ({one}) a, generate_series(1, 700)")
+
+    report = await verify(tampered, installation.keys)
+    assert len([finding for finding in report.findings if "was added" in finding.message]) == 700
+
+
+async def _cut_seals(trial: Trial, kept: Any) -> None:
+    for table, column, value in (
+        ("audit_seal", "n", kept["n"]),
+        ("audit_seal_tenant", "n", kept["n"]),
+        ("audit_checkpoint", "size", kept["size"]),
+    ):
+        await trial.conn.execute(f"delete from {table} where {column} > {value}")
+
+
+async def _unguarded(conn: Any, table: str) -> None:
+    await conn.execute(f"alter table {table} disable trigger all")
+
+
+def _tid(row: Any) -> str:
+    return f"({row['ctid'][0]},{row['ctid'][1]})"
+
+
+def _snapshot(seal: Any) -> str:
+    xmin, xmax, running = seal["snap_cur"]
+    return f"{xmin}:{xmax}:{','.join(str(xid) for xid in running)}"

@@ -1,0 +1,131 @@
+"""Verifying the living account: what it covers, what it remembers, when it complains."""
+
+from audit import Mark, record, seal, verify
+from audit.verifier.account import Report
+from tests.audit.given import Installation, account, event, kinds, write
+
+
+async def unguarded(owner, *tables: str) -> None:
+    for table in tables:
+        await owner.execute(f"alter table {table} disable trigger all")
+
+
+async def test_a_whole_account_has_no_findings_and_tells_what_it_covers(conn, installation):
+    await account(conn, installation, seals=5)
+    await record(conn, event(1))
+
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert report.rows + report.unsealed == await conn.fetchval("select count(*) from audit_log")
+    assert report.unsealed == 1
+    assert report.size == await conn.fetchval("select max(size) from audit_seal")
+    assert report.checkpoints == 10  # five in the database, the same five outside
+
+
+async def test_progress_goes_up_to_the_end(conn, installation):
+    await account(conn, installation, seals=4)
+    told: list[tuple[int, int]] = []
+    await verify(conn, installation.keys, progress=lambda done, total: told.append((done, total)))
+
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1][0] == told[-1][1]
+
+
+async def test_rows_that_stay_unsealed_are_a_finding_after_a_minute(conn, owner, installation):
+    await account(conn, installation, seals=2)
+    await record(conn, event(1))
+    await unguarded(owner, "audit_seal")
+    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '61 seconds'")
+
+    assert "unsealed" in kinds(await verify(conn, installation.keys))
+
+
+async def test_without_a_recent_checkpoint_the_account_is_stale(conn, installation):
+    await write(conn, 3)
+    await seal(conn)
+
+    report = await verify(conn, installation.keys)
+    assert [finding.kind for finding in report.findings] == ["stale"]
+    assert "there is none" in report.findings[0].message
+
+
+async def test_checkpoints_of_an_unknown_key_are_not_believed(conn, installation, tmp_path):
+    await account(conn, installation, seals=2)
+    stranger = Installation(tmp_path / "stranger")
+
+    report = await verify(conn, stranger.keys)
+    assert {finding.kind for finding in report.findings} == {"checkpoint", "stale"}
+
+
+async def test_an_incremental_verification_covers_only_what_is_new(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    whole = await verify(conn, installation.keys, installation.notes)
+    mark = Mark(whole.last_seal, whole.root)
+    again = await verify(conn, installation.keys, installation.notes, since=mark)
+    assert (again.findings, again.rows) == ([], 0)
+    await account(conn, installation, seals=2, seed=7)
+
+    report = await verify(conn, installation.keys, installation.notes, since=mark)
+    assert report.findings == []
+    assert 0 < report.rows < whole.rows
+    assert report.size == await conn.fetchval("select max(size) from audit_seal")
+
+    await unguarded(owner, "audit_log")
+    await owner.execute("delete from audit_log where id = (select max(id) from audit_log)")
+    assert "row" in kinds(await verify(conn, installation.keys, since=mark))
+
+
+async def test_a_mark_that_no_longer_fits_makes_it_look_at_everything(conn, owner, installation):
+    await account(conn, installation, seals=3)
+    report = await verify(conn, installation.keys, since=Mark(2, "00" * 32))
+
+    assert report.seals == await conn.fetchval("select count(*) from audit_seal")
+    assert [finding.kind for finding in report.findings] == ["seal"]
+
+
+async def test_a_mark_survives_its_file(tmp_path):
+    assert Mark.read(tmp_path / "none") is None
+    Mark(7, "ab").write(tmp_path / "home" / "mark.json")
+    assert Mark.read(tmp_path / "home" / "mark.json") == Mark(7, "ab")
+
+
+async def test_a_changed_personal_value_is_found(conn, owner, installation):
+    await record(conn, event(1), personal={"to": "ann@example.org"})
+    await seal(conn)
+    await installation.sign(conn)
+    await unguarded(owner, "audit_private")
+    await owner.execute("update audit_private set value = 'eve@example.org'")
+
+    assert kinds(await verify(conn, installation.keys)) == {"private"}
+
+
+async def test_an_outside_copy_shows_a_cut_that_the_database_alone_does_not(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    await unguarded(owner, "audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint")
+    kept = await owner.fetchrow(
+        "select n, size, snap_cur::text as snap from audit_seal where closes order by n desc offset 1 limit 1"
+    )
+    await owner.execute(
+        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", kept["snap"]
+    )
+    await owner.execute(f"delete from audit_seal where n > {kept['n']}")
+    await owner.execute(f"delete from audit_seal_tenant where n > {kept['n']}")
+    assert kinds(await verify(conn, installation.keys)) == {"cut"}  # the checkpoint itself tells of more leaves
+
+    await owner.execute(f"delete from audit_checkpoint where size > {kept['size']}")
+    assert kinds(await verify(conn, installation.keys)) == set()
+    assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
+
+
+async def test_an_account_without_any_row_is_whole(conn, installation):
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).ok
+
+
+def test_a_report_does_not_grow_without_end():
+    report = Report()
+    for number in range(5000):
+        report.find("row", f"row {number}")
+    assert len(report.findings) == 1001
+    assert report.findings[-1].kind == "more"
