@@ -1,0 +1,85 @@
+"""Outgoing HTTP: the one module that makes clients, so that trust, time limits and proxies are decided once.
+
+Certificates are checked against the machine's authorities, those that come with httpx, and those in the file that
+SSL_CERT_FILE names. Proxies of the environment are not used, and redirects are not followed: requests here
+carry credentials to addresses that an operator chose.
+"""
+
+import os
+import ssl
+from functools import lru_cache
+from typing import Any
+
+import certifi
+import httpx
+
+from atlas import __version__
+from atlas.errors import SettingsError
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
+# Servers close idle connections after a minute or more; a connection that we close first is never found dead.
+KEEP_SECONDS = 20.0
+LONGEST_ANSWER = 8 * 1024 * 1024
+
+# What was certainly not received: the request never left this machine whole.
+NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+
+
+class AnswerTooLong(httpx.TransportError):
+    """The server answers with more than anyone asked for."""
+
+
+def http_client(**options: Any) -> httpx.AsyncClient:
+    """A client that reuses its connections; keep it for as long as the program runs, then `aclose` it."""
+    return httpx.AsyncClient(**_options(), **options)
+
+
+def blocking_http_client(**options: Any) -> httpx.Client:
+    """The same for a library that only calls plain functions, in a thread of its own."""
+    return httpx.Client(**_options(), **options)
+
+
+async def read_answer(response: httpx.Response, *, limit: int = LONGEST_ANSWER) -> bytes:
+    """The body of a streamed answer, read to its end, or AnswerTooLong once it exceeds `limit`."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > limit:
+            raise AnswerTooLong(f"The answer is longer than {limit // 1024} KiB.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def tls_context() -> ssl.SSLContext:
+    """Whom outgoing connections trust."""
+    return _trusting(os.environ.get("SSL_CERT_FILE") or None)
+
+
+# Reading some hundred certificates takes as long as a request; clients share what was read.
+@lru_cache(maxsize=4)
+def _trusting(extra: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.load_verify_locations(cafile=certifi.where())
+    if extra is not None:
+        try:
+            context.load_verify_locations(cafile=extra)
+        except OSError as error:
+            raise SettingsError(
+                f"SSL_CERT_FILE = {extra!r} cannot be used: {error.strerror or error}.",
+                remedy="Name a file with certificates in PEM format, or unset it.",
+            ) from error
+    return context
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "verify": tls_context(),
+        "trust_env": False,
+        "follow_redirects": False,
+        "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        "limits": httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEEP_SECONDS),
+        # Compressed answers could be larger than they look.
+        "headers": {"User-Agent": f"atlas/{__version__}", "Accept-Encoding": "identity"},
+    }

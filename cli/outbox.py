@@ -1,0 +1,62 @@
+"""`atlas outbox`: the mails that were written as files instead of being sent."""
+
+from dataclasses import asdict
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from atlas.errors import NotFound
+from atlas.outbox import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
+from atlas.settings import load_settings
+from cli.output import Json, say, table
+from engine.fields import as_id
+
+app = typer.Typer(help="The mails that were written as files instead of being sent.", no_args_is_help=True)
+
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's mails, by slug.")]
+
+
+@app.command("list")
+def show_list(
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the newest first.")] = 50,
+    json: Json = False,
+) -> None:
+    """List the mails, newest first."""
+    folder = outbox_folder(load_settings().home)
+    mails = list_mails(folder, tenant=tenant, limit=limit)
+    rows = [(mail.written_at, mail.tenant, mail.to, mail.subject, mail.job_id) for mail in mails]
+    words = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
+    say({"mails": mails}, words, json=json)
+
+
+@app.command("show")
+def show_one(
+    job: Annotated[str, typer.Argument(help="The id of the job that made the mail.")],
+    raw: Annotated[bool, typer.Option("--raw", help="Print the file as it is.")] = False,
+    json: Json = False,
+) -> None:
+    """Show one mail."""
+    mail, message, content = read_mail(outbox_folder(load_settings().home), _id(job))
+    body, files = body_of(message), attachment_names(message)
+    headers = {name: str(value) for name, value in message.items()}
+    document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": content.decode("ascii")}
+    say(document, content.decode("ascii") if raw else _words(mail, headers, body, files), json=json)
+
+
+def _words(mail: OutboxMail, headers: dict[str, str], body: str, files: list[str]) -> str:
+    shown = [
+        f"{name}: {headers[name]}"
+        for name in ("From", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date")
+        if name in headers
+    ]
+    shown += [f"Attachment: {name}" for name in files]
+    return "\n".join([f"Tenant: {mail.tenant}", *shown, "", body.replace("\r\n", "\n").rstrip()])
+
+
+def _id(text: str) -> UUID:
+    found = as_id(text)
+    if found is None:
+        raise NotFound("mail of job", text, remedy="`atlas outbox list` shows the mails there are.")
+    return found

@@ -1,0 +1,43 @@
+"""What the mail tests start from: a provider on loopback, settings that point to it, and a worker that drains."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from atlas.settings import Settings
+from engine.jobs import switch
+from tests.workers.email.given import DANA, Post, settings_for
+from tests.workers.email.server import MailServer
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+async def server(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MailServer]:
+    """The provider, trusted through SSL_CERT_FILE."""
+    server = MailServer(authority, tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(server.ca_file))
+    async with server.running():
+        yield server
+
+
+@pytest.fixture
+def settings(server: MailServer, tmp_path: Path) -> Settings:
+    """Every provider is set up; a test chooses which are used."""
+    return settings_for(server, tmp_path)
+
+
+@pytest.fixture
+async def post(pool: Any, database_url: str, settings: Settings) -> AsyncIterator[Post]:
+    """A post office: Atlas is online and serves mails."""
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+    post = Post(pool, database_url, settings)
+    yield post
+    await post.close()

@@ -1,0 +1,72 @@
+"""Tokens of Microsoft Entra: shared, renewed in time, replaced when refused, and honest about why there is none."""
+
+import pytest
+
+from tests.workers.email.given import SECRET
+from tests.workers.email.server import GARBAGE, Play
+
+
+async def test_many_mails_share_a_token_and_connections(post, server):
+    jobs = [await post.enqueue() for _ in range(30)]
+
+    await post.drain()
+
+    assert server.deliveries == {str(job_id): 1 for job_id in jobs}
+    assert len(server.asked("token")) == 1
+    assert server.connections < 35
+
+
+async def test_a_token_is_renewed_before_it_ends(post, server):
+    server.token_life = 2
+    first = await post.enqueue()
+    await post.run(first)
+    post._mailers[-1]._providers["microsoft"]._graph._tokens._good_until -= 1.7
+
+    second = await post.enqueue()
+    assert (await post.run(second)).status == "succeeded"
+
+    assert len(server.asked("token")) == 2
+
+
+@pytest.mark.parametrize("endpoint", ["draft", "send"])
+async def test_a_refused_token_is_replaced_once(post, server, endpoint):
+    server.play(endpoint, Play(status=401))
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.attempt_count) == ("succeeded", 1)
+    assert server.deliveries == {str(job_id): 1}
+    assert len(server.asked("token")) == 2
+
+
+async def test_a_token_that_is_always_refused_is_a_permanent_error(post, server):
+    server.play("draft", Play(status=401), Play(status=401))
+    job = await post.run(await post.enqueue())
+
+    assert (job.status, job.attempt_count) == ("failed", 1)
+    assert "InvalidAuthenticationToken: Access token is not accepted" in job.error["message"]
+
+
+async def test_a_wrong_client_secret_is_a_permanent_error_in_entras_words(post, server):
+    said = {"error": "invalid_client", "error_description": f"AADSTS7000215: Invalid client secret: {SECRET}."}
+    server.play("token", Play(status=401, body=said))
+
+    job = await post.run(await post.enqueue())
+
+    assert (job.status, job.attempt_count) == ("failed", 1)
+    assert "AADSTS7000215: Invalid client secret: [secret]" in job.error["message"]
+
+
+@pytest.mark.parametrize(
+    "play", [Play(status=500, body=GARBAGE), Play(status=200, body=GARBAGE), Play(status=429, body={})]
+)
+async def test_a_token_endpoint_in_trouble_is_asked_again(post, server, play):
+    server.play("token", play)
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+    assert job.status == "queued", job.error
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}

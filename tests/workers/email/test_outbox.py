@@ -1,0 +1,206 @@
+"""The outbox: real mails as files, one a job, whole or not there at all."""
+
+import email
+import email.policy
+import os
+import stat
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from atlas.outbox import list_mails, outbox_folder, write_mail
+from atlas.settings import Settings
+from cli.main import app
+from engine.tenants import add_tenant
+from tests.workers.email.given import DANA, MAIL
+from workers.email.addresses import Address
+from workers.email.message import EmailInput
+from workers.email.mime import render
+from workers.email.route import Routes
+
+FULL = {
+    "to": ["Ada Lovelace <ada@example.com>", {"address": "bob@example.com", "name": "Bücher, Bob"}],
+    "cc": "carla@example.com",
+    "bcc": ["dan@example.com"],
+    "replyTo": "reply@example.com",
+    "subject": "Grüße aus dem Süden",
+    "text": "Plain words,\nin lines — two of them.",
+    "html": "<p>Rich words</p>",
+    "attachments": [{"name": "Übersicht.pdf", "contentType": "application/pdf", "base64": "JVBERi0="}],
+    "traceId": "trace-1",
+}
+
+
+@pytest.fixture(autouse=True)
+def by_outbox(post):
+    post.use("outbox")
+
+
+def files(post) -> list[Path]:
+    return sorted(outbox_folder(post.settings.home).rglob("*"))
+
+
+async def test_a_mail_becomes_a_file_that_any_mail_program_reads(post):
+    job_id = await post.enqueue(FULL)
+
+    job = await post.run(job_id)
+
+    assert job.status == "succeeded", job.error
+    path = outbox_folder(post.settings.home) / "system" / f"{job_id}.eml"
+    message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+    assert [str(one) for one in message["To"].addresses] == [
+        "Ada Lovelace <ada@example.com>",
+        '"Bücher, Bob" <bob@example.com>',
+    ]
+    assert (message["From"], message["Cc"], message["Bcc"]) == (
+        "Atlas <mail@atlas.example>",
+        "carla@example.com",
+        "dan@example.com",
+    )
+    assert (message["Subject"], message["X-Atlas-Trace"]) == ("Grüße aus dem Süden", "trace-1")
+    assert message.get_body(("plain",)).get_content().splitlines() == FULL["text"].splitlines()
+    assert message.get_body(("html",)).get_content().strip() == FULL["html"]
+    [file] = message.iter_attachments()
+    assert (file.get_filename(), file.get_content()) == ("Übersicht.pdf", b"%PDF-")
+    assert job.output == {
+        "provider": "outbox",
+        "messageId": message["Message-ID"].strip("<>"),
+        "sender": message["From"],
+    }
+    assert await post.events(job_id) == ["JOB_CREATED", "EMAIL_SENT"]
+
+
+async def test_each_tenant_has_a_folder_that_only_its_owner_may_read(post):
+    async with post.pool.acquire() as conn:
+        acme = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    job_id = await post.enqueue(tenant_id=acme.id)
+
+    await post.run(job_id)
+
+    path = outbox_folder(post.settings.home) / "acme" / f"{job_id}.eml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_a_job_that_runs_twice_makes_one_mail(post):
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.pool.execute("update jobs set status = 'queued', finished_at = null where id = $1", job_id)
+
+    await post.run(job_id)
+
+    assert [path.name for path in files(post) if path.is_file()] == [f"{job_id}.eml"]
+
+
+async def test_a_folder_that_cannot_be_written_is_tried_again(post, tmp_path):
+    (tmp_path / "outbox").write_text("in the way")
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+    assert (job.status, job.retry_count) == ("queued", 1)
+    assert "cannot be written" in job.error["message"]
+
+    (tmp_path / "outbox").unlink()
+    assert (await post.finish(job_id)).status == "succeeded"
+
+
+def test_a_mail_that_cannot_be_finished_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        write_mail(str(tmp_path), "system", "an-id", b"x")
+    assert list((tmp_path / "system").iterdir()) == []
+
+
+def test_the_outbox_is_the_default_of_the_embedded_set_up_and_nothing_is_elsewhere():
+    assert Routes(Settings(_env_file=None))._order == ("outbox",)
+    assert Routes(Settings(_env_file=None, database_url="postgresql://db/atlas"))._order == ("none",)
+
+
+async def test_the_outbox_is_listed_and_shown_by_the_command(post, monkeypatch):
+    first, second = await post.enqueue(FULL), await post.enqueue()
+    await post.drain()
+    monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
+
+    listed = orjson.loads(CliRunner().invoke(app, ["outbox", "list", "--json"]).stdout)
+    assert {mail["job_id"] for mail in listed["mails"]} == {str(first), str(second)}
+    table = CliRunner().invoke(app, ["outbox", "list", "--tenant", "system"]).stdout
+    assert "Grüße aus dem Süden" in table
+
+    shown = CliRunner().invoke(app, ["outbox", "show", str(first)]).stdout
+    assert "Bcc: dan@example.com" in shown
+    assert "in lines — two of them." in shown
+    assert "Attachment: Übersicht.pdf" in shown
+    document = orjson.loads(CliRunner().invoke(app, ["outbox", "show", str(first), "--json"]).stdout)
+    assert document["attachments"] == ["Übersicht.pdf"]
+    raw = CliRunner().invoke(app, ["outbox", "show", str(second), "--raw"]).stdout
+    assert f"X-Atlas-Job: {second}" in raw
+
+
+@pytest.mark.parametrize("name", ["nothing", "../../etc/passwd", "00000000-0000-7000-8000-000000000009"])
+async def test_a_mail_that_is_not_there_is_said_to_be_missing(post, monkeypatch, name):
+    monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
+
+    assert "There is no mail of job" in str(CliRunner().invoke(app, ["outbox", "show", name]).exception)
+
+
+def test_an_empty_outbox_is_an_ordinary_answer(tmp_path):
+    assert list_mails(outbox_folder(tmp_path)) == []
+
+
+# What may stand in a head, and what may stand in a body.
+HEAD = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=200).filter(str.strip)
+BODY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=400)
+
+
+@settings(max_examples=2000 if os.environ.get("ATLAS_PROOF") else 200, deadline=None)
+@given(subject=HEAD, name=HEAD, text=BODY, html=st.none() | BODY, file=HEAD, trace=st.none() | HEAD)
+def test_what_is_written_is_what_is_read(subject, name, text, html, file, trace):
+    asked = EmailInput.model_validate(
+        {
+            **MAIL,
+            "to": {"address": "ada@example.com", "name": name[:200]},
+            "subject": subject,
+            "text": text,
+            "html": html,
+            "attachments": [{"name": file[:200], "contentType": "application/pdf", "base64": "JVBERi0="}],
+        }
+    )
+    headers = {} if trace is None else {"X-Atlas-Trace": trace}
+    raw = render(asked, sender=Address("a@example.com"), message_id="x@example.com", headers=headers)
+
+    assert all(len(line) <= 998 for line in raw.split(b"\r\n"))
+    assert b"\n" not in raw.replace(b"\r\n", b"")
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    assert [defect for part in message.walk() for defect in part.defects] == []
+    assert {name.lower() for name in message} <= {
+        "message-id",
+        "date",
+        "from",
+        "to",
+        "subject",
+        "mime-version",
+        "content-type",
+        "x-atlas-trace",
+    }
+    assert as_words(str(message["Subject"])) == as_words(subject)
+    assert len(message["To"].addresses) == 1
+    [attached] = message.iter_attachments()
+    assert attached.get_content() == b"%PDF-"
+    body = message.get_body(("plain",))
+    assert lines(body.get_payload(decode=True).decode(body.get_content_charset())) == lines(text)
+
+
+def as_words(text: str) -> list[str]:
+    """The reader of the standard library folds spaces."""
+    return text.split()
+
+
+def lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,130 @@
+"""The pace of a sender: never more than n messages in any minute, across workers, and waiting uses up no retry."""
+
+import asyncio
+import os
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from engine.jobs import SYSTEM_TENANT
+from tests.workers.email.given import MAIL
+
+MANY = 2000 if os.environ.get("ATLAS_PROOF") else 200
+
+
+async def slots(pool, bucket: str, per_minute: int, count: int) -> list[datetime]:
+    """The moments that so many mails get one after the other."""
+    return [
+        await pool.fetchval("select atlas_mail_slot($1::text[], $2::int[])", [bucket], [per_minute])
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("per_minute", [1, 2, 3, 10, 30, 120, 1000])
+async def test_no_minute_ever_sees_more_than_the_limit(pool, per_minute):
+    moments = await slots(pool, "a", per_minute, MANY)
+
+    assert moments == sorted(moments)
+    for nth, moment in enumerate(moments[per_minute:]):
+        assert moment - moments[nth] >= timedelta(seconds=59.99)
+    # And the pace is used: the last mail is not later than its share of the minutes.
+    assert moments[-1] - moments[0] < timedelta(minutes=1.15 * MANY / per_minute + 1)
+
+
+async def test_a_few_may_go_at_once(pool):
+    now = datetime.now(UTC)
+    moments = await slots(pool, "a", 30, 4)
+
+    assert all(abs((moment - now).total_seconds()) < 2 for moment in moments[:3])
+    assert moments[3] - moments[0] > timedelta(seconds=2)
+
+
+async def test_many_workers_share_one_pace(pool):
+    each = [slots(pool, "a", 60, MANY // 8) for _ in range(8)]
+    moments = sorted(moment for found in await asyncio.gather(*each) for moment in found)
+
+    for nth, moment in enumerate(moments[60:]):
+        assert moment - moments[nth] >= timedelta(seconds=59.99)
+
+
+async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
+    buckets = {"a": 30, "b": 7, "c": 90}
+
+    async def take(_: int) -> tuple[datetime, list[str]]:
+        chosen = random.sample(sorted(buckets), 2)
+        return await pool.fetchval(
+            "select atlas_mail_slot($1::text[], $2::int[])", chosen, [buckets[name] for name in chosen]
+        ), chosen
+
+    found = await asyncio.gather(*(take(number) for number in range(MANY)))
+
+    for name, per_minute in buckets.items():
+        moments = sorted(moment for moment, chosen in found if name in chosen)
+        for nth, moment in enumerate(moments[per_minute:]):
+            assert moment - moments[nth] >= timedelta(seconds=59.99)
+
+
+@pytest.mark.parametrize("provider", ["microsoft", "resend"])
+async def test_a_mail_waits_for_its_turn_without_using_up_a_retry(post, server, provider):
+    post.use(provider, ms_messages_per_minute=2, resend_messages_per_minute=2)
+    jobs = [await post.enqueue(max_retries=0) for _ in range(4)]
+
+    await post.drain()
+
+    rows = [await post.job(job_id) for job_id in jobs]
+    assert sorted(row.status for row in rows) == ["queued", "queued", "queued", "succeeded"]
+    waits = sorted((row.next_retry_at - datetime.now(UTC)).total_seconds() for row in rows if row.status == "queued")
+    assert [round(wait / 30) for wait in waits] == [1, 2, 3]
+    assert {row.retry_count for row in rows} == {0}
+    [waiting, *_] = [row.id for row in rows if row.status == "queued"]
+    assert await post.attempts(waiting) == [("canceled", "snoozed")]
+
+    # Each has a moment of its own, and it comes.
+    for row in rows:
+        await time_passes(post, row.id)
+        assert (await post.run(row.id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1 for job_id in jobs}
+
+
+async def test_a_moment_that_was_missed_by_far_is_given_up_for_a_new_one(post, server):
+    post.use(ms_messages_per_minute=1)
+    jobs = [await post.enqueue() for _ in range(3)]
+    await post.drain()
+    waiting = [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"]
+    assert len(waiting) == 2
+
+    # All was down for an hour: both moments are over, and two at once would be one too many.
+    await post.pool.execute("update mail_ledger set slot_at = clock_timestamp() - interval '1 hour'")
+    await post.pool.execute("update mail_pace set next_at = clock_timestamp() - interval '1 hour'")
+    for job_id in waiting:
+        await post.make_due(job_id)
+    await post.drain()
+
+    assert sorted([(await post.job(job_id)).status for job_id in waiting]) == ["queued", "succeeded"]
+
+
+async def test_senders_do_not_wait_for_each_other(post, server):
+    post.use(ms_messages_per_minute=1, agent_emails={"A": "a@contoso.example", "B": "b@contoso.example"})
+    jobs = [await post.enqueue({**MAIL, "fromAgent": agent}) for agent in ("A", "B", "nobody")]
+
+    await post.drain()
+
+    assert [(await post.job(job_id)).status for job_id in jobs] == ["succeeded"] * 3
+
+
+async def test_a_tenants_own_limit_counts_beside_its_senders(post, server):
+    await post.pool.execute(
+        """update tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
+    )
+    post.use("microsoft", agent_emails={"A": "a@contoso.example"})
+    first, second = await post.enqueue(), await post.enqueue({**MAIL, "fromAgent": "A"})
+
+    await post.drain()
+
+    assert sorted([(await post.job(first)).status, (await post.job(second)).status]) == ["queued", "succeeded"]
+
+
+async def time_passes(post, job_id) -> None:
+    await post.pool.execute("update mail_ledger set slot_at = clock_timestamp() where job_id = $1", job_id)
+    await post.make_due(job_id)

@@ -1,0 +1,27 @@
+"""Mails: the job type EMAIL_SEND, its providers, and the ledger that keeps a mail from going out twice."""
+
+from atlas.settings import Settings
+from engine.jobs import JobContext, job
+from workers.email.handler import Mailer
+from workers.email.message import EmailInput
+from workers.email.route import check_senders
+
+__all__ = ["EmailInput", "Mailer", "register_email"]
+
+EMAIL_SEND = "EMAIL_SEND"
+
+
+def register_email(settings: Settings) -> Mailer:
+    """Make EMAIL_SEND known to this process: workers serve it from now on, and enqueueing checks its input.
+
+    Wrong senders in the settings are refused here. Called again, it replaces the mailer of the call before.
+    """
+    check_senders(settings)
+    mailer = Mailer(settings)
+
+    @job(EMAIL_SEND, success_action="EMAIL_SENT")
+    async def send_email(input: EmailInput, ctx: JobContext) -> dict[str, object]:
+        """Send a mail by the installation's or the tenant's provider."""
+        return await mailer.send(input, ctx)
+
+    return mailer

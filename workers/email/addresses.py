@@ -1,0 +1,141 @@
+"""Mail addresses and other words of a mail's head: what may stand there, and how they are written and shown.
+
+A head is lines. A value that brings a line break of its own adds lines that nobody checked (another recipient,
+another sender), so everything that any reader might take for one is refused, not removed.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LONGEST_LOCAL = 64
+LONGEST_DOMAIN = 253
+LONGEST_NAME = 200
+MOST_RECIPIENTS = 50
+
+# Control characters and all that `str.splitlines` breaks at: CR, LF, NUL, VT, FF, FS, GS, RS, NEL, LS, PS.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+_DOMAIN = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+_PLAIN = re.compile(
+    r"(?:([A-Za-z][A-Za-z ]{0,40}[A-Za-z]) <)?"
+    r"([a-z0-9]+(?:[._-][a-z0-9]+)*@(?:[a-z0-9]+\.)+[a-z]{2,20})(?(1)>)"
+)
+_SHOWN = re.compile(r"([A-Za-z0-9!#$%&'*+/=?^_`{|}~-])[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{0,63}@(?=[A-Za-z0-9])")
+_NEEDS_QUOTES = re.compile(r"[^\w !#$%&\'*+/=?^`{|}~-]")
+
+
+class Address(NamedTuple):
+    """A mailbox, and the name of whom it belongs to where one was given."""
+
+    address: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """As it stands in a head, before anything is done about letters beyond ASCII."""
+        if not self.name:
+            return self.address
+        return f"{quoted(self.name)} <{self.address}>"
+
+
+def parse_addresses(given: object) -> tuple[Address, ...]:
+    """One address or a list of them, each `ada@example.com`, `Ada <ada@example.com>` or `{address, name?}`."""
+    if given is None:
+        return ()
+    if isinstance(given, str | dict | Address):
+        return (parse_address(given),)
+    if not isinstance(given, list | tuple):
+        raise ValueError("must be an address or a list of addresses")
+    if len(given) > MOST_RECIPIENTS:
+        raise ValueError(f"has more than {MOST_RECIPIENTS} addresses")
+    return tuple(_nth(given, place) for place in range(len(given)))
+
+
+def parse_some_addresses(given: object) -> tuple[Address, ...]:
+    """The same, and at least one."""
+    found = parse_addresses(given)
+    if not found:
+        raise ValueError("has no address")
+    return found
+
+
+def parse_address(given: object) -> Address:
+    """One address, or a ValueError that says what is wrong with it without repeating it."""
+    if isinstance(given, str):
+        # Nearly all addresses are of this kind, and nothing is left to check in them.
+        plain = _PLAIN.fullmatch(given)
+        if plain is not None and len(given) <= LONGEST_LOCAL:
+            return Address(plain[2], plain[1] or "")
+        name, address = _split(given)
+    elif isinstance(given, Address):
+        return given
+    elif isinstance(given, dict) and given.keys() <= {"address", "name"} and isinstance(given.get("address"), str):
+        name, address = given.get("name") or "", given["address"]
+    else:
+        raise ValueError("must be an address, or an object with address and name")
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        raise ValueError(f"has a name that is not a text of at most {LONGEST_NAME} characters")
+    return Address(_checked(check_head(address)), check_head(name).strip())
+
+
+def check_head(text: str) -> str:
+    """The text, if it can stand in a head: no line break and no control character of any kind."""
+    if _BREAKS.search(text):
+        raise ValueError("holds a line break or a control character")
+    return text
+
+
+def quoted(name: str) -> str:
+    """A name as a head takes it: in quotes where it holds more than words."""
+    if not _NEEDS_QUOTES.search(name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def shorten(text: str) -> str:
+    """The text with every address in it cut to its first letter and its domain: d***@example.com."""
+    return _SHOWN.sub(r"\1***@", text)
+
+
+def _nth(given: Sequence[object], place: int) -> Address:
+    try:
+        return parse_address(given[place])
+    except ValueError as error:
+        raise ValueError(f"address {place + 1} of {len(given)} {error}") from None
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Name and address of `Ada <ada@example.com>`; the name is empty where there is only an address."""
+    text = text.strip(" ")
+    if not text.endswith(">"):
+        return "", text
+    name, _, address = text[:-1].rpartition("<")
+    name = name.strip(" ")
+    if len(name) >= 2 and name[0] == name[-1] == '"':
+        return re.sub(r"\\(.)", r"\1", name[1:-1]), address
+    if any(mark in name for mark in '<>"@,;'):
+        raise ValueError("must be a single address; a name with marks in it stands in quotes")
+    return name, address
+
+
+def _checked(address: str) -> str:
+    local, at, domain = address.rpartition("@")
+    if not at or len(local) > LONGEST_LOCAL or not _LOCAL.fullmatch(local):
+        raise ValueError("is not an address such as ada@example.com")
+    if len(domain) > LONGEST_DOMAIN:
+        raise ValueError(f"has a domain of more than {LONGEST_DOMAIN} characters")
+    if not domain.isascii():
+        domain = _in_ascii(domain)
+    if domain != "localhost" and not _DOMAIN.fullmatch(domain):
+        raise ValueError("has a domain that cannot exist")
+    return f"{local}@{domain}"
+
+
+def _in_ascii(domain: str) -> str:
+    try:
+        return domain.encode("idna").decode()
+    except UnicodeError:
+        raise ValueError("has a domain that cannot exist") from None

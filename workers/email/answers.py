@@ -1,0 +1,76 @@
+"""Reading what a provider answers: how long to wait, whether it refused for good, and its own words."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from atlas.settings import Settings
+from workers.email.addresses import shorten
+from workers.email.providers import MaybeSent, NotSent
+
+LONGEST_WORDS = 500
+LONGEST_WAIT = 7 * 24 * 3600.0
+
+# Refusals that pass: too early, too many, a conflict with something that happens at the same time.
+PASSING = (408, 409, 412, 423, 425, 429)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the answer asks to wait, given as a number or as a date; None where it asks for nothing.
+
+    A date is compared with the answer's own, so that no clock of this machine is trusted.
+    """
+    found = {name.lower(): value for name, value in headers.items()}
+    asked = found.get("retry-after", "").strip()
+    if not asked:
+        return None
+    if asked.isascii() and asked.replace(".", "", 1).isdigit():
+        return min(float(asked), LONGEST_WAIT)
+    until, now = _date(asked), _date(found.get("date", "")) or datetime.now(UTC)
+    if until is None:
+        return None
+    return min(max(0.0, (until - now).total_seconds()), LONGEST_WAIT)
+
+
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """What must not be repeated, whoever says it."""
+    return tuple(secret for secret in (settings.ms_client_secret, settings.resend_api_key) if secret)
+
+
+def words(text: str, secrets: Iterable[str] = ()) -> str:
+    """A provider's words in one line: without secrets, and with addresses shortened, since errors are logged."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[secret]")
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * LONGEST_WORDS]).split())
+    return shorten(line)[:LONGEST_WORDS]
+
+
+def refusal(who: str, status: int, said: str, headers: Mapping[str, str]) -> NotSent:
+    """A 4xx answer: the provider did not take the mail, for now or for good."""
+    return NotSent(
+        f"{who} refused the mail with {status}: {said or 'no reason given'}.",
+        permanent=status not in PASSING,
+        retry_after=retry_after(headers),
+        status=status,
+    )
+
+
+def trouble(who: str, status: int, said: str, headers: Mapping[str, str]) -> MaybeSent:
+    """A 5xx answer, or one that makes no sense: the mail may have gone out before the failure."""
+    return MaybeSent(
+        f"{who} failed with {status}: {said or 'no reason given'}.", answered=True, retry_after=retry_after(headers)
+    )
+
+
+def describe(error: BaseException) -> str:
+    """A failure of the line, in words that name no address and no key."""
+    return words(str(error)) or type(error).__name__
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,172 @@
+"""The few calls of Microsoft Graph that sending a mail takes: make a draft, send it, look it up, remove it.
+
+Ids are asked for in their immutable form, so that the draft's id still names the message once it lies in Sent Items.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+import httpx
+import orjson
+
+from atlas.http import NEVER_SENT, http_client, read_answer
+from atlas.settings import Settings
+from workers.email.answers import describe, refusal, retry_after, trouble, words
+from workers.email.entra import EntraTokens
+from workers.email.providers import CannotTell, MaybeSent, NotSent
+
+WHO = "Microsoft Graph"
+# All of one call, however slowly the answer comes.
+CALL_SECONDS = 60.0
+# An accepted mail is accepted; its answer's body is read only to keep the connection.
+REST_SECONDS = 2.0
+
+# A 404 that speaks of the mailbox and tells nothing about the message.
+_NO_MAILBOX = ("ErrorInvalidUser", "MailboxNotEnabledForRESTAPI", "MailboxNotSupportedForRESTAPI", "ResourceNotFound")
+
+Found = Literal["draft", "sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the status, the headers, and the body as JSON, or None where it is not."""
+
+    status: int
+    headers: httpx.Headers
+    body: Any
+
+    @property
+    def code(self) -> str:
+        """Graph's own name of an error."""
+        error = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+    @property
+    def said(self) -> str:
+        """Graph's own words about an error."""
+        if not self.code:
+            return "" if self.body else "the answer is not JSON"
+        return f"{self.code}: {self.body['error'].get('message', '')}"
+
+
+class Graph:
+    """A client of one installation's Graph."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url = settings.ms_graph_url.rstrip("/")
+        origin = urlsplit(self._url)
+        self._tokens = EntraTokens(settings, f"{origin.scheme}://{origin.netloc}/.default")
+        self._client: httpx.AsyncClient | None = None
+
+    async def create_draft(self, sender: str, message: dict[str, Any]) -> str:
+        """Make a draft in the sender's mailbox and answer its id. However this fails, no mail is out."""
+        try:
+            answer = await self._call("POST", _messages(sender), message)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise NotSent(f"{WHO} could not be reached: {describe(error)}.") from error
+        draft_id = answer.body.get("id") if isinstance(answer.body, dict) else None
+        if 200 <= answer.status < 300 and draft_id:
+            return str(draft_id)
+        if 400 <= answer.status < 500:
+            raise self._refusal(answer)
+        raise NotSent(
+            f"{WHO} made no draft ({answer.status}): {self._said(answer) or 'the answer names no id'}.",
+            retry_after=retry_after(answer.headers),
+        )
+
+    async def send_draft(self, sender: str, draft_id: str) -> None:
+        """Send a draft. Any answer of success is one, whatever else it says."""
+        try:
+            answer = await self._call("POST", f"{_messages(sender)}/{quote(draft_id, safe='')}/send")
+        except NEVER_SENT as error:
+            raise NotSent(f"{WHO} could not be reached: {describe(error)}.") from error
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {describe(error)}.") from error
+        if 200 <= answer.status < 300:
+            return
+        if 400 <= answer.status < 500:
+            raise self._refusal(answer)
+        raise trouble(WHO, answer.status, self._said(answer), answer.headers)
+
+    async def look_up(self, sender: str, draft_id: str) -> Found:
+        """What became of a draft: it still is one, or it has been sent. What is gone was sent."""
+        try:
+            answer = await self._call("GET", f"{_messages(sender)}/{quote(draft_id, safe='')}?$select=id,isDraft")
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise MaybeSent(f"{WHO} could not be asked about an earlier sending: {describe(error)}.") from error
+        except NotSent as error:
+            raise (CannotTell if error.permanent else MaybeSent)(error.message) from error
+        if answer.status == 200 and isinstance(answer.body, dict) and isinstance(answer.body.get("isDraft"), bool):
+            return "draft" if answer.body["isDraft"] else "sent"
+        if answer.status == 404 and answer.code not in _NO_MAILBOX:
+            return "sent"
+        if answer.status in (401, 403, 404):
+            raise CannotTell(f"{WHO} does not tell what became of an earlier sending: {self._said(answer)}.")
+        raise MaybeSent(
+            f"{WHO} did not tell what became of an earlier sending ({answer.status}): {self._said(answer)}.",
+            retry_after=retry_after(answer.headers),
+        )
+
+    async def delete_draft(self, sender: str, draft_id: str) -> bool:
+        """Remove a draft that will not be sent; False if it could not be."""
+        try:
+            answer = await self._call("DELETE", f"{_messages(sender)}/{quote(draft_id, safe='')}")
+        except (httpx.HTTPError, TimeoutError, NotSent):
+            return False
+        return answer.status in (204, 404)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        self._tokens.close()
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
+        """One call; a token that is refused is replaced once. NotSent if there is no token at all."""
+        async with asyncio.timeout(CALL_SECONDS):
+            token = await self._tokens.get()
+            answer = await self._exchange(method, path, body, token)
+            if answer.status == 401:
+                self._tokens.forget(token)
+                answer = await self._exchange(method, path, body, await self._tokens.get())
+            return answer
+
+    async def _exchange(self, method: str, path: str, body: dict[str, Any] | None, token: str) -> Answer:
+        if self._client is None:
+            self._client = http_client()
+        headers = {"Authorization": f"Bearer {token}", "Prefer": 'IdType="ImmutableId"', "Accept": "application/json"}
+        content = None
+        if body is not None:
+            content = orjson.dumps(body)
+            headers["Content-Type"] = "application/json"
+        async with self._client.stream(method, self._url + path, content=content, headers=headers) as response:
+            if response.status_code in (202, 204):
+                await self._finish_reading(response)
+                return Answer(response.status_code, response.headers, None)
+            return Answer(response.status_code, response.headers, _parsed(await read_answer(response)))
+
+    async def _finish_reading(self, response: httpx.Response) -> None:
+        try:
+            async with asyncio.timeout(REST_SECONDS):
+                await read_answer(response)
+        except (httpx.HTTPError, TimeoutError):
+            return
+
+    def _refusal(self, answer: Answer) -> NotSent:
+        return refusal(WHO, answer.status, self._said(answer), answer.headers)
+
+    def _said(self, answer: Answer) -> str:
+        return words(answer.said, self._tokens.secrets).strip(" .:")
+
+
+def _messages(sender: str) -> str:
+    return f"/users/{quote(sender, safe='@')}/messages"
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,125 @@
+"""The mail ledger: how far the sending of a mail came, written before and after each request that matters.
+
+Every note is a short transaction of its own, because it must outlive the attempt that makes it. A worker that dies
+after `sending` leaves the note behind; the attempt after it asks the provider before it does anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import asyncpg
+
+from atlas.errors import LeaseLost
+from atlas.pool import UNREACHABLE
+from atlas.statements import fetch_row, statement
+from engine.jobs import JobContext, Snooze
+
+TAKE = statement("workers/email/sql/take.sql")
+BEGIN = statement("workers/email/sql/begin.sql")
+SENDING = statement("workers/email/sql/sending.sql")
+NOT_SENT = statement("workers/email/sql/not_sent.sql")
+SENT = statement("workers/email/sql/sent.sql")
+
+State = Literal["begun", "drafted", "sending", "sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most `per_minute` messages of one bucket: a sender at a provider, or a tenant."""
+
+    bucket: str
+    per_minute: int
+
+
+@dataclass(slots=True)
+class Entry:
+    """One mail at one provider, in the hands of one attempt."""
+
+    ctx: JobContext
+    provider: str
+    sender: str
+    state: State = "begun"
+    draft_id: str | None = None
+    message_id: str | None = None
+    # Seconds since the first request whose outcome may be open.
+    age: float | None = None
+    # An operator read that the outcome is unknown and ordered a retry.
+    ordered: bool = False
+    # An earlier attempt asked the provider to send it, and nobody knows what came of it.
+    unsure: bool = False
+
+    async def sending(self, draft_id: str | None = None) -> None:
+        """Note that the request is about to be made; LeaseLost if the job is another worker's by now."""
+        if await self._write(SENDING, draft_id=draft_id, **self._fence) is None:
+            raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
+        self.state, self.draft_id = "sending", draft_id
+
+    async def not_sent(self, *, keep_draft: bool = False) -> None:
+        """Note that the provider refused. If the note cannot be written, the next attempt asks the provider."""
+        kept = self.draft_id if keep_draft else None
+        if await self._write_if_possible(NOT_SENT, draft_id=kept, attempt=self.ctx.attempt):
+            self.state, self.draft_id = ("drafted" if kept else "begun"), kept
+
+    async def sent(self, message_id: str) -> None:
+        """Note that it is out. If the note cannot be written, the job's own outcome still tells it."""
+        self.state, self.message_id = "sent", message_id
+        await self._write_if_possible(SENT, message_id=message_id)
+
+    @property
+    def _fence(self) -> dict[str, Any]:
+        return {"worker": self.ctx.worker_id, "attempt": self.ctx.attempt}
+
+    async def _write(self, query: Any, **values: Any) -> Any | None:
+        async with self.ctx.pool.acquire() as conn:
+            return await fetch_row(conn, query, job_id=self.ctx.job_id, provider=self.provider, **values)
+
+    async def _write_if_possible(self, query: Any, **values: Any) -> bool:
+        try:
+            await self._write(query, **values)
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            self.ctx.log.warning("the mail ledger could not be written", reason=str(error) or type(error).__name__)
+            return False
+        return True
+
+
+async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> Entry:
+    """Open the entry of a provider. Raises Snooze while the pace has no room: waiting uses up no retry."""
+    async with ctx.pool.acquire() as conn:
+        row = await fetch_row(
+            conn,
+            BEGIN,
+            job_id=ctx.job_id,
+            worker=ctx.worker_id,
+            attempt=ctx.attempt,
+            provider=provider,
+            sender=sender,
+            buckets=[pace.bucket for pace in paces],
+            per_minute=[pace.per_minute for pace in paces],
+        )
+    assert row is not None
+    if not row["held"]:
+        raise LeaseLost(ctx.job_id, ctx.attempt)
+    if row["wait"] > 0:
+        raise Snooze(row["wait"], "waits for its turn in the sender's pace")
+    return Entry(ctx, provider, row["sender"], "drafted" if row["draft_id"] else "begun", row["draft_id"])
+
+
+async def take(ctx: JobContext) -> list[Entry]:
+    """What earlier attempts of this job noted, now in this one's hands."""
+    values = TAKE.bind({"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt})
+    rows = await ctx.pool.fetch(TAKE.sql, *values)
+    return [
+        Entry(
+            ctx,
+            row["provider"],
+            row["sender"],
+            cast(State, row["state"]),
+            row["draft_id"],
+            row["message_id"],
+            row["age"],
+            row["ordered"],
+            unsure=row["state"] == "sending",
+        )
+        for row in rows
+    ]

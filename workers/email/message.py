@@ -1,0 +1,140 @@
+"""What an EMAIL_SEND job asks for. Everything that could be refused later is refused here, field by field."""
+
+import base64
+import binascii
+import re
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_addresses, parse_some_addresses
+
+LARGEST = 3 * 1024 * 1024
+LONGEST_SUBJECT = 998
+
+_CONTENT_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)*"
+_IS_CONTENT_TYPE = re.compile(_CONTENT_TYPE)
+# The same rules for those who enqueue by the published schema, without this code: as much of them as it can say.
+_HEAD = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"}
+_ADDRESS = r"[^@<>\s,;\u0000-\u001f\u007f-\u009f\u2028\u2029]+@[^@<>\s,;\u0000-\u001f\u007f-\u009f\u2028\u2029]+"
+_ONE = {
+    "anyOf": [
+        {
+            "type": "string",
+            "pattern": rf"^(?: *{_ADDRESS} *|[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*<{_ADDRESS}> *)$",
+            "examples": ["ada@example.com", "Ada <ada@example.com>"],
+        },
+        {
+            "type": "object",
+            "properties": {
+                "address": {"type": "string", "pattern": f"^{_ADDRESS}$"},
+                "name": {"type": ["string", "null"], **_HEAD},
+            },
+            "required": ["address"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_LIST = {"type": "array", "items": _ONE, "maxItems": MOST_RECIPIENTS}
+_SOME = {"anyOf": [*_ONE["anyOf"], {**_LIST, "minItems": 1}]}
+_ANY = {"anyOf": [*_ONE["anyOf"], _LIST, {"type": "null"}]}
+
+Addresses = Annotated[tuple[Address, ...], PlainValidator(parse_addresses), WithJsonSchema(_ANY)]
+SomeAddresses = Annotated[tuple[Address, ...], PlainValidator(parse_some_addresses), WithJsonSchema(_SOME)]
+HeadText = Annotated[str, AfterValidator(check_head), Field(json_schema_extra=_HEAD)]
+
+
+class Attachment(BaseModel):
+    """A file that goes with the mail."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: HeadText = Field(min_length=1, max_length=255)
+    content_type: str = Field(alias="contentType", json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"})
+    base64: str = Field(max_length=LARGEST)
+
+    @field_validator("content_type")
+    @classmethod
+    def _is_a_type(cls, value: str) -> str:
+        if not _IS_CONTENT_TYPE.fullmatch(value):
+            raise ValueError("is not a content type such as application/pdf")
+        if value.lower().startswith(("multipart/", "message/")):
+            raise ValueError("must be the type of a file, not of a mail")
+        return value
+
+    @field_validator("base64")
+    @classmethod
+    def _is_base64(cls, value: str) -> str:
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError("is not base64") from None
+        return value
+
+
+class EmailInput(BaseModel):
+    """A mail to send: to, cc, bcc, subject, text or html or both, replyTo, fromAgent, attachments, traceId."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={
+            "anyOf": [
+                {"required": [form], "properties": {form: {"type": "string", "minLength": 1}}}
+                for form in ("text", "html")
+            ]
+        },
+    )
+
+    to: SomeAddresses
+    cc: Addresses = ()
+    bcc: Addresses = ()
+    reply_to: Addresses = Field(default=(), alias="replyTo")
+    subject: HeadText = Field(min_length=1, max_length=LONGEST_SUBJECT)
+    html: str | None = Field(default=None, max_length=LARGEST)
+    text: str | None = Field(default=None, max_length=LARGEST, validate_default=True)
+    from_agent: str | None = Field(default=None, alias="fromAgent", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
+    trace_id: HeadText | None = Field(default=None, alias="traceId", max_length=200)
+    attachments: tuple[Attachment, ...] = ()
+
+    @field_validator("cc", "bcc")
+    @classmethod
+    def _are_not_too_many(cls, value: tuple[Address, ...], info: ValidationInfo) -> tuple[Address, ...]:
+        if len(value) + sum(len(info.data.get(field, ())) for field in ("to", "cc")) > MOST_RECIPIENTS:
+            raise ValueError(f"brings the recipients to more than {MOST_RECIPIENTS}")
+        return value
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, value: str | None, info: ValidationInfo) -> str | None:
+        # A html that is missing from the data was refused by itself.
+        if not value and "html" in info.data and not info.data["html"]:
+            raise ValueError("is required where there is no html")
+        return value
+
+    @field_validator("attachments", mode="before")
+    @classmethod
+    def _none_is_none(cls, value: Any) -> Any:
+        return () if value is None else value
+
+    @field_validator("attachments")
+    @classmethod
+    def _are_not_too_large(cls, value: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
+        words = sum(len(info.data.get(field) or "") for field in ("text", "html"))
+        if words + sum(len(one.base64) for one in value) > LARGEST:
+            raise ValueError(f"brings the mail to more than {LARGEST // 1024 // 1024} MiB")
+        return value
+
+    @property
+    def recipients(self) -> tuple[Address, ...]:
+        """Everyone who gets the mail."""
+        return self.to + self.cc + self.bcc

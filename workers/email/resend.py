@@ -1,0 +1,144 @@
+"""Mail by Resend, whose idempotency key is the job's id: a request made again within a day sends nothing twice.
+
+The SDK keeps its key, address and HTTP client in module variables. They are set right before each call, which reads
+them before it first waits, so that several installations in one process do not mix.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+import httpx
+import resend
+from resend.exceptions import NoContentError, ResendError
+
+from atlas.http import NEVER_SENT, http_client, read_answer
+from atlas.settings import Settings
+from workers.email.answers import describe, refusal, secrets_of, trouble, words
+from workers.email.ledger import Entry
+from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
+
+WHO = "Resend"
+DEFAULT_URL = "https://api.resend.com"
+CALL_SECONDS = 60.0
+# Resend keeps a key for 24 hours; a request made again must arrive well before they end.
+KEY_SECONDS = 23.75 * 3600
+
+_OTHER_CONTENT = "invalid_idempotent_request"
+_SAME_MOMENT = "concurrent_idempotent_requests"
+
+
+class Resend:
+    """The provider `resend`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._key = settings.resend_api_key
+        self._secrets = secrets_of(settings)
+        self._url = (settings.resend_api_url or DEFAULT_URL).rstrip("/")
+        self._http = _Client()
+
+    async def send(self, mail: Outgoing, entry: Entry) -> str:
+        """Ask Resend to send it, under the job's id."""
+        await entry.sending()
+        try:
+            return await self._call(mail)
+        except NotSent:
+            if not entry.unsure:
+                await entry.not_sent()
+            raise
+
+    async def resolve(self, entry: Entry) -> str | None:
+        """The key makes asking again safe, for as long as Resend remembers it or where an operator orders it."""
+        if entry.age is None or entry.age < KEY_SECONDS or entry.ordered:
+            return None
+        raise CannotTell(
+            f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never answered;"
+            " its idempotency key is forgotten by now."
+        )
+
+    async def discard(self, entry: Entry) -> None:
+        """Resend is left with nothing."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._http.close()
+
+    async def _call(self, mail: Outgoing) -> str:
+        resend.api_key, resend.api_url, resend.default_async_http_client = self._key, self._url, self._http
+        params = cast(resend.Emails.SendParams, params_of(mail))
+        try:
+            answer = await resend.Emails.send_async(params, {"idempotency_key": str(mail.job_id)})
+        except ResendError as error:
+            raise self._verdict(error) from error
+        except NoContentError as error:
+            raise trouble(WHO, 200, "the answer is empty", {}) from error
+        message_id = answer.get("id")
+        if not message_id:
+            raise trouble(WHO, 200, "the answer names no id", {})
+        return str(message_id)
+
+    def _verdict(self, error: ResendError) -> NotSent | MaybeSent | CannotTell:
+        """What the SDK's error says about the mail. A broken line is an error 500 to it; its cause tells more."""
+        cause = error.__context__
+        if error.error_type == "HttpClientError":
+            if isinstance(cause, NEVER_SENT):
+                return NotSent(f"{WHO} could not be reached: {describe(cause)}.")
+            said = describe(cause) if cause is not None else "the line broke"
+            return MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {said}.")
+        status = int(error.code)
+        said = words(f"{error.error_type}: {error.message}", self._secrets).strip(" .:")
+        if error.error_type == _OTHER_CONTENT:
+            return CannotTell(f"{WHO} was asked before to send another mail under this job's id: {said}.")
+        if status >= 500 or error.error_type == _SAME_MOMENT:
+            return trouble(WHO, status, said, error.headers)
+        return refusal(WHO, status, said, error.headers)
+
+
+def params_of(mail: Outgoing) -> dict[str, Any]:
+    """The mail as Resend's request. It is the same for every attempt, or the key would be refused."""
+    asked = mail.mail
+    params: dict[str, Any] = {
+        "from": str(mail.sender),
+        "to": [str(one) for one in asked.to],
+        "subject": asked.subject,
+        "headers": mail.headers,
+    }
+    for field, addresses in (("cc", asked.cc), ("bcc", asked.bcc), ("reply_to", asked.reply_to)):
+        if addresses:
+            params[field] = [str(one) for one in addresses]
+    for form, content in (("text", asked.text), ("html", asked.html)):
+        if content:
+            params[form] = content
+    if asked.attachments:
+        params["attachments"] = [
+            {"filename": one.name, "content": one.base64, "content_type": one.content_type} for one in asked.attachments
+        ]
+    return params
+
+
+class _Client(resend.AsyncHTTPClient):
+    """How the SDK reaches the network: by Atlas's own client, with its trust, limits and reuse of connections."""
+
+    def __init__(self) -> None:
+        self._client: httpx.AsyncClient | None = None
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        json: dict[str, object] | list[object] | None = None,
+        files: dict[str, Any] | None = None,
+        data: dict[str, str] | None = None,
+    ) -> tuple[bytes, int, Mapping[str, str]]:
+        if self._client is None:
+            self._client = http_client()
+        async with asyncio.timeout(CALL_SECONDS):
+            async with self._client.stream(
+                method, url, headers=dict(headers), json=json, files=files, data=data
+            ) as response:
+                return await read_answer(response), response.status_code, response.headers
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()

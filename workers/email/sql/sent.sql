@@ -1,0 +1,9 @@
+-- sending -> sent. No fence: the mail is out, and whoever holds the job now must know.
+update mail_ledger
+set state      = 'sent',
+    message_id = :message_id,
+    updated_at = clock_timestamp()
+where job_id   = :job_id
+  and provider = :provider
+  and state    <> 'sent'
+returning job_id;

@@ -1,0 +1,15 @@
+-- This attempt takes over what earlier attempts of its job noted, if it still holds the job.
+-- `age`: seconds since the first request whose outcome may be open. `ordered`: an operator retried the job after that
+-- entry was written, knowing what it said.
+-- Names no tenant: the job's id and its lease do.
+update mail_ledger m
+set attempt_no = :attempt
+where m.job_id = :job_id
+  and atlas_mail_held(:job_id, :worker, :attempt)
+returning m.provider, m.sender, m.state, m.draft_id, m.message_id,
+  extract(epoch from clock_timestamp() - m.first_requested_at)::float8 as age,
+  exists (
+    select from audit_log a
+    where a.entity_id = m.job_id::text
+      and a.action = 'JOB_RETRIED'
+      and a.created_at > m.updated_at) as ordered;
