@@ -59,6 +59,9 @@ class JobType:
             return
         try:
             self.adapter.validate_json(orjson.dumps(input))
+        except TypeError as error:
+            reason = FieldError("input", f"is not plain JSON: {error}")
+            raise InvalidInput(f"The input of {self.key}", [reason]) from error
         except ValidationError as error:
             raise InvalidInput(f"The input of {self.key}", field_errors(error)) from error
 

@@ -85,7 +85,8 @@ create table audit_private (
   value      text not null,
   created_at timestamptz(6) not null default clock_timestamp()
 );
-create index audit_private_value on audit_private using hash (lower(value));
+-- A tree, not a hash: the same address comes again and again. Subjects are found through their mail, not by their words.
+create index audit_private_value on audit_private (lower(value)) where field <> 'subject';
 create index audit_private_entity on audit_private (entity_id) where entity_id is not null;
 
 -- The personal values of one tenant, from objects {commitment, field, salt, value, entity_id?}, bytes in hex.
@@ -198,7 +199,7 @@ declare
 begin
   with theirs as (
     select commitment, tenant_id, entity_id from audit_private
-    where lower(value) = lower(p_subject) and (p_tenant is null or tenant_id = p_tenant)),
+    where lower(value) = lower(p_subject) and field <> 'subject' and (p_tenant is null or tenant_id = p_tenant)),
   erased as (
     delete from audit_private p
     where p.commitment in (
