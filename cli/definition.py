@@ -1,0 +1,123 @@
+"""`atlas definition`: the programs that command jobs may run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from atlas.errors import AtlasError
+from atlas.settings import Settings
+from cli.output import Json, say, table
+from cli.runtime import caller, connected, execute
+from engine.jobs.definitions import (
+    Definition,
+    add_definition,
+    disable_definition,
+    edit_definition,
+    list_definitions,
+)
+
+app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(help="The definition's key.")]
+
+
+class UnreadableFile(AtlasError):
+    """A file that a command was given cannot be read as what it should be."""
+
+
+@app.command("add")
+def add(
+    file: Annotated[Path, typer.Argument(help="A JSON file that describes it; see docs/commands.md.")],
+    json: Json = False,
+) -> None:
+    """Allow a program."""
+    described = read_definition(file)
+
+    async def work(settings: Settings) -> Definition:
+        async with connected(settings) as conn:
+            return await add_definition(conn, described, actor=caller())
+
+    added = execute(work)
+    say(added.as_json(), f"Definition {added.spec.key} is added.", json=json)
+
+
+@app.command("edit")
+def edit(
+    key: Key,
+    file: Annotated[Path | None, typer.Argument(help="A JSON file with the fields to change.")] = None,
+    timeout: Annotated[int | None, typer.Option(min=1, help="Its time limit, in seconds.")] = None,
+    max_retries: Annotated[int | None, typer.Option(min=0, help="Retries after the first failure.")] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="How many may run at once.")] = None,
+    enable: Annotated[bool, typer.Option("--enable", help="Make a disabled one active again.")] = False,
+    json: Json = False,
+) -> None:
+    """Change some of a definition; attempts that begin afterwards follow it."""
+    named = {"timeout_seconds": timeout, "max_retries": max_retries, "concurrency": concurrency}
+    changes = {} if file is None else read_definition(file)
+    changes |= {name: value for name, value in named.items() if value is not None}
+    if enable:
+        changes["is_active"] = True
+    if not changes:
+        raise typer.BadParameter("name a file or an option that says what to change", param_hint="FILE")
+
+    async def work(settings: Settings) -> Definition:
+        async with connected(settings) as conn:
+            return await edit_definition(conn, key, changes, actor=caller())
+
+    edited = execute(work)
+    say(edited.as_json(), f"Definition {key} is changed.", json=json)
+
+
+@app.command("disable")
+def disable(key: Key, json: Json = False) -> None:
+    """Run it no more; waiting jobs wait until it is active again."""
+
+    async def work(settings: Settings) -> Definition:
+        async with connected(settings) as conn:
+            return await disable_definition(conn, key, actor=caller())
+
+    disabled = execute(work)
+    say(disabled.as_json(), f"Definition {key} is disabled.", json=json)
+
+
+@app.command("list")
+def show(
+    active: Annotated[bool, typer.Option("--active", help="Only those that may run.")] = False, json: Json = False
+) -> None:
+    """List the definitions."""
+
+    async def work(settings: Settings) -> list[Definition]:
+        async with connected(settings) as conn:
+            return await list_definitions(conn, active_only=active)
+
+    found = execute(work)
+    rows = [
+        (
+            one.spec.key,
+            "yes" if one.spec.is_active else "no",
+            one.spec.timeout_seconds,
+            one.spec.concurrency,
+            one.spec.argv[0],
+        )
+        for one in found
+    ]
+    words = table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows) if rows else "There are no definitions."
+    say({"definitions": [one.as_json() for one in found]}, words, json=json)
+
+
+def read_definition(file: Path) -> dict[str, Any]:
+    """A definition from its file. A program that begins with ./ or ../ is looked for beside the file."""
+    try:
+        described = orjson.loads(file.read_bytes())
+    except OSError as error:
+        raise UnreadableFile(f"{file} cannot be read: {error.strerror}.") from error
+    except orjson.JSONDecodeError as error:
+        raise UnreadableFile(f"{file} is not JSON: {error}.") from error
+    if not isinstance(described, dict):
+        raise UnreadableFile(f"{file} does not hold a JSON object.")
+    match described.get("argv"):
+        case [str(program), *rest] if program.startswith(("./", "../")):
+            described["argv"] = [str((file.parent / program).resolve()), *rest]
+    return described

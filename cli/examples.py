@@ -1,0 +1,33 @@
+"""The examples that a new installation shows: command definitions with small programs that stand in for real ones."""
+
+from pathlib import Path
+from typing import Any
+
+from atlas.actors import Actor
+from atlas.pool import Connection
+from cli.definition import read_definition
+from engine.jobs.definitions import add_definition, edit_definition, list_definitions
+
+FOLDER = Path(__file__).parent.parent / "examples" / "definitions"
+
+
+async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
+    """Add the example definitions that are missing, and answer the keys of all.
+
+    What an operator changed stays, but for the place of a program: it moves with the checkout.
+    """
+    known = {one.spec.key: one.spec for one in await list_definitions(conn)}
+    examples = read_examples()
+    for key, described in examples.items():
+        program = described["argv"][0]
+        if key not in known:
+            await add_definition(conn, described, actor=actor)
+        elif known[key].argv[0] != program and Path(known[key].argv[0]).name == Path(program).name:
+            await edit_definition(conn, key, {"argv": [program, *known[key].argv[1:]]}, actor=actor)
+    return list(examples)
+
+
+def read_examples(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
+    """The examples by key; none in an installation that came without them."""
+    found = (read_definition(file) for file in sorted(folder.glob("*.json")))
+    return {described["key"]: described for described in found}

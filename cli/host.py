@@ -1,0 +1,62 @@
+"""`atlas host`: machines that fetch their own jobs."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from atlas.settings import Settings
+from cli.output import Json, say, table
+from cli.runtime import caller, connected, execute
+from engine.jobs.hosts import Host, add_host, add_server_instance, find_host, list_hosts, list_server_instances
+from engine.tenants import find_tenant
+
+app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True)
+
+Tenant = Annotated[str, typer.Option(help="Whose host it is, by slug or id.")]
+
+
+@app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="The host's name.")],
+    tenant: Tenant = "system",
+    instance: Annotated[list[str] | None, typer.Option(help="A server instance that it looks after.")] = None,
+    json: Json = False,
+) -> None:
+    """Make a host known, or more server instances of a host that is known."""
+
+    async def work(settings: Settings) -> tuple[Host, list[Any]]:
+        async with connected(settings) as conn, conn.transaction():
+            tenant_id = (await find_tenant(conn, tenant)).id
+            known = {host.name for host in await list_hosts(conn, tenant_id=tenant_id)}
+            if name in known and instance:
+                host = await find_host(conn, name, tenant_id=tenant_id)
+            else:
+                host = await add_host(conn, tenant_id=tenant_id, name=name, actor=caller())
+            for each in instance or []:
+                await add_server_instance(conn, host, name=each, actor=caller())
+            return host, await list_server_instances(conn, host.id)
+
+    host, instances = execute(work)
+    lines = [f"Host {host.name} has the id {host.id}."]
+    lines += [f"Its server instance {one.name} has the id {one.id}." for one in instances]
+    say({**asdict(host), "instances": instances}, "\n".join(lines), json=json)
+
+
+@app.command("list")
+def show(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+) -> None:
+    """List the hosts."""
+
+    async def work(settings: Settings) -> list[Host]:
+        async with connected(settings) as conn:
+            return await list_hosts(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
+
+    hosts = execute(work)
+    rows = [
+        (one.name, "yes" if one.is_active else "no", one.last_seen_at, ", ".join(one.instances), one.id)
+        for one in hosts
+    ]
+    words = table(("NAME", "ACTIVE", "LAST SEEN", "INSTANCES", "ID"), rows) if rows else "There are no hosts."
+    say({"hosts": hosts}, words, json=json)

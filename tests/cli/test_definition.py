@@ -1,0 +1,86 @@
+"""`atlas definition`, `atlas host`, and a worker that serves both named and all commands."""
+
+import orjson
+import pytest
+
+from cli.examples import FOLDER, load_examples, read_examples
+from engine.jobs.definition_spec import read_spec
+from engine.jobs.definitions import edit_definition, list_definitions
+from tests.engine.jobs.given import DANA
+
+SYNC = str(FOLDER / "sync-dropbox.json")
+
+
+async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path):
+    assert (await atlas("definition", "list")).stdout == "There are no definitions.\n"
+    added = await atlas("definition", "add", SYNC, "--json")
+    assert added.document["key"] == "sync-dropbox"
+    # A program beside its file is found wherever the command runs.
+    assert added.document["argv"][0] == str(FOLDER.parent / "programs" / "sync-dropbox")
+
+    assert "yes     900" in (await atlas("definition", "list")).stdout
+    changes = tmp_path / "changes.json"
+    changes.write_bytes(orjson.dumps({"description": "other"}))
+    edited = await atlas("definition", "edit", "sync-dropbox", str(changes), "--timeout", "60", "--json")
+    assert (edited.document["description"], edited.document["timeout_seconds"]) == ("other", 60)
+    assert (await atlas("definition", "disable", "sync-dropbox")).stdout == "Definition sync-dropbox is disabled.\n"
+    assert (await atlas("definition", "list", "--active", "--json")).document == {"definitions": []}
+    enabled = await atlas("definition", "edit", "sync-dropbox", "--enable", "--json")
+    assert enabled.document["is_active"] is True
+
+
+async def test_what_is_wrong_is_said_in_one_line(atlas, tmp_path):
+    broken, empty = tmp_path / "broken.json", tmp_path / "empty.json"
+    broken.write_text("{")
+    empty.write_text('{"key": "x", "argv": ["sh"]}')
+
+    assert "is not JSON" in (await atlas("definition", "add", str(broken))).refusal
+    assert "cannot be read" in (await atlas("definition", "add", str(tmp_path / "none.json"))).refusal
+    assert "argv.0: is not the absolute path" in (await atlas("definition", "add", str(empty))).refusal
+    assert "There is no definition x." in (await atlas("definition", "disable", "x")).refusal
+    assert (await atlas("definition", "edit", "x")).code == 2
+
+
+async def test_a_worker_runs_the_commands_it_is_told_to(atlas):
+    await atlas("online")
+    await atlas("definition", "add", SYNC)
+    made = await atlas("enqueue", "sync-dropbox", "--input", '{"provider_id": "p1", "path_prefix": "-a b"}', "--json")
+    assert "provider_id" in (await atlas("enqueue", "sync-dropbox", "--input", "{}")).refusal
+
+    assert "There is no handler for other." in (await atlas("worker", "--types", "other", "--drain")).refusal
+    assert (await atlas("worker", "--types", "sync-dropbox", "--drain", "--json")).document == {"finished": 1}
+    shown = (await atlas("jobs", "show", made.document["id"], "--json")).document
+    assert shown["job"]["output"] == {"files": 4, "dry_run": False}
+    assert shown["attempts"][0]["result"]["argv"][-1] == "--path-prefix=-a b"
+
+
+async def test_a_host_is_added_with_its_server_instances(atlas):
+    added = await atlas("host", "add", "rack-1", "--instance", "db-1", "--instance", "web-1", "--json")
+    assert [one["name"] for one in added.document["instances"]] == ["db-1", "web-1"]
+    more = await atlas("host", "add", "rack-1", "--instance", "web-2")
+    assert "Its server instance web-2 has the id" in more.stdout
+
+    assert "There is already a host rack-1." in (await atlas("host", "add", "rack-1")).refusal
+    [listed] = (await atlas("host", "list", "--json")).document["hosts"]
+    assert (listed["id"], listed["instances"]) == (added.document["id"], ["db-1", "web-1", "web-2"])
+    assert "rack-1" in (await atlas("host", "list")).stdout
+
+
+async def test_the_examples_are_loaded_once_and_keep_what_was_changed(conn):
+    keys = await load_examples(conn, actor=DANA)
+    assert keys == sorted(read_examples())
+    assert {"sync-dropbox", "recompute-trained-tags"} <= set(keys)
+
+    await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 5, "argv": ["/elsewhere/sync-dropbox"]}, actor=DANA)
+    assert await load_examples(conn, actor=DANA) == keys
+    [sync] = [one.spec for one in await list_definitions(conn) if one.spec.key == "sync-dropbox"]
+    assert (sync.timeout_seconds, sync.argv) == (5, [str(FOLDER.parent / "programs" / "sync-dropbox")])
+
+
+@pytest.mark.parametrize("key", sorted(read_examples()))
+def test_every_example_is_a_definition_whose_program_is_there(key):
+    spec = read_spec(read_examples()[key])
+
+    program = FOLDER.parent / "programs" / key
+    assert spec.argv[0] == str(program)
+    assert program.stat().st_mode & 0o111

@@ -1,0 +1,92 @@
+"""What is kept of a program's output while all of it is read: the beginning, the end, and the lines meant for Atlas.
+
+The supervisor uses this, in a process that has the standard library alone.
+"""
+
+HEAD_BYTES = 16 * 1024
+TAIL_BYTES = 48 * 1024
+# An `::output` line may be as large as a job's input.
+LONGEST_LINE = 256 * 1024 + 64
+
+
+class Capture:
+    """The first 16 KiB and the last 48 KiB of a stream of any length, in as much memory."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        """Take in what comes next."""
+        self.total += len(chunk)
+        room = HEAD_BYTES - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk[-TAIL_BYTES:]
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+
+    @property
+    def head(self) -> bytes:
+        return bytes(self._head)
+
+    @property
+    def tail(self) -> bytes:
+        """The end, as far as it is not in the head."""
+        return bytes(self._tail[-TAIL_BYTES:])
+
+
+class Directives:
+    """Finds the lines that begin with `::` in chunks of any size, holding back at most one such line."""
+
+    def __init__(self) -> None:
+        self.overlong = False
+        self._line = bytearray()
+        self._collecting = True
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete with this chunk."""
+        found: list[bytes] = []
+        at = 0
+        while at >= 0:
+            at = self._collect(chunk, at, found) if self._collecting else self._skip(chunk, at)
+        return found
+
+    def end(self) -> list[bytes]:
+        """A last line that nobody closed."""
+        line, self._line = bytes(self._line), bytearray()
+        return [line] if self._collecting and line.startswith(b"::") else []
+
+    def _skip(self, chunk: bytes, at: int) -> int:
+        """Pass over what cannot be a directive; answers where one may begin, or -1 at the end of the chunk."""
+        found = chunk.find(b"\n::", at)
+        if found >= 0:
+            self._collecting = True
+            return found + 1
+        begun = next((tail for tail in (b"\n:", b"\n") if chunk.endswith(tail, at)), None)
+        if begun is not None:
+            self._collecting = True
+            self._line += begun[1:]
+        return -1
+
+    def _collect(self, chunk: bytes, at: int, found: list[bytes]) -> int:
+        """Gather a line that may be a directive; answers where to go on, or -1 at the end of the chunk."""
+        end = chunk.find(b"\n", at)
+        piece = chunk[at:] if end < 0 else chunk[at:end]
+        fits = len(self._line) + len(piece) <= LONGEST_LINE
+        begins_so = (bytes(self._line[:2]) + piece[:2])[:2] in (b"::", b":", b"")
+        if not fits or not begins_so:
+            self.overlong = self.overlong or begins_so
+            self._line.clear()
+            self._collecting = False
+            return at
+        self._line += piece
+        if end < 0:
+            return -1
+        if self._line.startswith(b"::"):
+            found.append(bytes(self._line))
+        self._line.clear()
+        self._collecting = False
+        return end

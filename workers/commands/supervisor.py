@@ -1,0 +1,252 @@
+"""A command's supervisor: a small process between the worker and one program.
+
+The worker writes an order on its standard input and keeps that pipe open: `stop`, or the end of the pipe, ends the
+program, so that nothing outlives a worker that was killed. The supervisor reads all the program writes, keeps a
+bounded part of it, passes on progress, and says at the end what became of it, one JSON document a line on its
+standard output. It reads and kills in a process of its own, so that neither a flood of output nor a swarm of processes
+reaches the worker. It has the standard library alone.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import time
+from typing import Any
+
+from workers.commands.capture import Capture, Directives
+from workers.commands.confine import adopt_orphans, become_program, end_all, lease_uid, reap
+
+CONTROL, REPORT = 0, 1
+CHUNK = 64 * 1024
+# Progress is passed on this often at most.
+PROGRESS_SECONDS = 0.1
+LONGEST_MESSAGE = 500
+
+
+def main() -> None:
+    """Obey one order."""
+    # The worker's pipe decides when to stop, not a signal that was meant for the worker.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    text = _read_order()
+    if text:
+        Supervisor(json.loads(text)).run()
+
+
+class Supervisor:
+    """One program, from its start until nothing of it is left."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
+        self._captures = {"stdout": Capture(), "stderr": Capture()}
+        self._directives = Directives()
+        self._pipes: dict[int, str] = {}
+        self._pid = 0
+        self._uid: int | None = None
+        self._status: int | None = None
+        self._cpu = 0.0
+        self._timed_out = False
+        self._kill_at: float | None = None
+        self._progress: list[Any] | None = None
+        self._progress_at = 0.0
+        self._output: str | None = None
+
+    def run(self) -> None:
+        """Start the program, watch it to its end, end what it left behind, and tell."""
+        folder = self._order["folder"]
+        try:
+            self._start(folder)
+        except OSError as error:
+            _report({"failed": str(error.strerror or error)})
+        else:
+            _report({"started": self._pid})
+            self._watch()
+            self._end()
+            _report({"ended": self._account()})
+        finally:
+            _remove(folder)
+
+    def _start(self, folder: str) -> None:
+        adopt_orphans()
+        self._wake = _wake_on_child()
+        leased = lease_uid()
+        self._uid = None if leased is None else leased[0]
+        os.mkdir(folder, 0o700)
+        if self._uid is not None:
+            os.chown(folder, self._uid, self._uid)
+        ends = {name: os.pipe() for name in self._captures}
+        failure, telling = os.pipe()
+        supervisor = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._be_the_program(folder, ends["stdout"][1], ends["stderr"][1], telling, supervisor)
+        for name, (reading, writing) in ends.items():
+            os.close(writing)
+            os.set_blocking(reading, False)
+            self._pipes[reading] = name
+        os.close(telling)
+        self._deadline = time.monotonic() + self._order["time_limit"]
+        # Closed by a start that succeeds; otherwise it says why it did not.
+        reason = b"".join(iter(lambda: os.read(failure, CHUNK), b""))
+        os.close(failure)
+        if reason:
+            os.waitpid(self._pid, 0)
+            raise OSError(reason.decode())
+
+    def _be_the_program(self, folder: str, out: int, err: int, telling: int, supervisor: int) -> None:
+        order = self._order
+        try:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            terms = order["argv"], order["env"], folder, order["limits"]
+            become_program(*terms, uid=self._uid, supervisor=supervisor)
+        except (OSError, ValueError) as error:
+            os.write(telling, str(getattr(error, "strerror", None) or error).encode())
+        finally:
+            os._exit(127)
+
+    def _watch(self) -> None:
+        """Until the program has ended, or has been asked to for long enough."""
+        control = True
+        while self._status is None and (self._kill_at is None or time.monotonic() < self._kill_at):
+            ready = self._wait([*self._pipes, self._wake, *([CONTROL] if control else [])])
+            if CONTROL in ready:
+                control = bool(os.read(CONTROL, CHUNK))
+                self._ask_to_stop()
+            if self._wake in ready:
+                os.read(self._wake, CHUNK)
+                self._reap(reap())
+            for pipe in [pipe for pipe in self._pipes if pipe in ready]:
+                self._read(pipe)
+            if time.monotonic() >= self._deadline and self._kill_at is None:
+                self._timed_out = True
+                self._ask_to_stop()
+            self._pass_on_progress()
+
+    def _wait(self, pipes: list[int]) -> list[int]:
+        now = time.monotonic()
+        moments = [self._deadline if self._kill_at is None else self._kill_at]
+        if self._progress is not None:
+            moments.append(self._progress_at + PROGRESS_SECONDS)
+        ready, _, _ = select.select(pipes, [], [], max(0.0, min(moments) - now))
+        return ready
+
+    def _ask_to_stop(self) -> None:
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + self._order["grace"]
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGTERM)
+
+    def _end(self) -> None:
+        """Nothing outlives the program. What was still in its pipes is read; nobody is left to write more."""
+        self._reap(end_all(self._pid, self._uid))
+        for pipe in list(self._pipes):
+            while pipe in self._pipes and self._read(pipe):
+                pass
+        for line in self._directives.end():
+            self._obey(line)
+        self._progress_at = 0.0
+        self._pass_on_progress()
+
+    def _reap(self, ended: Any) -> None:
+        for pid, status, used in ended:
+            self._cpu += used.ru_utime + used.ru_stime
+            if pid == self._pid:
+                self._status = status
+
+    def _read(self, pipe: int) -> bool:
+        """Take in what a pipe holds now; False: nothing."""
+        try:
+            chunk = os.read(pipe, CHUNK)
+        except BlockingIOError:
+            return False
+        name = self._pipes[pipe]
+        if not chunk:
+            os.close(pipe)
+            del self._pipes[pipe]
+            return False
+        self._captures[name].feed(chunk)
+        if name == "stdout":
+            for line in self._directives.feed(chunk):
+                self._obey(line)
+        return True
+
+    def _obey(self, line: bytes) -> None:
+        word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+        if word == "::output":
+            self._output = rest
+        elif word == "::progress":
+            percent, _, message = rest.strip().partition(" ")
+            with contextlib.suppress(ValueError):
+                self._progress = [float(percent), message.strip()[:LONGEST_MESSAGE] or None]
+
+    def _pass_on_progress(self) -> None:
+        now = time.monotonic()
+        if self._progress is None or now < self._progress_at + PROGRESS_SECONDS:
+            return
+        # A worker that does not read must not hold up the one who watches the clock.
+        if select.select([], [REPORT], [], 0)[1]:
+            _report({"progress": self._progress})
+        self._progress, self._progress_at = None, now
+
+    def _account(self) -> dict[str, Any]:
+        told = {name: _told(capture) for name, capture in self._captures.items()}
+        return {
+            "exit_code": None if self._status is None else os.waitstatus_to_exitcode(self._status),
+            "timed_out": self._timed_out,
+            "cpu_ms": round(self._cpu * 1000),
+            "output": self._output,
+            "overlong": self._directives.overlong,
+            **told,
+        }
+
+
+def _told(capture: Capture) -> dict[str, Any]:
+    head, tail = (base64.b64encode(part).decode() for part in (capture.head, capture.tail))
+    return {"head": head, "tail": tail, "total": capture.total}
+
+
+def _read_order() -> bytes:
+    text = b""
+    while not text.endswith(b"\n"):
+        piece = os.read(CONTROL, CHUNK)
+        if not piece:
+            return b""
+        text += piece
+    return text
+
+
+def _report(document: dict[str, Any]) -> None:
+    text = json.dumps(document).encode() + b"\n"
+    with contextlib.suppress(BrokenPipeError):
+        while text:
+            text = text[os.write(REPORT, text) :]
+
+
+def _wake_on_child() -> int:
+    """A pipe that becomes readable when a child ends."""
+    reading, writing = os.pipe()
+    for end in (reading, writing):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reading
+
+
+def _remove(folder: str) -> None:
+    """Remove the program's folder, and what it made unreadable for itself. Root needs no such help."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.geteuid() != 0 and os.path.exists(folder):
+        for here, names, _ in os.walk(folder):
+            for path in (f"{here}/{name}" for name in names if not os.path.islink(f"{here}/{name}")):
+                os.chmod(path, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
