@@ -14,6 +14,7 @@ from cli.output import Json, say, table
 from cli.runtime import caller, connected, execute
 from engine.jobs.find import Depth, queue_depth
 from engine.jobs.gate import Gate, read_gate, switch
+from engine.workflows.find import EngineState, read_engine
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 
@@ -24,15 +25,16 @@ For = Annotated[
 
 
 def status(json: Json = False) -> None:
-    """Show the gate, the queue and the workers."""
+    """Show the gate, the engine, the queue and the workers."""
 
-    async def work(settings: Settings) -> tuple[Gate, list[Depth], list[dict[str, Any]]]:
+    async def work(settings: Settings) -> tuple[Gate, EngineState, list[Depth], list[dict[str, Any]]]:
         async with connected(settings) as conn:
             workers = [dict(row) for row in await fetch(conn, LIVE_WORKERS)]
-            return await read_gate(conn), await queue_depth(conn), workers
+            return await read_gate(conn), await read_engine(conn), await queue_depth(conn), workers
 
-    gate, queue, workers = execute(work)
-    say({"gate": gate, "queue": queue, "workers": workers}, _words(gate, queue, workers), json=json)
+    gate, engine, queue, workers = execute(work)
+    told = {"gate": gate, "engine": engine, "queue": queue, "workers": workers}
+    say(told, _words(gate, engine, queue, workers), json=json)
 
 
 def online(reason: Reason = None, json: Json = False) -> None:
@@ -61,8 +63,20 @@ def _gate_words(gate: Gate) -> str:
     return f"{words}: {gate.reason}." if gate.reason else f"{words}."
 
 
-def _words(gate: Gate, queue: list[Depth], workers: list[dict[str, Any]]) -> Group:
-    parts: list[Any] = [Text(_gate_words(gate)), Text()]
+def _engine_words(gate: Gate, engine: EngineState) -> str:
+    waiting = f"; {engine.waiting} requests wait for it" if engine.waiting else ""
+    if not (gate.online and gate.engine_enabled):
+        return f"The engine is off{waiting}."
+    if engine.last_tick_at is None:
+        return f"Warning: no engine has run yet{waiting}. Start a worker that serves ENGINE_RUN."
+    if engine.is_silent:
+        silence = _age(engine.silent_seconds)
+        return f"Warning: the engine last looked {silence} ago{waiting}. Does a worker serve ENGINE_RUN?"
+    return f"The engine turns requests into runs{waiting}."
+
+
+def _words(gate: Gate, engine: EngineState, queue: list[Depth], workers: list[dict[str, Any]]) -> Group:
+    parts: list[Any] = [Text(_gate_words(gate)), Text(_engine_words(gate, engine)), Text()]
     if queue:
         rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in queue]
         parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), Text()]

@@ -21,16 +21,19 @@ from engine.jobs.definitions import list_definitions
 from engine.jobs.find import count_due
 from engine.jobs.gate import read_gate
 from engine.jobs.types import canonical, registered
+from engine.workflows.runs import ENGINE_RUN
 from workers.apps import load_apps
 from workers.commands.types import load_command_types
 from workers.email import register_email
+from workers.engine_run import run_engine_loop, settle_intents
 from workers.served import LoadTypes
 from workers.worker import Worker, WorkerOptions
 
 RECOUNT_SECONDS = 5.0
 SHOW_SECONDS = 0.2
-# Beside its two pipelines: heartbeats, sweeps, cancellations, progress, and what handlers borrow.
-SPARE_CONNECTIONS = 8
+# Beside its two pipelines: heartbeats, sweeps, cancellations, progress, the engine and the journal of its runs, and
+# what handlers borrow.
+SPARE_CONNECTIONS = 12
 
 
 class NothingToServe(AtlasError):
@@ -106,6 +109,11 @@ async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes |
 async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> int:
     running = Worker(atlas.pool, atlas.url, options)
     chores = [asyncio.create_task(_stop_when(stop, running))]
+    if ENGINE_RUN in options.job_types:
+        if options.drain:
+            await settle_intents(atlas.pool)
+        engine = run_engine_loop(atlas.pool, stop, url=atlas.url, poll=options.poll)
+        chores.append(asyncio.create_task(engine))
     if show and sys.stderr.isatty():
         chores.append(asyncio.create_task(_show_progress(atlas.pool, running, options)))
     try:

@@ -310,6 +310,24 @@ begin
   is_open := exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true');
 end $$;
 
+-- What runs have recorded, and what has come of what they wait for. A function only for its plan: the keys, whatever the
+-- statistics say.
+create function atlas_load_runs(p_runs uuid[]) returns table (
+  run_id uuid, branch text, "position" int, name text, kind text, status text, attempts int, output jsonb, error jsonb, due boolean,
+  child_id uuid, child_status text, child_output jsonb, child_error jsonb, event_name text, event_context jsonb,
+  approval_status text, approval_by text, approval_comment text
+) language sql stable
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+  select s.run_id, s.branch, s.position, s.name, s.kind::text, s.status::text, s.attempts, s.output, s.error,
+    coalesce(s.wake_at <= clock_timestamp(), false), s.child_id, c.status::text, c.output, c.error, s.event_name, e.context,
+    a.status::text, a.decided_by, a.comment
+  from workflow_steps s
+  left join jobs c on c.id = s.child_id and s.status = 'waiting'
+  left join events e on e.id = s.event_id and s.status = 'waiting'
+  left join approvals a on a.id = s.approval_id and s.status = 'waiting'
+  where s.run_id = any (p_runs)
+$$;
+
 -- The first half of suspending runs: what may wake them is locked out, and each answers whether it may suspend.
 -- Verdicts: held; lost; canceled, it was asked to stop; busy, ask again. certain: nobody is publishing an event it waits for.
 create function atlas_hold_runs(p_worker text, p_id uuid[], p_attempt int[], p_event_run uuid[], p_event_key text[])

@@ -1,0 +1,257 @@
+"""`atlas workflow`: asking for runs and steering them."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from atlas.errors import InvalidInput, NotFound
+from atlas.settings import Settings
+from cli.output import Json, say, table
+from cli.parameters import read_id, read_object
+from cli.runtime import caller, connected, execute
+from cli.workflow import decide, policy
+from cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
+from cli.workflow.story import draw, shown_age
+from engine.tenants import find_tenant
+from engine.workflows import (
+    Verdict,
+    check_document,
+    check_policy,
+    enable_workflow,
+    list_workflows,
+    request_workflow,
+    save_workflow,
+    signal_run,
+)
+from engine.workflows.declared.store import Saved, WorkflowRow
+from engine.workflows.events import Published
+from engine.workflows.find import RunRow, RunStory, list_runs, tell_run
+from engine.workflows.manage import cancel_run, fork_run, retry_run
+
+app = typer.Typer(help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True)
+app.command("approve")(decide.approve)
+app.command("approvals")(decide.approvals)
+app.add_typer(policy.app, name="policy")
+
+Owner = Annotated[str | None, typer.Option("--tenant", help="Whose it is; everyone's where none is named.")]
+
+
+@app.command("run")
+def run(
+    workflow: Annotated[str, typer.Argument(help="The workflow's key.")],
+    tenant: Annotated[str, typer.Option(help="Whose run it is.")] = "system",
+    input_: Annotated[str, typer.Option("--input", metavar="JSON", help="The run's input, a JSON object.")] = "{}",
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
+    correlation_id: Annotated[str | None, typer.Option(help="Carried by the run and its jobs.")] = None,
+    json: Json = False,
+) -> None:
+    """Ask for a run. The engine judges the request and starts it."""
+
+    async def work(settings: Settings) -> UUID:
+        async with connected(settings) as conn:
+            owner = await find_tenant(conn, tenant)
+            return await request_workflow(
+                conn,
+                owner.id,
+                workflow,
+                read_object("--input", input_),
+                caller(),
+                priority=priority,
+                spend_cents=spend_cents,
+                correlation_id=correlation_id,
+            )
+
+    run_id = execute(work)
+    say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is asked for.", json=json)
+
+
+@app.command("list")
+def show_list(
+    status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, canceled")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
+    tenant: Tenant = None,
+    workflows: Annotated[bool, typer.Option("--workflows", help="The workflows there are, not their runs.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    json: Json = False,
+) -> None:
+    """List runs, newest first, or the workflows."""
+    if workflows:
+        _list_workflows(tenant, json=json)
+        return
+
+    async def work(settings: Settings) -> list[RunRow]:
+        async with connected(settings) as conn:
+            owner = await tenant_id(conn, tenant)
+            return await list_runs(conn, tenant_id=owner, status=status, workflow=workflow, limit=limit)
+
+    found = execute(work)
+    rows = [(one.status, one.workflow, one.id, one.requested_by, shown_age(one.created_at)) for one in found]
+    columns = ("STATUS", "WORKFLOW", "ID", "REQUESTED BY", "AGE")
+    words = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
+    say({"runs": [asdict(one) for one in found]}, words, json=json)
+
+
+def _list_workflows(tenant: str | None, *, json: bool) -> None:
+    async def work(settings: Settings) -> list[WorkflowRow]:
+        async with connected(settings) as conn:
+            return await list_workflows(conn, tenant_id=await tenant_id(conn, tenant))
+
+    found = execute(work)
+    rows = [
+        (one.key, "in code" if one.kind == "code" else f"version {one.version}", _switch(one), one.description[:60])
+        for one in found
+    ]
+    say({"workflows": [asdict(one) for one in found]}, table(("KEY", "KIND", "", "DESCRIPTION"), rows), json=json)
+
+
+def _switch(workflow: WorkflowRow) -> str:
+    return "" if workflow.is_enabled else "disabled"
+
+
+@app.command("show")
+def show(run_id: RunId, json: Json = False) -> None:
+    """Show a run with its steps, and what it waits for."""
+
+    async def work(settings: Settings) -> RunStory:
+        async with connected(settings) as conn:
+            return await tell_run(conn, read_id("RUN", run_id))
+
+    story = execute(work)
+    say(asdict(story), draw(story), json=json)
+
+
+@app.command("check")
+def check(
+    workflow: Annotated[str, typer.Argument(help="A workflow's key, or a JSON file with a declared one.")],
+    tenant: Annotated[str, typer.Option(help="For whom policy is asked.")] = "system",
+    spend_cents: Annotated[int, typer.Option(min=0, help="What it would cost.")] = 0,
+    json: Json = False,
+) -> None:
+    """Check a declared workflow's document, or ask policy what it would say, without starting anything."""
+    if workflow.endswith(".json"):
+        document = read_document(Path(workflow))
+        errors = check_document(document)
+        if errors:
+            raise InvalidInput(workflow, errors)
+        say({"file": workflow, "valid": True}, f"{workflow} is fit to be saved.", json=json)
+        return
+
+    async def work(settings: Settings) -> tuple[Verdict, bool]:
+        async with connected(settings) as conn:
+            owner = await find_tenant(conn, tenant)
+            known = {one.key for one in await list_workflows(conn, tenant_id=owner.id)}
+            return await check_policy(conn, owner.id, workflow, spend_cents=spend_cents), workflow in known
+
+    verdict, is_known = execute(work)
+    words = f"{verdict.effect}: {verdict.reason}"
+    if not is_known:
+        words += f"\nNo worker and no saved document is known for {workflow!r}; a run of it would fail."
+    say({"workflow": workflow, "known": is_known, **asdict(verdict)}, words, json=json)
+
+
+@app.command("signal")
+def signal(
+    run_id: RunId,
+    name: Annotated[str, typer.Argument(help="The name the run waits for.")],
+    context: Annotated[str, typer.Option(metavar="JSON", help="What it says, a JSON object.")] = "{}",
+    json: Json = False,
+) -> None:
+    """Send an event to one run alone."""
+
+    async def work(settings: Settings) -> Published:
+        async with connected(settings) as conn:
+            return await signal_run(
+                conn, read_id("RUN", run_id), name, read_object("--context", context), actor=caller()
+            )
+
+    told = execute(work)
+    words = "woke it" if told.woken else "is kept until it waits for it"
+    say({"id": told.id, "woken": told.woken}, f"The signal {name!r} {words}.", json=json)
+
+
+@app.command("cancel")
+def cancel(run_id: RunId, json: Json = False) -> None:
+    """Stop a run and its children."""
+
+    async def work(settings: Settings) -> str:
+        async with connected(settings) as conn:
+            return await cancel_run(conn, read_id("RUN", run_id), actor=caller())
+
+    verdict = execute(work)
+    words = {"canceled": "is canceled", "requested": "was asked to stop", "rejected": "is withdrawn before its start"}
+    say({"id": run_id, "verdict": verdict}, f"Run {run_id} {words[verdict]}.", json=json)
+
+
+@app.command("retry")
+def retry(run_id: RunId, json: Json = False) -> None:
+    """Let a failed run go on from the step that failed."""
+
+    async def work(settings: Settings) -> None:
+        async with connected(settings) as conn:
+            await retry_run(conn, read_id("RUN", run_id), actor=caller())
+
+    execute(work)
+    say({"id": run_id, "verdict": "retried"}, f"Run {run_id} goes on.", json=json)
+
+
+@app.command("fork")
+def fork(
+    run_id: RunId,
+    step: Annotated[str, typer.Option("--from", metavar="STEP", help="The first step to run anew, as shown.")],
+    json: Json = False,
+) -> None:
+    """Ask for a new run that reuses what this one had recorded before a step."""
+
+    async def work(settings: Settings) -> UUID:
+        async with connected(settings) as conn:
+            return await fork_run(conn, read_id("RUN", run_id), step, actor=caller())
+
+    forked = execute(work)
+    say({"id": forked, "forked_from": run_id, "step": step}, f"Run {forked} is asked for.", json=json)
+
+
+@app.command("save")
+def save(
+    file: Annotated[Path, typer.Argument(help="A JSON file with a declared workflow.")],
+    tenant: Owner = None,
+    json: Json = False,
+) -> None:
+    """Save a declared workflow as its newest version."""
+    document: Any = read_document(file)
+
+    async def work(settings: Settings) -> Saved:
+        async with connected(settings) as conn:
+            return await save_workflow(conn, document, actor=caller(), tenant_id=await tenant_id(conn, tenant))
+
+    saved = execute(work)
+    words = "is saved" if saved.is_new else "was saved before"
+    say(saved, f"{saved.key} {words}: version {saved.version}.", json=json)
+
+
+@app.command("enable")
+def enable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Json = False) -> None:
+    """Let a workflow start again."""
+    _enable(key, tenant, enabled=True, json=json)
+
+
+@app.command("disable")
+def disable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Json = False) -> None:
+    """Let a workflow start no more; what runs goes on."""
+    _enable(key, tenant, enabled=False, json=json)
+
+
+def _enable(key: str, tenant: str | None, *, enabled: bool, json: bool) -> None:
+    async def work(settings: Settings) -> None:
+        async with connected(settings) as conn:
+            owner = await tenant_id(conn, tenant)
+            known = [one.key for one in await list_workflows(conn, tenant_id=owner)]
+            if key not in known:
+                raise NotFound("workflow", key, remedy="`atlas workflow list --workflows` shows those there are.")
+            await enable_workflow(conn, key, enabled=enabled, actor=caller(), tenant_id=owner)
+
+    execute(work)
+    say({"key": key, "enabled": enabled}, f"{key} is {'enabled' if enabled else 'disabled'}.", json=json)

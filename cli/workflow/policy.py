@@ -1,0 +1,91 @@
+"""`atlas workflow policy`: the rules by which requests are judged."""
+
+from dataclasses import asdict
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from atlas.settings import Settings
+from cli.output import Json, say, table
+from cli.runtime import caller, connected, execute
+from cli.workflow.arguments import Tenant, tenant_id
+from engine.workflows.policy import Rule
+from engine.workflows.rules import add_rule, list_rules, remove_rule
+
+app = typer.Typer(help="The rules by which requests for workflows are judged.", no_args_is_help=True)
+
+Label = Annotated[str, typer.Argument(help="The rule's name.")]
+Owner = Annotated[str | None, typer.Option("--tenant", help="For whom it holds; for all where none is named.")]
+
+
+@app.command("add")
+def add(
+    label: Label,
+    effect: Annotated[str, typer.Option(help="allow, review or block.")],
+    workflow: Annotated[str, typer.Option(help="Which workflows, a pattern with * and ?.")] = "*",
+    except_: Annotated[list[str] | None, typer.Option("--except", help="But not these; may be repeated.")] = None,
+    spend_above: Annotated[int | None, typer.Option(help="When one run spends more cents than this.")] = None,
+    spend_per_day: Annotated[int | None, typer.Option(help="When a day's runs spend more cents than this.")] = None,
+    runs_per_day: Annotated[int | None, typer.Option(help="When there are more runs a day than this.")] = None,
+    tenant: Owner = None,
+    json: Json = False,
+) -> None:
+    """Add a rule. It applies when everything it names is exceeded; the strictest rule decides."""
+
+    async def work(settings: Settings) -> UUID:
+        async with connected(settings) as conn:
+            return await add_rule(
+                conn,
+                label=label,
+                effect=effect,
+                workflow=workflow,
+                except_workflows=except_ or [],
+                spend_above_cents=spend_above,
+                spend_per_day_cents=spend_per_day,
+                runs_per_day=runs_per_day,
+                tenant_id=await tenant_id(conn, tenant),
+                actor=caller(),
+            )
+
+    rule_id = execute(work)
+    say({"id": rule_id, "label": label}, f"Rule {label!r} is added.", json=json)
+
+
+@app.command("list")
+def show(tenant: Tenant = None, json: Json = False) -> None:
+    """List the rules."""
+
+    async def work(settings: Settings) -> list[Rule]:
+        async with connected(settings) as conn:
+            return await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
+
+    found = execute(work)
+    columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")
+    rows = [
+        (
+            one.label,
+            one.effect,
+            one.workflow,
+            ", ".join(one.except_workflows),
+            one.spend_above_cents,
+            one.spend_per_day_cents,
+            one.runs_per_day,
+            one.tenant_id or "all",
+        )
+        for one in found
+    ]
+    words = table(columns, rows) if rows else "There are no rules: every request is allowed."
+    say({"rules": [asdict(one) for one in found]}, words, json=json)
+
+
+@app.command("remove")
+def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
+    """Remove a rule."""
+
+    async def work(settings: Settings) -> None:
+        async with connected(settings) as conn:
+            await remove_rule(conn, label, tenant_id=await tenant_id(conn, tenant), actor=caller())
+
+    execute(work)
+    say({"label": label, "removed": True}, f"Rule {label!r} is removed.", json=json)

@@ -1,0 +1,69 @@
+"""An intent is accepted and becomes a run, or is not and says why."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+from engine.workflows.runs import NewRun, start_runs
+
+LOAD = statement("engine/workflows/sql/load_intents.sql")
+SETTLE = statement("engine/workflows/sql/settle_intents.sql")
+COPY = statement("engine/workflows/sql/copy_steps.sql")
+
+
+async def load_intents(conn: Connection, ids: Sequence[UUID], *, status: str) -> list[Any]:
+    """The intents of this status among `ids`, held until the transaction ends."""
+    return await fetch(conn, LOAD, ids=list(ids), status=status)
+
+
+async def accept_intent(conn: Connection, intent_id: UUID) -> None:
+    """awaiting_human → queued, with its job and its run: a person approved it."""
+    rows = await load_intents(conn, [intent_id], status="awaiting_human")
+    if rows:
+        await accept(conn, rows)
+        await settle(conn, [(intent_id, "queued", None, None)])
+
+
+async def reject_intent(conn: Connection, intent_id: UUID, reason: str) -> None:
+    """awaiting_human → rejected."""
+    await settle(conn, [(intent_id, "rejected", reason, None)])
+
+
+async def accept(conn: Connection, intents: Sequence[Any]) -> None:
+    """The job and the run of each of these intents."""
+    await start_runs(conn, [_run(row) for row in intents])
+    for row in intents:
+        if row["forked_from"] is not None:
+            await fetch(conn, COPY, source=row["forked_from"], target=row["id"], step=row["forked_step"])
+
+
+async def settle(conn: Connection, verdicts: Sequence[tuple[UUID, str, str | None, dict[str, Any] | None]]) -> None:
+    """Write what became of intents: (id, status, reason, decision)."""
+    await fetch(
+        conn,
+        SETTLE,
+        ids=[id for id, *_ in verdicts],
+        statuses=[status for _, status, _, _ in verdicts],
+        reasons=[reason for _, _, reason, _ in verdicts],
+        decisions=[None if decision is None else orjson.dumps(decision).decode() for *_, decision in verdicts],
+    )
+
+
+def _run(row: Any) -> NewRun:
+    return NewRun(
+        row["tenant_id"],
+        row["workflow"],
+        orjson.loads(row["input"]),
+        row["requested_by"],
+        priority=row["priority"],
+        source=row["source"],
+        source_ref=row["source_ref"],
+        correlation_id=row["correlation_id"],
+        forked_from=row["forked_from"],
+        events_from=row["events_from"],
+        id=row["id"],
+    )

@@ -1,0 +1,160 @@
+"""Approvals: a question to a person, bound to the exact input it is about.
+
+A run asks with `run.approval`, the engine asks before it starts an intent that policy wants reviewed. Who asked for
+the work may not answer; after its time nobody may.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound, Refused
+from atlas.ids import new_id
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch, fetch_row, statement
+from audit import Event, record
+from engine.workflows.accept import accept_intent, reject_intent
+from engine.workflows.runs import json_of
+
+LOCK = statement("engine/workflows/sql/lock_approval.sql")
+DECIDE = statement("engine/workflows/sql/decide_approval.sql")
+EXPIRE = statement("engine/workflows/sql/expire_approvals.sql")
+WAKE = statement("engine/workflows/sql/wake_runs.sql")
+LIST = statement("engine/workflows/sql/list_approvals.sql")
+LOCK_RUN = statement("engine/workflows/sql/lock_run.sql")
+LOCK_LATE_RUNS = statement("engine/workflows/sql/lock_late_runs.sql")
+ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
+
+REVIEW_EXPIRES = timedelta(days=7)
+
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRow:
+    """An approval as it is read."""
+
+    id: UUID
+    tenant_id: UUID
+    run_id: UUID
+    kind: str
+    step: str | None
+    title: str
+    detail: dict[str, Any]
+    input_hash: str
+    requested_by: str
+    status: str
+    expires_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+    comment: str | None
+    created_at: datetime
+
+
+async def decide_approval(
+    conn: Connection,
+    approval_id: UUID,
+    approve: bool,
+    *,
+    actor: Actor,
+    comment: str | None = None,
+    input_hash: str | None = None,
+    tenant_id: UUID | None = None,
+) -> str:
+    """Approve or reject; answers `approved` or `rejected`. With `input_hash` only the input the caller has seen.
+
+    The requester's subject is Refused. A decided or expired approval is a Conflict.
+    """
+    async with conn.transaction():
+        await fetch(conn, LOCK_RUN, approval_id=approval_id)
+        row = await fetch_row(conn, LOCK, id=approval_id, tenant_id=tenant_id)
+        if row is None:
+            raise NotFound("approval", approval_id)
+        _check(row, actor, input_hash)
+        status = "approved" if approve else "rejected"
+        await fetch(conn, DECIDE, id=approval_id, status=status, decided_by=actor.id, comment=comment)
+        await record(conn, _decided(row, status, actor, comment))
+        if row["kind"] == "step":
+            await fetch(conn, WAKE, run_ids=[row["run_id"]])
+        elif approve:
+            await accept_intent(conn, row["run_id"])
+        else:
+            await reject_intent(conn, row["run_id"], f"{actor.id} rejected it" + (f": {comment}" if comment else ""))
+    return status
+
+
+async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None = None) -> int:
+    """Close the approvals whose time is over, and wake the runs that asked. Answers how many runs."""
+    async with conn.transaction():
+        wanted = None if run_ids is None else list(run_ids)
+        await fetch(conn, LOCK_LATE_RUNS, run_ids=wanted)
+        rows = await fetch(conn, EXPIRE, run_ids=wanted)
+        asking = sorted({row["run_id"] for row in rows})
+        if asking:
+            await fetch(conn, WAKE, run_ids=asking)
+    return len(asking)
+
+
+async def ask_for_reviews(conn: Connection, intents: Sequence[tuple[UUID, str]]) -> None:
+    """Ask a person about each of these intents: (id, why policy wants it)."""
+    await fetch(
+        conn,
+        ASK_REVIEWS,
+        ids=[new_id() for _ in intents],
+        intents=[intent_id for intent_id, _ in intents],
+        reasons=[reason for _, reason in intents],
+        expires=REVIEW_EXPIRES.total_seconds(),
+    )
+
+
+async def list_approvals(
+    conn: Queryable,
+    *,
+    tenant_id: UUID | None = None,
+    id: UUID | None = None,
+    run_id: UUID | None = None,
+    status: str | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[ApprovalRow]:
+    """Approvals, newest first."""
+    values = {"tenant_id": tenant_id, "id": id, "run_id": run_id, "status": status, "before": before}
+    rows = await conn.fetch(LIST.sql, *LIST.bind({**values, "limit": min(limit, MOST_ROWS)}))
+    return [ApprovalRow(**{**row, "detail": json_of(row["detail"])}) for row in rows]
+
+
+def _check(row: Any, actor: Actor, input_hash: str | None) -> None:
+    if row["status"] != "pending":
+        raise Conflict(f"Approval {row['id']} is {row['status']} already.", remedy="Only a pending one can be decided.")
+    if row["is_late"]:
+        raise Conflict(f"Approval {row['id']} has expired.", remedy="Ask for the work again.")
+    if actor.id == row["requested_by"]:
+        raise Refused(
+            f"{actor.id} asked for this and may not decide it.", remedy="Let another person approve or reject it."
+        )
+    seen_another = input_hash is not None and input_hash != row["input_hash"].hex()
+    if seen_another or (row["kind"] == "intent" and not row["still_the_same"]):
+        raise Conflict(
+            f"Approval {row['id']} is for another input than the one shown.", remedy="Look at it again, then decide."
+        )
+
+
+def _decided(row: Any, status: str, actor: Actor, comment: str | None) -> Event:
+    return Event(
+        action="APPROVAL_DECIDED",
+        entity_type="approval",
+        entity_id=str(row["id"]),
+        actor=actor,
+        tenant_id=row["tenant_id"],
+        message=row["title"],
+        meta={
+            "decision": status,
+            "run_id": str(row["run_id"]),
+            "step": row["step"],
+            "input_hash": row["input_hash"].hex(),
+            "comment": comment,
+        },
+    )

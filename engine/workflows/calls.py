@@ -1,0 +1,133 @@
+"""Calling a step's function: once, again after a failure, and within its time."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Never
+
+import orjson
+from pydantic import ValidationError
+
+from engine.jobs.backoff import RetryPolicy, jittered
+from engine.jobs.outcomes import PermanentError, RetryAfter, Snooze, describe
+from engine.workflows.errors import StepFailed, error_json
+from engine.workflows.history import Wait
+from engine.workflows.recorder import Place, Recorder
+from engine.workflows.values import StepFunction, arguments_text, step_function
+
+THREADS = 64
+
+
+@dataclass(slots=True)
+class StepCall:
+    """A function, its arguments, and how hard to try."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    retries: int
+    policy: RetryPolicy
+    timeout: float | None
+
+
+class StepTimeout(Exception):
+    """The step's function did not end within its time."""
+
+
+async def perform(recorder: Recorder, place: Place, call: StepCall) -> Any:
+    """Answer from the record, or call the function and write what came of it before answering."""
+    known = step_function(call.function)
+    recorded = place.recorded
+    if recorded is not None:
+        if recorded.status == "succeeded":
+            return _replayed(place, known, recorded.output)
+        if recorded.status == "failed":
+            raise recorder.failure(place)
+        if not recorded.due:
+            recorder.block(place)
+    attempt = 1 if recorded is None else recorded.attempts + 1
+    since = time.monotonic()
+    try:
+        answer = await _call(known, call)
+        text = known.dump(answer)
+    except Exception as error:
+        await _raised(recorder, place, call, attempt, since, error)
+    await recorder.record(
+        place, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
+    )
+    return known.load(text)
+
+
+async def _call(known: StepFunction, call: StepCall) -> Any:
+    if call.timeout is None:
+        return await _start(known, call)
+    try:
+        async with asyncio.timeout(call.timeout) as limit:
+            return await _start(known, call)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise StepTimeout(f"It did not end within {call.timeout:g} s.") from error
+
+
+async def _start(known: StepFunction, call: StepCall) -> Any:
+    if known.is_async:
+        return await call.function(*call.arguments)
+    context = contextvars.copy_context()
+    work = functools.partial(context.run, call.function, *call.arguments)
+    answer = await asyncio.get_running_loop().run_in_executor(_threads(), work)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _raised(
+    recorder: Recorder, place: Place, call: StepCall, attempt: int, since: float, error: Exception
+) -> Never:
+    """The function raised: try again later, or fail for good."""
+    told = error_json(error)
+    arguments = arguments_text(call.arguments)
+    snoozed = isinstance(error, Snooze)
+    if not snoozed and (isinstance(error, PermanentError) or attempt > call.retries):
+        failed = StepFailed(place.name, told["message"], kind=told["type"])
+        failed.__cause__ = error
+        await recorder.fail(place, failed, attempts=attempt, since=since, input=arguments)
+    wait = Wait(
+        place.branch.path,
+        place.position,
+        place.name,
+        place.kind,
+        status="retrying",
+        attempts=attempt - 1 if snoozed else attempt,
+        wake_after=_delay(call.policy, attempt, error),
+        input=arguments,
+        error=orjson.dumps(told).decode().replace("\\u0000", "\\ufffd"),
+    )
+    await recorder.wait(place, wait)
+
+
+def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
+    match error:
+        case Snooze():
+            return error.delay
+        case RetryAfter():
+            return jittered(error.delay, policy.jitter)
+        case _:
+            return policy.delay(attempt - 1)
+
+
+def _replayed(place: Place, known: StepFunction, text: str | None) -> Any:
+    try:
+        return known.load(text)
+    except ValidationError as error:
+        raise PermanentError(
+            f"What step {place.name!r} recorded does not fit the type it answers now: {describe(error)}",
+            remedy="Run it with the code it began with, or fork it from that step.",
+        ) from error
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="atlas-step")

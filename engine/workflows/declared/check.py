@@ -1,0 +1,188 @@
+"""Checking a document before it is saved: every mistake at once, each with its path."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import jsonschema_rs
+import orjson
+from pydantic import ValidationError
+
+from atlas.errors import FieldError, InvalidInput
+from engine.templates import check_template, references
+from engine.workflows.declared.document import KINDS, Document, Seconds, Step, Undo, seconds_of
+
+LARGEST = 256 * 1024
+_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
+# Which fields say something for which kind of step.
+_TIMED = {"job", "workflow", "event", "approval"}
+_RETRIED = {"job", "workflow"}
+
+
+def parse_document(value: Mapping[str, Any]) -> Document:
+    """The document, or InvalidInput with everything that is wrong with it."""
+    errors = check_document(value)
+    if errors:
+        raise InvalidInput("The workflow", errors)
+    return Document.model_validate(value)
+
+
+def check_document(value: Any) -> list[FieldError]:
+    """All that is wrong: unknown fields, missing steps, cycles, templates that cannot be filled in."""
+    try:
+        size = len(orjson.dumps(value))
+    except TypeError as error:
+        return [FieldError("", f"is not plain JSON: {error}")]
+    if size > LARGEST:
+        return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
+    try:
+        document = Document.model_validate(value)
+    except ValidationError as error:
+        return [FieldError(_path(one["loc"]), _reason(one)) for one in error.errors(include_url=False)]
+    errors = [*_check_schema(document), *_check_graph(document)]
+    if errors:
+        return errors
+    return [
+        error for number, step in enumerate(document.steps) for error in _check_step(document, number, step)
+    ] + list(_check_output(document))
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    # A union's members are part of pydantic's path, not of the document's.
+    told = ".".join(
+        str(part)
+        for part in loc
+        if part not in ("Undo", "str", "bool", "int", "float", "list[any]")
+        and not (isinstance(part, str) and part.startswith(("literal[", "constrained")))
+    )
+    return _INDEX.sub(r"[\1]", told)
+
+
+def _reason(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "is not a field of a workflow"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _check_schema(document: Document) -> Iterator[FieldError]:
+    if document.input_schema:
+        try:
+            jsonschema_rs.validator_for(document.input_schema)
+        except (ValueError, jsonschema_rs.ValidationError) as error:
+            yield FieldError("inputSchema", f"is not a JSON Schema: {str(error).splitlines()[0]}")
+
+
+def _check_graph(document: Document) -> Iterator[FieldError]:
+    ids = [step.id for step in document.steps]
+    for number, step in enumerate(document.steps):
+        path = f"steps[{number}]"
+        if ids.index(step.id) != number:
+            yield FieldError(f"{path}.id", f"{step.id!r} is the id of steps[{ids.index(step.id)}] too")
+        for place, need in enumerate(step.needs):
+            if need not in ids:
+                yield FieldError(f"{path}.needs[{place}]", f"there is no step {need!r}")
+        said = [kind for kind in KINDS if getattr(step, kind) is not None]
+        if len(said) != 1:
+            found = " and ".join(said) or "none of them"
+            yield FieldError(path, f"needs exactly one of {', '.join(KINDS)}; it has {found}")
+    cycle = _cycle(document)
+    if cycle:
+        yield FieldError("steps", f"need each other in a circle: {' → '.join(cycle)}")
+
+
+def _cycle(document: Document) -> list[str]:
+    """The steps of a circle of needs, or none."""
+    needs = {step.id: step.needs for step in document.steps}
+    done: set[str] = set()
+
+    def walk(id: str, way: list[str]) -> list[str]:
+        if id in way:
+            return [*way[way.index(id) :], id]
+        if id in done or id not in needs:
+            return []
+        for need in needs[id]:
+            found = walk(need, [*way, id])
+            if found:
+                return found
+        done.add(id)
+        return []
+
+    return next((found for step in document.steps if (found := walk(step.id, []))), [])
+
+
+def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldError]:
+    path = f"steps[{number}]"
+    if step.timeout is not None:
+        if step.kind not in _TIMED:
+            yield FieldError(f"{path}.timeout", f"means nothing for a {step.kind} step")
+        elif not seconds_of(step.timeout):
+            yield FieldError(f"{path}.timeout", "is neither seconds nor a duration such as 90s, 10m or 1h30m")
+    if step.retries is not None and step.kind not in _RETRIED:
+        yield FieldError(f"{path}.retries", f"means nothing for a {step.kind} step")
+    if step.sleep is not None and not _is_time(step.sleep):
+        yield FieldError(
+            f"{path}.sleep", "is neither seconds, nor a duration such as 10m, nor a moment, nor a template"
+        )
+    before = document.ancestors(step.id)
+    names = scope_names(document, step)
+    for field, value in step.templates.items():
+        known = names - {"item", "index"} if field == "each" else names
+        yield from _check_value(value, f"{path}.{field}", known, before)
+    if isinstance(step.if_, str):
+        braced = step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}"
+        yield from _check_value(braced, f"{path}.if", names - {"item", "index"}, before)
+    if isinstance(step.on_failure, Undo):
+        yield from _check_undo(step.on_failure, f"{path}.onFailure", names, before | {step.id})
+
+
+def _check_undo(undo: Undo, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
+    if (undo.job is None) == (undo.workflow is None):
+        yield FieldError(path, "needs exactly one of job and workflow")
+    yield from _check_value(undo.with_, f"{path}.with", names | {"steps"}, before)
+
+
+def _check_output(document: Document) -> Iterator[FieldError]:
+    if document.output is not None:
+        yield from _check_value(
+            document.output, "output", {"input", "run", "steps"}, {step.id for step in document.steps}
+        )
+
+
+def _check_value(value: Any, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
+    """What is wrong with the templates in a value, and which steps they read without needing them."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _check_value(inner, f"{path}.{key}", names, before)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _check_value(inner, f"{path}[{place}]", names, before)
+    elif isinstance(value, str):
+        wrong = check_template(value, path=path, names=names)
+        yield from wrong
+        for reference in () if wrong else sorted(references(value)):
+            if reference[0] == "steps" and len(reference) > 1 and reference[1] not in before:
+                yield FieldError(path, f"reads step {reference[1]!r}, which it does not need")
+
+
+def scope_names(document: Document, step: Step) -> set[str]:
+    """The names a step's templates may use."""
+    names = {"input", "run"}
+    before = document.ancestors(step.id)
+    if before:
+        names.add("steps")
+    if any(document.step(one).kind == "event" for one in before):
+        names.add("event")
+    return names | ({"item", "index"} if step.each is not None else set())
+
+
+def _is_time(value: Seconds) -> bool:
+    if isinstance(value, str) and "{{" in value:
+        return True
+    if seconds_of(value) is not None:
+        return True
+    try:
+        datetime.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,98 @@
+"""A declared workflow: a document of steps that need each other."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+KINDS = ("job", "workflow", "sleep", "event", "approval")
+
+_DURATION = re.compile(r"(?:\d{1,12}[smhdw])+", re.ASCII)
+_PART = re.compile(r"(\d+)([smhdw])", re.ASCII)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Seconds = str | float | int
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Undo(_Part):
+    """What is done if the run fails after its step has succeeded."""
+
+    job: Text | None = None
+    workflow: Text | None = None
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with")
+
+
+class Step(_Part):
+    """One step: exactly one of job, workflow, sleep, event and approval says what it does."""
+
+    id: Name
+    needs: tuple[Name, ...] = ()
+    if_: str | bool | None = Field(default=None, alias="if")
+    each: str | list[Any] | None = None
+    job: Text | None = None
+    workflow: Text | None = None
+    sleep: Seconds | None = None
+    event: Text | None = None
+    approval: Text | None = None
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with")
+    retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    timeout: Seconds | None = None
+    on_failure: Literal["fail", "continue"] | Undo = Field(default="fail", alias="onFailure")
+
+    @property
+    def kind(self) -> str:
+        """What it does."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def templates(self) -> dict[str, Any]:
+        """Its fields that are filled in when it begins, by their path in the step."""
+        found = {"each": self.each, "with": self.with_, "sleep": self.sleep, "approval": self.approval}
+        return {path: value for path, value in found.items() if value is not None}
+
+
+class Document(_Part):
+    """The whole of a declared workflow."""
+
+    key: Text
+    description: Annotated[str, StringConstraints(max_length=2000)] = ""
+    input_schema: dict[str, Any] = Field(default_factory=dict, alias="inputSchema")
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=200)]
+    output: Any = None
+
+    def step(self, id: str) -> Step:
+        """The step of this id."""
+        return next(step for step in self.steps if step.id == id)
+
+    def ancestors(self, id: str) -> set[str]:
+        """All steps that end before this one begins."""
+        found: set[str] = set()
+        wanted = list(self.step(id).needs)
+        while wanted:
+            one = wanted.pop()
+            if one not in found:
+                found.add(one)
+                wanted += self.step(one).needs
+        return found
+
+    @property
+    def last(self) -> list[Step]:
+        """The steps that no other needs."""
+        needed = {need for step in self.steps for need in step.needs}
+        return [step for step in self.steps if step.id not in needed]
+
+
+def seconds_of(value: Seconds) -> float | None:
+    """Seconds from a number or from a text such as 90s, 10m, 1h30m; None if it is neither."""
+    if isinstance(value, int | float):
+        return float(value) if 0 <= value <= 3_153_600_000 else None
+    if not _DURATION.fullmatch(value):
+        return None
+    return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value)))

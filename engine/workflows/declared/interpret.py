@@ -1,0 +1,172 @@
+"""Running a declared workflow: each step is a branch that begins when the steps it needs have ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from engine.templates import evaluate, render
+from engine.workflows.branches import current
+from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
+from engine.workflows.errors import StepFailed, Suspended, WorkflowFailed
+from engine.workflows.run import LONGEST_APPROVAL, Run
+
+MOST_ITEMS = 1000
+
+Ended = Literal["succeeded", "failed", "skipped", "blocked", "broken"]
+
+
+async def run_document(run: Run, document: Document, input: dict[str, Any]) -> Any:
+    """The document's output, or the outputs of its last steps."""
+    _check_input(document, input)
+    return await _Execution(run, document, input).run()
+
+
+class _Execution:
+    """One attempt at a document. It holds nothing that replay does not give back."""
+
+    def __init__(self, run: Run, document: Document, input: dict[str, Any]) -> None:
+        self._run = run
+        self._document = document
+        self._input = input
+        self._results: dict[str, dict[str, Any]] = {}
+        loop = asyncio.get_running_loop()
+        self._ended: dict[str, asyncio.Future[Ended]] = {step.id: loop.create_future() for step in document.steps}
+
+    async def run(self) -> Any:
+        steps = self._document.steps
+        works: list[Callable[[], Awaitable[Any]]] = [lambda step=step: self._step(step) for step in steps]  # type: ignore[misc]
+        await self._run.branch_out("", [step.id for step in steps], works)
+        if self._document.output is not None:
+            scope = {"input": self._input, "run": self._facts(), "steps": self._results}
+            return render(self._document.output, scope, path="output")
+        done = [step.id for step in self._document.last if self._results[step.id]["status"] != "skipped"]
+        return {id: self._results[id]["output"] for id in done}
+
+    async def _step(self, step: Step) -> None:
+        """One step's branch, from waiting for its needs to telling those who need it."""
+        ended: Ended = "broken"
+        try:
+            ended = await self._begin(step)
+        except Suspended:
+            ended = "blocked"
+            raise
+        finally:
+            if not self._ended[step.id].done():
+                self._ended[step.id].set_result(ended)
+
+    async def _begin(self, step: Step) -> Ended:
+        needs = [await self._ended[need] for need in step.needs]
+        if "blocked" in needs:
+            branch = current.get()
+            assert branch is not None
+            branch.suspended = True
+            raise Suspended
+        if "broken" in needs:
+            return "broken"
+        if "skipped" in needs or not self._wanted(step):
+            self._results[step.id] = {"status": "skipped", "output": None}
+            return "skipped"
+        return await self._attempt(step)
+
+    async def _attempt(self, step: Step) -> Ended:
+        try:
+            output = await self._act(step)
+        except StepFailed as error:
+            if step.on_failure != "continue":
+                raise
+            self._results[step.id] = {"status": "failed", "output": None, "error": error.reason}
+            return "failed"
+        self._results[step.id] = {"status": "succeeded", "output": output}
+        if isinstance(step.on_failure, Undo):
+            self._register(step, step.on_failure)
+        return "succeeded"
+
+    def _wanted(self, step: Step) -> bool:
+        if step.if_ is None or isinstance(step.if_, bool):
+            return step.if_ is not False
+        return bool(evaluate(step.if_, self._scope(step), path=f"steps.{step.id}.if"))
+
+    async def _act(self, step: Step) -> Any:
+        if step.each is None:
+            return await self._act_once(step, self._scope(step))
+        items = render(step.each, self._scope(step), path=f"steps.{step.id}.each")
+        if not isinstance(items, list) or len(items) > MOST_ITEMS:
+            raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
+        scopes = [{**self._scope(step), "item": item, "index": index} for index, item in enumerate(items)]
+        works: list[Callable[[], Awaitable[Any]]] = [
+            lambda scope=scope: self._act_once(step, scope)  # type: ignore[misc]
+            for scope in scopes
+        ]
+        return await self._run.branch_out("each", [str(number) for number in range(len(items))], works)
+
+    async def _act_once(self, step: Step, scope: dict[str, Any]) -> Any:
+        filled = render(step.with_, scope, path=f"steps.{step.id}.with")
+        timeout = None if step.timeout is None else seconds_of(step.timeout)
+        match step.kind:
+            case "job":
+                return await self._run.job(step.id, str(step.job), filled, retries=step.retries, timeout=timeout)
+            case "workflow":
+                return await self._child(step, filled, timeout)
+            case "sleep":
+                return await self._sleep(step, scope)
+            case "event":
+                return await self._run.wait_event(str(step.event), filled, timeout, step=step.id, required=True)
+            case _:
+                title = render(step.approval, scope, path=f"steps.{step.id}.approval")
+                expires = LONGEST_APPROVAL if timeout is None else timedelta(seconds=timeout)
+                decision = await self._run.approval(step.id, title=str(title), expires=expires, detail=filled)
+                return asdict(decision)
+
+    async def _child(self, step: Step, filled: dict[str, Any], timeout: float | None) -> Any:
+        for left in range(step.retries or 0, -1, -1):
+            try:
+                return await self._run.child(step.id, str(step.workflow), filled, timeout=timeout)
+            except StepFailed:
+                if left == 0:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _sleep(self, step: Step, scope: dict[str, Any]) -> None:
+        value: Seconds = render(step.sleep, scope, path=f"steps.{step.id}.sleep")
+        seconds = seconds_of(value)
+        if seconds is not None:
+            await self._run.sleep(seconds, name=step.id)
+            return
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError as error:
+            raise WorkflowFailed(f"Step {step.id!r}: {value!r} is neither a duration nor a moment.", {}) from error
+        await self._run.sleep_until(moment, name=step.id)
+
+    def _register(self, step: Step, undo: Undo) -> None:
+        scope = self._scope(step)
+        scope["steps"] = {**scope.get("steps", {}), step.id: self._results[step.id]}
+        filled = render(undo.with_, scope, path=f"steps.{step.id}.onFailure.with")
+        act = self._run.job if undo.job is not None else self._run.child
+        self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled)
+
+    def _scope(self, step: Step) -> dict[str, Any]:
+        before = self._document.ancestors(step.id)
+        scope: dict[str, Any] = {"input": self._input, "run": self._facts()}
+        if before:
+            scope["steps"] = {id: result for id, result in self._results.items() if id in before}
+        events = [one.id for one in self._document.steps if one.id in before and one.kind == "event"]
+        if events:
+            scope["event"] = self._results[events[-1]]["output"]
+        return scope
+
+    def _facts(self) -> dict[str, Any]:
+        return {"id": str(self._run.id), "workflow": self._run.workflow, "requested_by": self._run.requested_by}
+
+
+def _check_input(document: Document, input: dict[str, Any]) -> None:
+    if not document.input_schema:
+        return
+    found = list(jsonschema_rs.validator_for(document.input_schema).iter_errors(input))
+    if found:
+        shown = "; ".join(f"{'.'.join(map(str, one.instance_path))}: {one.message}" for one in found[:5])
+        raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {shown}.", {})

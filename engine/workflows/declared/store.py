@@ -1,0 +1,123 @@
+"""Declared workflows in the database: saving makes a new version, and a run keeps the one it began with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch_row, fetch_value, statement
+from audit import Event, record
+from engine.jobs.outcomes import PermanentError
+from engine.workflows.declared.check import parse_document
+from engine.workflows.declared.document import Document
+from engine.workflows.runs import json_of
+
+SAVE = statement("engine/workflows/sql/save_workflow.sql")
+LATEST = statement("engine/workflows/sql/latest_workflow.sql")
+LOAD = statement("engine/workflows/sql/load_document.sql")
+ENABLE = statement("engine/workflows/sql/enable_workflow.sql")
+LIST = statement("engine/workflows/sql/list_workflows.sql")
+
+_MOST_KEPT = 500
+# A version never changes, so that one read is enough for all its runs.
+_documents: dict[UUID, Document] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The version that holds a document; `is_new` is False if the newest one held it already."""
+
+    id: UUID
+    key: str
+    version: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRow:
+    """A workflow as it is read: a declared one in its newest version, or (version 0) one in a worker's code."""
+
+    id: UUID
+    tenant_id: UUID | None
+    key: str
+    version: int
+    kind: str
+    description: str
+    input_schema: dict[str, Any]
+    document: dict[str, Any] | None
+    is_enabled: bool
+    created_by: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+async def save_workflow(
+    conn: Connection, document: Mapping[str, Any], *, actor: Actor, tenant_id: UUID | None = None
+) -> Saved:
+    """Save a document as the newest version of its key, for one tenant or all. The same one again changes nothing."""
+    parsed = parse_document(document)
+    text = orjson.dumps(document).decode()
+    async with conn.transaction():
+        latest = await fetch_row(conn, LATEST, key=parsed.key, tenant_id=tenant_id, document=text)
+        if latest is not None and latest["is_same"]:
+            return Saved(latest["id"], parsed.key, latest["version"], is_new=False)
+        row = await fetch_row(
+            conn,
+            SAVE,
+            tenant_id=tenant_id,
+            key=parsed.key,
+            description=parsed.description,
+            input_schema=orjson.dumps(parsed.input_schema).decode(),
+            document=text,
+            created_by=actor.id,
+        )
+        if row is None:
+            raise Conflict(f"The workflow {parsed.key} was saved by another at this moment.", remedy="Save it again.")
+        await record(conn, _event("WORKFLOW_SAVED", parsed.key, actor, tenant_id, {"version": row["version"]}))
+    return Saved(row["id"], parsed.key, row["version"], is_new=True)
+
+
+async def enable_workflow(
+    conn: Connection, key: str, *, enabled: bool, actor: Actor, tenant_id: UUID | None = None
+) -> None:
+    """Let a workflow start, or not. What runs goes on."""
+    async with conn.transaction():
+        if await fetch_value(conn, ENABLE, key=key, tenant_id=tenant_id, enabled=enabled) is None:
+            raise NotFound("workflow", key)
+        word = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
+        await record(conn, _event(word, key, actor, tenant_id, {}))
+
+
+async def load_document(conn: Connection, document_id: UUID) -> Document:
+    """The document a run keeps."""
+    known = _documents.get(document_id)
+    if known is not None:
+        return known
+    text = await fetch_value(conn, LOAD, id=document_id)
+    if text is None:
+        raise PermanentError(
+            f"The workflow version {document_id} is gone.", remedy="Save the workflow and run it anew."
+        )
+    if len(_documents) >= _MOST_KEPT:
+        _documents.clear()
+    document = _documents[document_id] = Document.model_validate_json(text)
+    return document
+
+
+async def list_workflows(conn: Queryable, *, tenant_id: UUID | None = None) -> list[WorkflowRow]:
+    """Every workflow, by key."""
+    rows = await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))
+    return [
+        WorkflowRow(**{**row, "input_schema": json_of(row["input_schema"]), "document": json_of(row["document"])})
+        for row in rows
+    ]
+
+
+def _event(action: str, key: str, actor: Actor, tenant_id: UUID | None, meta: dict[str, Any]) -> Event:
+    return Event(action=action, entity_type="workflow", entity_id=key, actor=actor, tenant_id=tenant_id, meta=meta)

@@ -1,0 +1,88 @@
+"""Driving a run: call its function, and make of how that ends what becomes of the run."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Never
+
+import orjson
+
+from engine.jobs.backoff import CAPPED
+from engine.jobs.outcomes import LONGEST_MESSAGE, describe
+from engine.workflows.branches import current
+from engine.workflows.calls import StepCall, perform
+from engine.workflows.errors import (
+    FailureReached,
+    ReplayDiverged,
+    StepFailed,
+    Suspended,
+    WorkflowFailed,
+    failure_facts,
+)
+from engine.workflows.recorder import Recorder
+from engine.workflows.run import Run, Undo
+
+
+async def drive(run: Run, recorder: Recorder, function: Callable[[], Awaitable[Any]]) -> Any:
+    """What the workflow answers. Raises Suspended while it waits, WorkflowFailed when it has failed and is undone."""
+    answer: Any = None
+    failure: Exception | None = None
+    try:
+        answer = await function()
+    except (Suspended, FailureReached):
+        pass
+    except Exception as error:
+        failure = error
+    # These stand, whatever the function caught on the way.
+    if recorder.fatal is not None:
+        if isinstance(recorder.fatal, ReplayDiverged):
+            raise recorder.fatal
+        raise WorkflowFailed(recorder.fatal.message, {}, remedy=recorder.fatal.remedy) from recorder.fatal
+    if recorder.is_suspended:
+        raise Suspended
+    if failure is not None or recorder.history.failure is not None:
+        await _undo(run, recorder, failure)
+    recorder.history.require_all_seen()
+    return answer
+
+
+async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Never:
+    """The run has failed: do what it registered for that, last first, then say so."""
+    told = _told(run, failure) if failure is not None else {}
+    if recorder.history.failure is None and not run.undos:
+        raise WorkflowFailed(told.pop("message"), told) from failure
+    token = current.set(recorder.undoing)
+    try:
+        # The failure as it was recorded when undoing began, in the order of that time.
+        told = await _recorded_failure(recorder, told)
+        order: list[str] = told.pop("order")
+        for key in reversed(order):
+            await _undo_one(run, recorder, key)
+    except StepFailed as error:
+        words = f"{told['message']} Undoing it failed too. {error.message}"
+        raise WorkflowFailed(words[:LONGEST_MESSAGE], {**failure_facts(error), "undoing": True}) from error
+    finally:
+        current.reset(token)
+    raise WorkflowFailed(told.pop("message"), {**told, "compensated": list(reversed(order))}) from failure
+
+
+def _told(run: Run, failure: Exception) -> dict[str, Any]:
+    return {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure), "order": list(run.undos)}
+
+
+async def _recorded_failure(recorder: Recorder, told: dict[str, Any]) -> dict[str, Any]:
+    with recorder.enter("failure", "failure") as place:
+        if place.recorded is None:
+            text = orjson.dumps(told).decode().replace("\\u0000", "\\ufffd")
+            await recorder.record(place, "succeeded", output=text)
+            return told
+        return dict(orjson.loads(place.recorded.output or "{}"))
+
+
+async def _undo_one(run: Run, recorder: Recorder, key: str) -> None:
+    undo: Undo | None = run.undos.get(key)
+    if undo is None:
+        raise ReplayDiverged("undoing", f"on_failure {key!r}", "no such thing")
+    if getattr(undo.function, "__self__", None) is run:
+        await undo.function(*undo.arguments)
+        return
+    with recorder.enter(undo.name, "undo") as place:
+        await perform(recorder, place, StepCall(undo.function, undo.arguments, undo.retries, CAPPED, None))

@@ -1,0 +1,102 @@
+"""What can go wrong with a run, and the two ways in which it stops without going wrong."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from atlas.errors import AtlasError
+from engine.jobs.outcomes import LONGEST_MESSAGE, PermanentError, describe
+
+# Where a step stands: its branch, and its position in that branch.
+Spot = tuple[str, int]
+
+
+class Suspended(BaseException):
+    """The run cannot go on now; it gives its worker back and is called again when what it waits for has come.
+
+    Not an Exception: a workflow's own `except Exception` must not catch it. Its `finally` blocks do run.
+    """
+
+
+class FailureReached(BaseException):
+    """A run that is being undone has been replayed up to where it failed."""
+
+
+class RecordEnds(BaseException):
+    """A replay that may do nothing new has come to the end of what is recorded."""
+
+
+class StepFailed(AtlasError):
+    """A step of this run failed for good. A workflow may catch it and go on; replay raises it again."""
+
+    def __init__(self, step: str, message: str, *, kind: str = "StepFailed", spots: Sequence[Spot] = ()) -> None:
+        super().__init__(f"Step {step!r} failed: {message}")
+        self.step = step
+        self.reason = message
+        # The name of the error's class, as the step or the child raised it.
+        self.kind = kind
+        self.spots = list(spots)
+
+
+class WorkflowFailed(PermanentError):
+    """The run has failed; its job says why and which step to begin with when it is retried."""
+
+    audit_action = "WORKFLOW_FAILED"
+
+    def __init__(self, message: str, facts: dict[str, Any], *, remedy: str = "") -> None:
+        super().__init__(message[:LONGEST_MESSAGE], remedy=remedy)
+        self.facts = facts
+
+
+class WorkflowNotFound(PermanentError):
+    """No worker knows this workflow."""
+
+    audit_action = "WORKFLOW_NOT_FOUND"
+
+    def __init__(self, key: str, near: Iterable[str]) -> None:
+        named = ", ".join(near)
+        super().__init__(
+            f"There is no workflow {key!r}." + (f" Near it: {named}." if named else ""),
+            remedy="Save a declared workflow of that key, or start a worker whose --app registers it.",
+        )
+
+
+class ReplayDiverged(PermanentError):
+    """The workflow's code takes another way than the one this run has recorded."""
+
+    audit_action = "WORKFLOW_FAILED"
+
+    def __init__(self, place: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"Replay diverged at {place}: the run recorded {expected}, the code now asks for {found}.",
+            remedy="Run it with the code it began with, or fork it from a step before the change.",
+        )
+        self.expected = expected
+        self.found = found
+        self.facts = {"diverged": {"at": place, "expected": expected, "found": found}}
+
+
+def failed_steps(error: BaseException | None) -> list[Spot]:
+    """The failed steps behind an error, also where the workflow raised one of its own from it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, StepFailed):
+            return error.spots
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return []
+
+
+def failure_facts(error: BaseException) -> dict[str, Any]:
+    """What is kept of a failure besides its words: the class and the steps it came from."""
+    facts: dict[str, Any] = {"type": error.kind if isinstance(error, StepFailed) else type(error).__name__}
+    spots = failed_steps(error)
+    if spots:
+        facts["steps"] = [{"branch": branch, "position": position} for branch, position in spots]
+    if isinstance(error, StepFailed):
+        facts["step"] = error.step
+    return facts
+
+
+def error_json(error: BaseException) -> dict[str, Any]:
+    """A step's error as it is stored."""
+    return {"message": describe(error)[:LONGEST_MESSAGE], "type": type(error).__name__}

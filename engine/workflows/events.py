@@ -1,0 +1,109 @@
+"""Events: what happened, told once, in the transaction in which it happened.
+
+An event wakes the runs that wait for it and is seen by the triggers on its name. A signal is an event for one run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from atlas.actors import Actor
+from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch_row, fetch_value, statement
+from audit import Event, record
+from engine.fields import check_name
+from engine.workflows.values import INPUT_BYTES, object_text
+
+PUBLISH = statement("engine/workflows/sql/publish_event.sql")
+RUN_TENANT = statement("engine/workflows/sql/run_tenant.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An event that is stored, and how many waiting runs it woke. A run at work finds it when it waits."""
+
+    id: UUID
+    woken: int
+
+
+async def publish_event(
+    conn: Connection,
+    tenant_id: UUID,
+    name: str,
+    context: Mapping[str, Any] | None = None,
+    *,
+    actor: Actor,
+    correlation_id: str | None = None,
+    id: UUID | None = None,
+) -> Published:
+    """Store an event in the caller's transaction; nothing of it is seen before that commits."""
+    return await _publish(conn, tenant_id, name, context or {}, None, actor, correlation_id, id or new_id())
+
+
+async def signal_run(
+    conn: Connection,
+    run_id: UUID,
+    name: str,
+    context: Mapping[str, Any] | None = None,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+) -> Published:
+    """An event for one run alone. No trigger sees it. With `tenant_id` only that tenant's runs exist."""
+    row = await fetch_row(conn, RUN_TENANT, run_id=run_id, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+    async with conn.transaction():
+        told = await _publish(conn, row["tenant_id"], name, context or {}, run_id, actor, None, new_id())
+        await record(
+            conn,
+            Event(
+                action="RUN_SIGNALED",
+                entity_type="run",
+                entity_id=str(run_id),
+                actor=actor,
+                tenant_id=row["tenant_id"],
+                meta={"name": name, "event_id": str(told.id)},
+            ),
+        )
+    return told
+
+
+async def _publish(
+    conn: Connection,
+    tenant_id: UUID,
+    name: str,
+    context: Mapping[str, Any],
+    run_id: UUID | None,
+    actor: Actor,
+    correlation_id: str | None,
+    id: UUID,
+) -> Published:
+    wrong = check_name("name", name)
+    if wrong:
+        raise InvalidInput("The event", wrong)
+    text = object_text("The event", context, field="context", limit=INPUT_BYTES)
+    try:
+        woken = await fetch_value(
+            conn,
+            PUBLISH,
+            id=id,
+            tenant_id=tenant_id,
+            name=name,
+            context=text,
+            run_id=run_id,
+            created_by=actor.id,
+            correlation_id=correlation_id,
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise InvalidInput("The event", [FieldError("id", "is taken by another event")]) from error
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == "AT404":
+            raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.") from error
+        raise
+    return Published(id, woken)

@@ -1,0 +1,185 @@
+"""What a run has recorded, and what it writes: the two halves of replay.
+
+A run's function is called from the start every time the run is taken up. Each thing it asks for stands at a spot: a
+branch and a position in it. A spot that is recorded answers at once with what it answered then, and must be asked for
+under the same name and kind; the first spot that is not recorded is where the run goes on. Branches that run side by
+side count their own positions, so that the order in which they get ahead does not matter.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Protocol
+from uuid import UUID
+
+from engine.jobs.enqueue import NewJob
+from engine.workflows.errors import ReplayDiverged, Spot
+
+Kind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]
+
+ROOT = ""
+UNDO = "undo/"
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A step as the database has it. For a wait, also what of the awaited thing has come."""
+
+    branch: str
+    position: int
+    name: str
+    kind: str
+    status: str
+    attempts: int = 1
+    output: str | None = None
+    error: str | None = None
+    # The time it waits for has come.
+    due: bool = False
+    child_id: UUID | None = None
+    child_status: str | None = None
+    child_output: str | None = None
+    child_error: str | None = None
+    event_name: str | None = None
+    event_context: str | None = None
+    approval_status: str | None = None
+    approval_by: str | None = None
+    approval_comment: str | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class History:
+    """The recorded steps of a run, and which of them the function has asked for again."""
+
+    __slots__ = ("_seen", "_steps")
+
+    def __init__(self, steps: Iterable[Recorded] = ()) -> None:
+        self._steps: dict[Spot, Recorded] = {(one.branch, one.position): one for one in steps}
+        self._seen: set[Spot] = set()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @property
+    def failure(self) -> Recorded | None:
+        """The failure that is being undone, if the run has come to that."""
+        return self._steps.get((UNDO, 0)) if self._steps else None
+
+    def find(self, branch: str, position: int, name: str, kind: str) -> Recorded | None:
+        """What is recorded at a spot; ReplayDiverged if it is something else than what is asked for."""
+        if not self._steps:
+            return None
+        recorded = self._steps.get((branch, position))
+        if recorded is None:
+            return None
+        if recorded.name != name or recorded.kind != kind:
+            raise ReplayDiverged(shown_spot(branch, position), recorded.shown, f"{kind} {name!r}")
+        self._seen.add((branch, position))
+        return recorded
+
+    def require_all_seen(self) -> None:
+        """At the end of a run: what it recorded and never asked for again is a divergence."""
+        left = sorted(spot for spot in self._steps.keys() - self._seen if spot[0] != UNDO)
+        if left:
+            raise ReplayDiverged(shown_spot(*left[0]), self._steps[left[0]].shown, "the end of the workflow")
+
+
+def shown_spot(branch: str, position: int) -> str:
+    """A spot in words."""
+    return f"step {position + 1}" + (f" of branch {branch.rstrip('/')}" if branch else "")
+
+
+class Checkpoint(NamedTuple):
+    """The outcome of a step, as it is written. The order is that of the statement's columns."""
+
+    run_id: UUID
+    attempt: int
+    branch: str
+    position: int
+    name: str
+    kind: str
+    status: str
+    attempts: int | None
+    seconds: float
+    input: str | None
+    output: str | None
+    error: str | None
+    # The step has a row already: it waited, or it is retried.
+    known: bool | None
+    # The run's counters of failures and losses go back to zero.
+    reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewApproval:
+    """A question to a person."""
+
+    title: str
+    expires: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewChild:
+    """A child run."""
+
+    workflow: str
+    input: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Wait:
+    """Something a run begins to wait for: time, an event, a person, a job, another run, or a step's next attempt."""
+
+    branch: str
+    position: int
+    name: str
+    kind: str
+    status: Literal["waiting", "retrying"] = "waiting"
+    attempts: int = 1
+    wake_after: float | None = None
+    wake_at: datetime | None = None
+    input: str | None = None
+    error: str | None = None
+    event_name: str | None = None
+    event_match: str | None = None
+    job: NewJob | None = None
+    child: NewChild | None = None
+    approval: NewApproval | None = None
+
+
+@dataclass(slots=True)
+class Suspension:
+    """A run that stops for now, with the waits not stored yet. `stays`: only store them, it goes on elsewhere."""
+
+    run_id: UUID
+    attempt: int
+    tenant_id: UUID
+    requested_by: str
+    correlation_id: str | None
+    waits: list[Wait] = field(default_factory=list)
+    # The names of all events it waits for, stored or not.
+    event_names: list[str] = field(default_factory=list)
+    at_once: bool = False
+    stays: bool = False
+
+
+class Journal(Protocol):
+    """Where a run's steps are written. Every call returns when what it wrote is durable."""
+
+    async def checkpoint(self, mark: Checkpoint) -> bool:
+        """Write a step's outcome. Answers whether Atlas is online."""
+
+    async def begin(self, wait: Wait) -> None:
+        """Store a wait while the run goes on in other branches."""
+
+    async def admit(self, job: NewJob) -> NewJob:
+        """A job as it may be enqueued; raises the reason why it may not be."""
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+
+    async def abandon(self, child_id: UUID) -> bool:
+        """Cancel a child. False: it has ended already."""

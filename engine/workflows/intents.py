@@ -1,0 +1,187 @@
+"""Intents: every start from outside is first a request, which policy allows, sends to a person, or blocks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
+from atlas.ids import new_id
+from atlas.logs import get_logger
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_value, statement
+from engine.fields import check_name
+from engine.workflows.accept import accept, load_intents, settle
+from engine.workflows.approvals import ask_for_reviews
+from engine.workflows.policy import Policy, Verdict, load_policy
+from engine.workflows.values import object_text
+
+REQUEST = statement("engine/workflows/sql/request_workflow.sql")
+CLAIM = statement("engine/workflows/sql/claim_intents.sql")
+OPEN = statement("engine/workflows/sql/gate_is_open.sql")
+RELEASE = statement("engine/workflows/sql/release_intents.sql")
+
+BATCH = 500
+# An engine that began to decide and was not heard of for this long is gone.
+STUCK_SECONDS = 30.0
+SOURCES = ("manual", "event", "schedule", "workflow", "system")
+
+log = get_logger("engine")
+
+
+@dataclass(frozen=True, slots=True)
+class NewIntent:
+    """A request for a workflow. The run it becomes has its id. `spend_cents` is what it may cost, for policy to see."""
+
+    workflow: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    spend_cents: int = 0
+    source: str = "manual"
+    source_ref: str | None = None
+    correlation_id: str | None = None
+    forked_from: UUID | None = None
+    forked_step: str | None = None
+    id: UUID = field(default_factory=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one look of the engine made of the intents it found. `closed`: the gate or the engine itself is off."""
+
+    closed: bool = False
+    claimed: int = 0
+
+
+async def request_workflow(
+    conn: Connection,
+    tenant_id: UUID,
+    workflow: str,
+    input: Mapping[str, Any] | None,
+    requested_by: Actor,
+    *,
+    priority: int = 0,
+    spend_cents: int = 0,
+    source: str = "manual",
+    source_ref: str | None = None,
+    correlation_id: str | None = None,
+    id: UUID | None = None,
+) -> UUID:
+    """Ask for a run, in the caller's transaction. The answer is the intent's id, and the run's once it is accepted."""
+    asked = NewIntent(
+        workflow,
+        input or {},
+        priority,
+        spend_cents,
+        source,
+        source_ref,
+        correlation_id,
+        id=id or new_id(),
+    )
+    await request_workflows(conn, tenant_id, [asked], requested_by=requested_by)
+    return asked.id
+
+
+async def request_workflows(
+    conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent], *, requested_by: Actor
+) -> list[UUID]:
+    """Ask for many, all or none, in one round trip."""
+    if not intents:
+        return []
+    texts = [_checked(one) for one in intents]
+    try:
+        rows = await fetch(
+            conn,
+            REQUEST,
+            ids=[one.id for one in intents],
+            tenants=[tenant_id] * len(intents),
+            workflows=[one.workflow for one in intents],
+            inputs=texts,
+            spends=[one.spend_cents for one in intents],
+            priorities=[one.priority for one in intents],
+            sources=[one.source for one in intents],
+            source_refs=[one.source_ref for one in intents],
+            correlations=[one.correlation_id for one in intents],
+            forked_from=[one.forked_from for one in intents],
+            forked_steps=[one.forked_step for one in intents],
+            requested_by=requested_by.id,
+            actor_type=requested_by.type,
+            meta=orjson.dumps(requested_by.meta).decode(),
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise InvalidInput("The request", [FieldError("id", "is taken by another intent")]) from error
+    if not rows:
+        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+    return [one.id for one in intents]
+
+
+async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH) -> Tick:
+    """One look of the engine: take the open intents, at most `limit`, and decide them."""
+    ids: list[UUID] | None = await fetch_value(conn, CLAIM, engine=engine, limit=limit, stuck_seconds=STUCK_SECONDS)
+    if ids is None:
+        return Tick(closed=True)
+    if not ids:
+        return Tick()
+    try:
+        return Tick(closed=not await _decide(conn, ids), claimed=len(ids))
+    except (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+        # One of them cannot be decided as it is. Decide them one by one, and let that one fail.
+        log.error("a batch of intents could not be decided", reason=str(error))
+        for one in ids:
+            await _decide_alone(conn, one)
+        return Tick(claimed=len(ids))
+
+
+async def _decide_alone(conn: Connection, intent_id: UUID) -> None:
+    try:
+        await _decide(conn, [intent_id])
+    except (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+        await settle(conn, [(intent_id, "failed", f"It could not be started: {error}"[:500], None)])
+
+
+async def _decide(conn: Connection, ids: Sequence[UUID]) -> bool:
+    """validating → queued with a job and a run, awaiting_human with an approval, or blocked. False: the gate closed."""
+    async with conn.transaction():
+        if not await fetch_value(conn, OPEN):
+            await fetch(conn, RELEASE, ids=list(ids))
+            return False
+        rows = await load_intents(conn, ids, status="validating")
+        policy = await load_policy(conn, [(row["tenant_id"], row["workflow"]) for row in rows])
+        judged = [(row, _judge(policy, row)) for row in rows]
+        reviewed = [(row["id"], verdict.reason) for row, verdict in judged if verdict.effect == "review"]
+        allowed = [row for row, verdict in judged if verdict.effect == "allow"]
+        if allowed:
+            await accept(conn, allowed)
+        if reviewed:
+            await ask_for_reviews(conn, reviewed)
+        await settle(conn, [_settled(row, verdict) for row, verdict in judged])
+    return True
+
+
+def _judge(policy: Policy, row: Any) -> Verdict:
+    verdict = policy.judge(row["tenant_id"], row["workflow"], row["spend_cents"])
+    if verdict.effect == "allow":
+        policy.count(row["tenant_id"], row["workflow"], row["spend_cents"])
+    return verdict
+
+
+def _settled(row: Any, verdict: Verdict) -> tuple[UUID, str, str | None, dict[str, Any] | None]:
+    status = {"allow": "queued", "review": "awaiting_human", "block": "blocked"}[verdict.effect]
+    return row["id"], status, None if verdict.effect == "allow" else verdict.reason, verdict.facts or None
+
+
+def _checked(intent: NewIntent) -> str:
+    wrong = check_name("workflow", intent.workflow)
+    if intent.source not in SOURCES:
+        wrong.append(FieldError("source", f"is not one of {', '.join(SOURCES)}"))
+    if not 0 <= intent.spend_cents < 2**31:
+        wrong.append(FieldError("spend_cents", "is not between 0 and 2,147,483,647"))
+    if not -(2**31) <= intent.priority < 2**31:
+        wrong.append(FieldError("priority", "is out of range"))
+    if wrong:
+        raise InvalidInput("The request", wrong)
+    return object_text("The request", intent.input, field="input")

@@ -1,0 +1,68 @@
+"""What operators do with runs: cancel, retry from the failed step, fork from any step."""
+
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.errors import Conflict, NotFound
+from atlas.pool import Connection
+from atlas.statements import fetch_value, statement
+from audit import Event, record
+from engine.jobs.cancel import cancel
+from engine.jobs.retry import retry_now
+from engine.workflows.find import RunRow, get_run, list_steps
+from engine.workflows.intents import NewIntent, request_workflows
+from engine.workflows.registry import near
+
+WITHDRAW = statement("engine/workflows/sql/withdraw_intent.sql")
+
+
+async def cancel_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> str:
+    """Stop a run and its children; `canceled` at once, or `requested` of the worker that drives it.
+
+    An intent that has not become a run yet is withdrawn: `rejected`. What has ended is a Conflict.
+    """
+    run = await get_run(conn, run_id, tenant_id=tenant_id)
+    if run is not None:
+        return await cancel(conn, run_id, actor=actor, tenant_id=tenant_id)
+    async with conn.transaction():
+        tenant = await fetch_value(
+            conn, WITHDRAW, id=run_id, tenant_id=tenant_id, reason=f"{actor.id} withdrew it", decided_by=actor.id
+        )
+        if tenant is None:
+            raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+        await record(
+            conn,
+            Event(
+                action="INTENT_WITHDRAWN", entity_type="intent", entity_id=str(run_id), actor=actor, tenant_id=tenant
+            ),
+        )
+    return "rejected"
+
+
+async def retry_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
+    """Let a failed or canceled run go on from the step that failed; what it has recorded before stands."""
+    run = await _find(conn, run_id, tenant_id)
+    if run.status == "failed" and run.error.get("compensated"):
+        raise Conflict(
+            f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
+        )
+    await retry_now(conn, run_id, actor=actor, tenant_id=tenant_id)
+
+
+async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, tenant_id: UUID | None = None) -> UUID:
+    """Ask for a new run with the same input that reuses what this one had recorded when `step` began."""
+    run = await _find(conn, run_id, tenant_id)
+    keys = [one.key for one in await list_steps(conn, run_id)]
+    if step not in keys:
+        named = ", ".join(near(step, keys) or keys[:5])
+        raise NotFound("step", step, remedy=f"It has {named}." if named else "It has recorded none.")
+    asked = NewIntent(run.workflow, run.input, correlation_id=run.correlation_id, forked_from=run_id, forked_step=step)
+    await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
+    return asked.id
+
+
+async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:
+    run = await get_run(conn, run_id, tenant_id=tenant_id)
+    if run is None:
+        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+    return run

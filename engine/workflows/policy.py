@@ -1,0 +1,130 @@
+"""Policy: who may start which workflow, how often, and for how much.
+
+A rule applies when the workflow fits its pattern and everything it names is exceeded; the strictest that applies
+decides: block, then review (a person must approve), then allow. Where none applies the workflow may start.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+from uuid import UUID
+
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+
+RULES = statement("engine/workflows/sql/load_rules.sql")
+LOCK = statement("engine/workflows/sql/lock_policy.sql")
+USAGE = statement("engine/workflows/sql/load_usage.sql")
+DISABLED = statement("engine/workflows/sql/load_disabled.sql")
+
+# From the mildest to the strictest.
+EFFECTS = ("allow", "review", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. Without a tenant it holds for all of them."""
+
+    id: UUID
+    tenant_id: UUID | None
+    label: str
+    effect: str
+    workflow: str
+    except_workflows: Sequence[str]
+    spend_above_cents: int | None
+    spend_per_day_cents: int | None
+    runs_per_day: int | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it looks at what else was started today."""
+        return self.runs_per_day is not None or self.spend_per_day_cents is not None
+
+    def fits(self, workflow: str) -> bool:
+        return fnmatchcase(workflow, self.workflow) and not any(
+            fnmatchcase(workflow, one) for one in self.except_workflows
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What policy says: `allow`, `review` or `block`, why, and by which rule and figures."""
+
+    effect: str
+    reason: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Policy:
+    """The rules and today's figures of some tenants. Accepting an intent counts for the next."""
+
+    def __init__(self, rules: Sequence[Rule], usage: Iterable[Any], disabled: Iterable[Any] = ()) -> None:
+        self._rules = rules
+        self._usage = {(row["tenant_id"], row["workflow"]): (row["runs"], int(row["spend_cents"])) for row in usage}
+        self._disabled = {(row["tenant_id"], row["key"]) for row in disabled}
+
+    def judge(self, tenant_id: UUID, workflow: str, spend_cents: int) -> Verdict:
+        """What becomes of a request for this workflow now."""
+        if (tenant_id, workflow) in self._disabled:
+            return Verdict("block", f"The workflow {workflow} is disabled.", {"disabled": True})
+        found = [
+            Verdict(rule.effect, reason, {"rule": rule.label, "rule_id": str(rule.id), "effect": rule.effect})
+            for rule in self._rules
+            if rule.tenant_id in (None, tenant_id) and rule.fits(workflow)
+            if (reason := self._applies(rule, tenant_id, spend_cents)) is not None
+        ]
+        if not found:
+            return Verdict("allow", "No rule is against it.")
+        return max(found, key=lambda verdict: EFFECTS.index(verdict.effect))
+
+    def count(self, tenant_id: UUID, workflow: str, spend_cents: int) -> None:
+        """One more was started."""
+        runs, spent = self._usage.get((tenant_id, workflow), (0, 0))
+        self._usage[tenant_id, workflow] = (runs + 1, spent + spend_cents)
+
+    def _applies(self, rule: Rule, tenant_id: UUID, spend_cents: int) -> str | None:
+        """Why a rule applies, or None. It does when everything it names is exceeded."""
+        reasons: list[str] = []
+        if rule.spend_above_cents is not None:
+            if spend_cents <= rule.spend_above_cents:
+                return None
+            reasons.append(f"it spends {spend_cents} cents, more than {rule.spend_above_cents}")
+        runs, spent = self._today(rule, tenant_id)
+        if rule.runs_per_day is not None:
+            if runs + 1 <= rule.runs_per_day:
+                return None
+            reasons.append(f"it would be run {runs + 1} of today, more than {rule.runs_per_day}")
+        if rule.spend_per_day_cents is not None:
+            if spent + spend_cents <= rule.spend_per_day_cents:
+                return None
+            reasons.append(f"today's spend would be {spent + spend_cents} cents, more than {rule.spend_per_day_cents}")
+        return f"Rule {rule.label!r} says {rule.effect}: {' and '.join(reasons) or 'it is for this workflow'}."
+
+    def _today(self, rule: Rule, tenant_id: UUID) -> tuple[int, int]:
+        fitting = [
+            used for (tenant, workflow), used in self._usage.items() if tenant == tenant_id and rule.fits(workflow)
+        ]
+        return sum(runs for runs, _ in fitting), sum(spent for _, spent in fitting)
+
+
+async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> Policy:
+    """The policy for (tenant, workflow). In a transaction, decisions of a tenant whose rules count take turns."""
+    pairs = sorted(set(wanted), key=str)
+    tenants = sorted({tenant for tenant, _ in pairs})
+    rules = [Rule(**row) for row in await fetch(conn, RULES, tenants=tenants)]
+    counted = [tenant for tenant in tenants if any(rule.counts and rule.tenant_id in (None, tenant) for rule in rules)]
+    usage: list[Any] = []
+    if counted:
+        await fetch(conn, LOCK, tenants=[str(tenant) for tenant in counted])
+        # Read in a statement of its own, so that it sees what the decision before this one counted.
+        usage = await fetch(conn, USAGE, tenants=counted)
+    disabled = await fetch(conn, DISABLED, tenants=[tenant for tenant, _ in pairs], keys=[key for _, key in pairs])
+    return Policy(rules, usage, disabled)
+
+
+async def check_policy(conn: Connection, tenant_id: UUID, workflow: str, *, spend_cents: int = 0) -> Verdict:
+    """What policy would say now, without asking for anything."""
+    async with conn.transaction():
+        policy = await load_policy(conn, [(tenant_id, workflow)])
+    return policy.judge(tenant_id, workflow, spend_cents)

@@ -1,0 +1,190 @@
+"""The recorder stands between a run and its journal: it finds the spot, replays it or lets it be written once."""
+
+import time
+from typing import Any, Never
+from uuid import UUID
+
+import orjson
+
+from engine.fields import LONGEST_NAME
+from engine.jobs.outcomes import PermanentError
+from engine.workflows.branches import Branch, current
+from engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
+from engine.workflows.history import UNDO, Checkpoint, History, Journal, Recorded, Suspension, Wait
+
+# Replay reads everything a run has recorded, so that there is an end to what one run may record.
+MOST_STEPS = 10_000
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class Place:
+    """Where a thing asked of the run stands, and what is recorded there. As a context it keeps its branch busy."""
+
+    __slots__ = ("branch", "kind", "name", "position", "recorded")
+
+    def __init__(self, branch: Branch, position: int, name: str, kind: str, recorded: Recorded | None) -> None:
+        self.branch = branch
+        self.position = position
+        self.name = name
+        self.kind = kind
+        self.recorded = recorded
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.branch.at_work = None
+
+
+class Recorder:
+    """The record of one attempt of one run."""
+
+    def __init__(
+        self, suspension: Suspension, journal: Journal, history: History, *, reset: bool = False, frozen: bool = False
+    ) -> None:
+        self.run_id: UUID = suspension.run_id
+        self.tenant_id: UUID = suspension.tenant_id
+        self.requested_by = suspension.requested_by
+        self.correlation_id = suspension.correlation_id
+        self.journal = journal
+        self.history = history
+        self.suspension = suspension
+        # What no workflow may swallow: it ends the run, whatever its code makes of it.
+        self.fatal: PermanentError | None = None
+        self.new_steps = 0
+        self._attempt = suspension.attempt
+        self._root = Branch("")
+        self._undo = Branch(UNDO)
+        self._reset = reset
+        self._frozen = frozen
+        self._bytes = 0
+        self._offline = False
+
+    @property
+    def undoing(self) -> Branch:
+        """The branch in which a failed run is undone."""
+        return self._undo
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._root.suspended or self._undo.suspended
+
+    def branch(self) -> Branch:
+        """The branch of the running task."""
+        return current.get() or self._root
+
+    def enter(self, name: str, kind: str) -> Place:
+        """Take the next spot of this branch."""
+        branch = current.get() or self._root
+        if branch.suspended:
+            raise Suspended
+        try:
+            branch.begin(name)
+            if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+                raise PermanentError(f"{name!r} is no name for a step.", remedy="Use one line of up to 200 characters.")
+            position, unique = branch.position, branch.unique(name)
+            recorded = self.history.find(branch.path, position, unique, kind)
+            if recorded is None:
+                self._may_begin(branch)
+        except PermanentError as error:
+            self.fatal = self.fatal or error
+            raise
+        except BaseException:
+            branch.at_work = None
+            raise
+        branch.position = position + 1
+        return Place(branch, position, unique, kind, recorded)
+
+    def _may_begin(self, branch: Branch) -> None:
+        """Whether something new may be done now."""
+        if self.history.failure is not None and branch is not self._undo:
+            raise FailureReached
+        if self._frozen:
+            raise RecordEnds
+        if self._offline:
+            self.suspension.at_once = True
+            branch.suspended = True
+            raise Suspended
+        if len(self.history) + self.new_steps >= MOST_STEPS or self._bytes > MOST_BYTES:
+            raise PermanentError(
+                f"The run has recorded {MOST_STEPS:,} steps or {MOST_BYTES // 2**20} MiB.",
+                remedy="Let it start children (run.child) for parts of its work.",
+            )
+
+    async def record(
+        self,
+        place: Place,
+        status: str,
+        *,
+        attempts: int | None = None,
+        since: float | None = None,
+        input: str | None = None,
+        output: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Write the outcome of what stands at a place. Returns when it is durable."""
+        mark = Checkpoint(
+            self.run_id,
+            self._attempt,
+            place.branch.path,
+            place.position,
+            place.name,
+            place.kind,
+            status,
+            attempts,
+            0.0 if since is None else time.monotonic() - since,
+            input,
+            output,
+            error,
+            None if place.recorded is None else True,
+            self._reset,
+        )
+        self._reset = False
+        self.new_steps += 1
+        if output is not None:
+            self._bytes += len(output)
+        if not await self.journal.checkpoint(mark):
+            self._offline = True
+
+    async def fail(self, place: Place, error: StepFailed, **facts: Any) -> Never:
+        """Write that a step failed for good, and raise it into the workflow."""
+        told = {"message": error.reason, "type": error.kind}
+        await self.record(place, "failed", error=_text(told), **facts)
+        error.spots = [(place.branch.path, place.position)]
+        raise error
+
+    def failure(self, place: Place) -> StepFailed:
+        """The failure that is recorded at a place, to be raised again."""
+        assert place.recorded is not None
+        told = orjson.loads(place.recorded.error or "{}")
+        spots = [(place.branch.path, place.position)]
+        return StepFailed(
+            place.name, told.get("message", "it failed"), kind=told.get("type", "StepFailed"), spots=spots
+        )
+
+    async def wait(self, place: Place, wait: Wait) -> Never:
+        """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
+        if place.branch.is_side:
+            await self.journal.begin(wait)
+        else:
+            self.suspension.waits.append(wait)
+        if wait.event_name is not None:
+            self.suspension.event_names.append(wait.event_name)
+        place.branch.suspended = True
+        raise Suspended
+
+    def block(self, place: Place) -> Never:
+        """Go on waiting for what is recorded as awaited."""
+        if place.recorded is not None and place.recorded.event_name is not None:
+            self.suspension.event_names.append(place.recorded.event_name)
+        place.branch.suspended = True
+        raise Suspended
+
+    def look_again(self, place: Place) -> Never:
+        """What is awaited came at this very moment: be called again at once."""
+        self.suspension.at_once = True
+        self.block(place)
+
+
+def _text(told: dict[str, Any]) -> str:
+    return orjson.dumps(told, default=str).decode().replace("\\u0000", "\\ufffd")

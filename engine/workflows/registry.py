@@ -1,0 +1,94 @@
+"""Workflows in code: what the decorators of this process say."""
+
+import difflib
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from atlas.errors import AtlasError
+from engine.jobs.types import field_errors
+from engine.workflows.errors import WorkflowFailed
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWorkflow:
+    """A workflow this process can run: `function(run, input)`."""
+
+    key: str
+    function: Callable[..., Awaitable[Any]]
+    adapter: TypeAdapter[Any] | None
+    description: str
+
+    def parse(self, input: Any) -> Any:
+        """The function's input, or WorkflowFailed with the field and the reason."""
+        if self.adapter is None:
+            return input
+        try:
+            return self.adapter.validate_json(orjson.dumps(input))
+        except ValidationError as error:
+            shown = "; ".join(str(one) for one in field_errors(error)[:5])
+            raise WorkflowFailed(f"The input does not fit the workflow {self.key}: {shown}.", {}) from error
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return {} if self.adapter is None else self.adapter.json_schema()
+
+
+class DuplicateWorkflow(AtlasError):
+    """Two functions claim the same workflow."""
+
+
+_registry: dict[str, CodeWorkflow] = {}
+
+
+def workflow(key: str) -> Callable[[F], F]:
+    """Register the decorated async function as a workflow: its parameters are the run, then the input.
+
+    Annotate the input with a pydantic model to have it checked. Between its steps the function must do the same thing
+    every time: it is called again from the start after each wait and each crash, and finds its steps done.
+    """
+
+    def register(function: F) -> F:
+        is_async: bool = inspect.iscoroutinefunction(function)
+        if not is_async:
+            raise AtlasError(
+                f"The workflow {key!r} is not an async function.",
+                remedy="Write it as `async def`; its steps may be plain.",
+            )
+        known = _registry.get(key)
+        if known is not None and known.function.__qualname__ != function.__qualname__:
+            raise DuplicateWorkflow(
+                f"The workflow {key!r} is {known.function.__qualname__} already.",
+                remedy="Give one of the two another key.",
+            )
+        _registry[key] = CodeWorkflow(key, function, _adapter(key, function), inspect.getdoc(function) or "")
+        return function
+
+    return register
+
+
+def registered_workflows() -> Mapping[str, CodeWorkflow]:
+    """The workflows of this process, by key."""
+    return _registry
+
+
+def near(key: str, known: Iterable[str]) -> list[str]:
+    """The names that are likely to have been meant."""
+    return difflib.get_close_matches(key, sorted(set(known)), n=3, cutoff=0.5)
+
+
+def _adapter(key: str, function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) != 2:
+        raise AtlasError(
+            f"The workflow {key!r} takes ({', '.join(parameters)}).", remedy="A workflow takes the run and its input."
+        )
+    wanted: Any = get_type_hints(function).get(parameters[1])
+    plain = wanted is None or wanted is Any or wanted is dict or getattr(wanted, "__origin__", None) is dict
+    return None if plain else TypeAdapter(wanted)

@@ -1,0 +1,82 @@
+"""Replaying a stored history against today's code, without a database: for tests of workflows.
+
+Keep the document that `atlas workflow show RUN --json` prints as a fixture; `replay` follows it with the code there is
+now and raises ReplayDiverged where the code takes another way.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Never
+from uuid import UUID
+
+import orjson
+
+from engine.jobs.enqueue import NewJob
+from engine.workflows.drive import drive
+from engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
+from engine.workflows.history import Checkpoint, History, Recorded, Suspension, Wait
+from engine.workflows.recorder import Recorder
+from engine.workflows.registry import CodeWorkflow
+from engine.workflows.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """How the code got on: `ended` with an output, `failed` with words, `waiting`, or `beyond` what is recorded."""
+
+    status: str
+    output: Any = None
+    error: str | None = None
+
+
+class _ReadOnly:
+    """A journal that writes nothing."""
+
+    async def checkpoint(self, mark: Checkpoint) -> Never:
+        raise RecordEnds
+
+    async def begin(self, wait: Wait) -> Never:
+        raise RecordEnds
+
+    async def admit(self, job: NewJob) -> Never:
+        raise RecordEnds
+
+    async def now(self) -> Never:
+        raise RecordEnds
+
+    async def abandon(self, child_id: UUID) -> Never:
+        raise RecordEnds
+
+
+async def replay(workflow: CodeWorkflow, input: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> Replayed:
+    """Follow recorded steps (as `atlas workflow show --json` prints them) with this workflow's function."""
+    recorded = [_recorded(step) for step in steps]
+    suspension = Suspension(UUID(int=0), 1, UUID(int=0), "replay", None)
+    recorder = Recorder(suspension, _ReadOnly(), History(recorded), frozen=True)
+    run = Run(recorder, workflow.key)
+    value = workflow.parse(dict(input))
+    try:
+        output = await drive(run, recorder, lambda: workflow.function(run, value))
+    except RecordEnds:
+        return Replayed("beyond")
+    except Suspended:
+        return Replayed("waiting")
+    except WorkflowFailed as error:
+        return Replayed("failed", error=error.message)
+    return Replayed("ended", output)
+
+
+def _recorded(step: Mapping[str, Any]) -> Recorded:
+    return Recorded(
+        branch=step["branch"],
+        position=step["position"],
+        name=step["name"],
+        kind=step["kind"],
+        status=step["status"],
+        attempts=step.get("attempts", 1),
+        output=None if step.get("output") is None else orjson.dumps(step["output"]).decode(),
+        error=None if step.get("error") is None else orjson.dumps(step["error"]).decode(),
+        child_id=None,
+        child_status="queued",
+        event_name=step.get("event_name"),
+    )

@@ -1,0 +1,16 @@
+-- The checkpoints that a fork reuses: all that another run had recorded when the step it is forked from began.
+with cut as (
+  select s.run_id, s.started_at
+  from workflow_steps s
+  where s.run_id = :source
+    and :step in (s.branch || s.name, case when s.branch = s.name || '/' then s.name end)
+)
+insert into workflow_steps (run_id, branch, position, tenant_id, name, kind, status, attempts, started_at, finished_at, event_id, input,
+  output, error)
+select :target, s.branch, s.position, s.tenant_id, s.name, s.kind, s.status, s.attempts, s.started_at, s.finished_at, s.event_id, s.input,
+  s.output, s.error
+from workflow_steps s
+join cut on cut.run_id = s.run_id
+where s.status in ('succeeded', 'failed')
+  and s.finished_at <= cut.started_at
+  and s.branch <> 'undo/';

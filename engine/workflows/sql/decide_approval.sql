@@ -1,0 +1,8 @@
+-- pending -> approved or rejected, by a person. The caller holds the row.
+update approvals
+set status     = :status::text::approval_status,
+    decided_at = clock_timestamp(),
+    decided_by = :decided_by,
+    comment    = :comment
+where id = :id
+  and status = 'pending';

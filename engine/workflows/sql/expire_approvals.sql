@@ -1,0 +1,42 @@
+-- pending -> expired where the time is over, with APPROVAL_DECIDED. Looks across tenants: time passes for all of them.
+with late as (
+  select id
+  from approvals
+  where status = 'pending'
+    and expires_at <= clock_timestamp()
+    and (:run_ids::uuid[] is null or run_id = any (:run_ids))
+  order by id
+  limit 1000
+  for update
+),
+expired as (
+  update approvals a
+  set status = 'expired', decided_at = clock_timestamp(), decided_by = 'engine'
+  from late
+  where a.id = late.id
+    and a.status = 'pending'
+  returning a.id, a.tenant_id, a.run_id, a.kind, a.title, a.step
+),
+-- an intent that nobody approved in time is rejected
+rejected as (
+  update intents i
+  set status = 'rejected', reason = 'nobody approved it in time', updated_at = clock_timestamp()
+  from expired e
+  where i.id = e.run_id
+    and e.kind = 'intent'
+    and i.status = 'awaiting_human'
+),
+event as (
+  select e.tenant_id, e.id::text as entity_id, e.title as message,
+    jsonb_build_object('run_id', e.run_id, 'step', e.step, 'decision', 'expired') as meta
+  from expired e
+),
+written as (
+  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  select e.tenant_id, 'system', 'engine', 'warn', 'APPROVAL_DECIDED', 'approval', e.entity_id, e.message, e.meta,
+    atlas_audit_body(e.tenant_id, 'system', 'engine', 'warn', 'APPROVAL_DECIDED', 'approval', e.entity_id, e.message, e.meta)
+  from event e
+)
+select run_id
+from expired
+where kind = 'step';

@@ -1,0 +1,127 @@
+"""Suspending runs, so that no wake-up is lost.
+
+What may wake a run is locked out first: the job row, which a child's end and a decision lock before they wake it, and
+the names of the events it waits for, which publishers hold. Then the waits are stored, with the children and questions
+that belong to them. In the next statement, which sees everything committed before the locks, the awaited things are
+looked for; the run is queued until its time, or at once where something has come. Whoever comes later finds it queued
+and wakes it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+from engine.jobs.enqueue import NewJob, enqueue_many
+from engine.workflows.history import NewApproval, Suspension, Wait
+from engine.workflows.runs import ENGINE, NewRun, start_runs
+
+HOLD = statement("engine/workflows/sql/hold_runs.sql")
+SETTLE = statement("engine/workflows/sql/settle_runs.sql")
+INSERT_WAITS = statement("engine/workflows/sql/insert_waits.sql")
+ASK = statement("engine/workflows/sql/ask_approvals.sql")
+
+
+async def suspend_runs(conn: Connection, worker_id: str, suspensions: Sequence[Suspension]) -> list[str]:
+    """Suspend many runs in one transaction; for each: held, lost, canceled (asked to stop) or busy (ask again)."""
+    # A run may come several times: each of its branches stores its own waits while the others go on.
+    ordered = sorted({one.run_id: one for one in suspensions}.values(), key=lambda one: one.run_id.bytes)
+    keys = [(one.run_id, f"{one.tenant_id} {name}") for one in suspensions for name in one.event_names]
+    async with conn.transaction():
+        rows = await fetch(
+            conn,
+            HOLD,
+            worker=worker_id,
+            runs=[one.run_id for one in ordered],
+            attempts=[one.attempt for one in ordered],
+            event_runs=[run_id for run_id, _ in keys] or None,
+            event_keys=[key for _, key in keys] or None,
+        )
+        verdicts = {row["id"]: row["verdict"] for row in rows}
+        certain = {row["id"]: row["certain"] for row in rows}
+        held = [one for one in suspensions if verdicts[one.run_id] == "held"]
+        await _store(conn, [(one, wait) for one in held for wait in one.waits])
+        leaving = [one for one in held if not one.stays]
+        if leaving:
+            await fetch(
+                conn,
+                SETTLE,
+                runs=[one.run_id for one in leaving],
+                certain=[certain[one.run_id] for one in leaving],
+                at_once=[one.at_once for one in leaving],
+            )
+    return [verdicts[one.run_id] for one in suspensions]
+
+
+async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None:
+    if not waits:
+        return
+    children = [await_child(run, wait) for run, wait in waits]
+    jobs = [one for one in children if isinstance(one, NewJob)]
+    runs = [one for one in children if isinstance(one, NewRun)]
+    asked = [(new_id(), run, wait, wait.approval) for run, wait in waits if wait.approval is not None]
+    if jobs:
+        await enqueue_many(conn, jobs, actor=ENGINE)
+    if runs:
+        await start_runs(conn, runs)
+    if asked:
+        await _ask(conn, asked)
+    approvals = {id(wait): approval_id for approval_id, _, wait, _ in asked}
+    await fetch(
+        conn,
+        INSERT_WAITS,
+        children=[None if one is None else one.id for one in children],
+        approvals=[approvals.get(id(wait)) for _, wait in waits],
+        **_columns(waits),
+    )
+
+
+def await_child(run: Suspension, wait: Wait) -> NewJob | NewRun | None:
+    """The job or run that a wait is for."""
+    if wait.child is None:
+        return wait.job
+    return NewRun(
+        run.tenant_id,
+        wait.child.workflow,
+        wait.child.input,
+        run.requested_by,
+        source_ref=str(run.run_id),
+        correlation_id=run.correlation_id,
+        parent_run_id=run.run_id,
+    )
+
+
+def _columns(waits: list[tuple[Suspension, Wait]]) -> dict[str, list[Any]]:
+    return {
+        "runs": [run.run_id for run, _ in waits],
+        "tenants": [run.tenant_id for run, _ in waits],
+        "branches": [wait.branch for _, wait in waits],
+        "positions": [wait.position for _, wait in waits],
+        "names": [wait.name for _, wait in waits],
+        "kinds": [wait.kind for _, wait in waits],
+        "statuses": [wait.status for _, wait in waits],
+        "attempts": [wait.attempts for _, wait in waits],
+        "wake_ats": [wait.wake_at for _, wait in waits],
+        "wake_afters": [wait.wake_after for _, wait in waits],
+        "event_names": [wait.event_name for _, wait in waits],
+        "event_matches": [wait.event_match for _, wait in waits],
+        "inputs": [wait.input for _, wait in waits],
+        "errors": [wait.error for _, wait in waits],
+    }
+
+
+async def _ask(conn: Connection, asked: list[tuple[UUID, Suspension, Wait, NewApproval]]) -> None:
+    await fetch(
+        conn,
+        ASK,
+        ids=[approval_id for approval_id, *_ in asked],
+        tenants=[run.tenant_id for _, run, _, _ in asked],
+        runs=[run.run_id for _, run, _, _ in asked],
+        steps=[f"{wait.branch}{wait.name}" for _, _, wait, _ in asked],
+        titles=[question.title for *_, question in asked],
+        details=[question.detail for *_, question in asked],
+        requesters=[run.requested_by for _, run, _, _ in asked],
+        expires=[question.expires for *_, question in asked],
+    )

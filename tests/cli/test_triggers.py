@@ -1,0 +1,68 @@
+"""`atlas trigger`, `atlas usage`: what people type, what they see, how a mistake is answered."""
+
+import asyncpg
+
+
+async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
+    await atlas("tenant", "add", "acme", "--timezone", "Europe/Berlin")
+    target = ("--job-type", "report.build", "--payload", '{"day": "{{ fire.local }}"}')
+    added = await atlas("trigger", "add", "--tenant", "acme", "--cron", "0 9 * * mon-fri", *target, "--json")
+    trigger = added.document
+    listed = await atlas("trigger", "list", "--tenant", "acme")
+    edited = await atlas(
+        "trigger", "edit", trigger["id"], "--cron", "@hourly", "--misfire", "all", "--disable", "--json"
+    )
+    fired = await atlas("trigger", "fire", trigger["id"], "--json")
+    job = await atlas("jobs", "show", fired.document["job_id"], "--json")
+    removed = await atlas("trigger", "remove", trigger["id"])
+    gone = await atlas("trigger", "fire", trigger["id"])
+
+    assert (trigger["label"], trigger["zone"], trigger["misfire"]) == ("0 9 * * mon-fri", "Europe/Berlin", "latest")
+    assert "0 9 * * mon-fri (Europe/Berlin)" in listed.stdout
+    assert (edited.document["cron_expr"], edited.document["misfire"], edited.document["is_enabled"]) == (
+        "@hourly",
+        "all",
+        False,
+    )
+    assert job.document["job"]["source_ref"] == trigger["id"]
+    assert removed.stdout == f"Trigger {trigger['id']} (0 9 * * mon-fri) is removed.\n"
+    assert f"There is no trigger {trigger['id']}" in gone.refusal
+
+
+async def test_the_next_times_are_shown_in_both_clocks(atlas):
+    shown = await atlas("trigger", "preview", "--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
+    counted = await atlas(
+        "trigger", "preview", "--cron", "@daily", "--count", "400", "--timezone", "Europe/Berlin", "--json"
+    )
+
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["Europe/Berlin", "UTC"]
+    assert len(lines) == 21
+    times = counted.document["times"]
+    # Midnight in Berlin is 22:00 or 23:00 in UTC, and over a year both.
+    assert {one["utc"][11:16] for one in times} == {"22:00", "23:00"}
+
+
+async def test_mistakes_are_refused_with_their_position_and_reason(atlas):
+    wrong = await atlas("trigger", "add", "--tenant", "system", "--cron", "0 25 * * *", "--job-type", "x")
+    neither = await atlas("trigger", "preview")
+    nothing = await atlas("trigger", "edit", "0190a4c8-0000-7000-8000-00000000dead")
+
+    assert "cron_expr: at character 3: '25' is no hour, which is 0 to 23" in wrong.refusal
+    assert neither.code == nothing.code == 2
+
+
+async def test_usage_is_told_for_a_time_and_a_wrong_time_is_refused(atlas, database_url):
+    nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
+    conn = await asyncpg.connect(database_url)
+    await conn.execute(
+        """insert into usage_hourly (tenant_id, job_type, hour, runs, succeeded, failed, run_seconds, cost_cents)
+           select id, 'report.build', '2027-01-05 06:00Z', 3, 2, 1, 4.5, 250 from tenants"""
+    )
+    await conn.close()
+    some = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
+    wrong = await atlas("usage", "--from", "yesterday")
+
+    assert nothing.stdout == "Nothing was metered in that time.\n"
+    assert some.stdout.splitlines()[1].split() == ["report.build", "3", "2", "1", "0", "0", "0", "4.5", "0.0", "2.50"]
+    assert "--from: 'yesterday' is not a day or a moment" in wrong.refusal

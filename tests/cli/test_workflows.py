@@ -1,0 +1,194 @@
+"""`atlas workflow` and `atlas event`: asked from outside, seen as people see them."""
+
+import asyncio
+import contextlib
+import io
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app, main
+from tests.cli.conftest import Ran
+from tests.engine.workflows import flows
+from tests.engine.workflows.kit import Kit
+
+DOCUMENT = {
+    "key": "greet",
+    "description": "Asks, then waits.",
+    "steps": [
+        {"id": "ask", "approval": "Greet {{ input.name }}?", "timeout": "1h"},
+        {"id": "paid", "needs": ["ask"], "event": "paid", "with": {"name": "{{ input.name }}"}},
+    ],
+}
+
+
+@pytest.fixture
+def atlas(tmp_path, database_url, monkeypatch):
+    """The command in this process: everything but the start of an interpreter, which other tests of commands show."""
+    monkeypatch.setenv("ATLAS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.delenv("ATLAS_URL", raising=False)
+
+    def run(arguments):
+        monkeypatch.setattr(sys, "argv", ["atlas", *arguments])
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return Ran(code, out.getvalue(), err.getvalue())
+
+    async def call(*arguments):
+        return await asyncio.to_thread(run, arguments)
+
+    return call
+
+
+@pytest.fixture
+def engine(pool, database_url):
+    """Let the engine and the workers do what is due."""
+
+    kit = Kit(pool, database_url)
+
+    async def work() -> None:
+        await kit.tick()
+        await kit.work()
+
+    return work
+
+
+@pytest.fixture
+async def online(atlas):
+    await atlas("online")
+
+
+async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas, engine, online, tmp_path):
+    file = tmp_path / "greet.json"
+    file.write_text(json.dumps(DOCUMENT))
+    checked = await atlas("workflow", "check", str(file))
+    saved = await atlas("workflow", "save", str(file))
+    again = await atlas("workflow", "save", str(file), "--json")
+    asked = await atlas("workflow", "run", "greet", "--input", '{"name": "Ada"}', "--json")
+    run_id = asked.document["id"]
+    waits = await atlas("workflow", "show", run_id)
+    await engine()
+    listed = await atlas("workflow", "list", "--status", "waiting", "--json")
+    questions = await atlas("workflow", "approvals", "--json")
+    shown = await atlas("workflow", "show", run_id)
+
+    assert checked.stdout == f"{file} is fit to be saved.\n"
+    assert saved.stdout == "greet is saved: version 1.\n"
+    assert (again.document["version"], again.document["is_new"]) == (1, False)
+    assert "waits for the engine" in waits.stdout
+    assert [run["id"] for run in listed.document["runs"]] == [run_id]
+    assert questions.document["approvals"][0]["title"] == "Greet Ada?"
+    assert "ask waits for approval" in shown.stdout
+    assert "… " in shown.stdout
+
+
+async def test_the_person_who_asked_may_not_approve(atlas, engine, online, tmp_path):
+    file = tmp_path / "greet.json"
+    file.write_text(json.dumps(DOCUMENT))
+    await atlas("workflow", "save", str(file))
+    asked = await atlas("workflow", "run", "greet", "--input", '{"name": "Ada"}', "--json")
+    await engine()
+    refused = await atlas("workflow", "approve", asked.document["id"])
+
+    assert "asked for this and may not decide it" in refused.refusal
+
+
+async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_forked(atlas, engine, online):
+    waiting = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
+    failed = (await atlas("workflow", "run", "wf.cure", "--json")).document["id"]
+    flows.calls.clear()
+    await engine()
+    signaled = await atlas("workflow", "signal", waiting, "paid", "--context", '{"order": 1}')
+    story = await atlas("workflow", "show", failed)
+    flows.calls["cured"] = 1
+    retried = await atlas("workflow", "retry", failed)
+    await engine()
+    forked = await atlas("workflow", "fork", failed, "--from", "work", "--json")
+    await engine()
+    states = {run["id"]: run["status"] for run in (await atlas("workflow", "list", "--json")).document["runs"]}
+
+    assert signaled.stdout == "The signal 'paid' woke it.\n"
+    assert "wf.cure failed: Step 'work' failed: not yet" in story.stdout
+    assert "✗" in story.stdout
+    assert retried.stdout == f"Run {failed} goes on.\n"
+    assert states == {waiting: "succeeded", failed: "succeeded", forked.document["id"]: "succeeded"}
+    assert flows.calls["before"] == 1
+
+
+async def test_a_run_is_canceled_before_and_after_its_start(atlas, engine, online):
+    early = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
+    withdrawn = await atlas("workflow", "cancel", early)
+    late = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
+    await engine()
+    canceled = await atlas("workflow", "cancel", late, "--json")
+    twice = await atlas("workflow", "cancel", late)
+
+    assert withdrawn.stdout == f"Run {early} is withdrawn before its start.\n"
+    assert canceled.document["verdict"] == "canceled"
+    assert "has ended already" in twice.refusal
+
+
+async def test_policy_is_asked_without_starting_anything(atlas):
+    await atlas("workflow", "policy", "add", "costly", "--effect", "review", "--spend-above", "100")
+    cheap = await atlas("workflow", "check", "wf.plain", "--spend-cents", "100", "--json")
+    costly = await atlas("workflow", "check", "wf.plain", "--spend-cents", "101")
+    rules = await atlas("workflow", "policy", "list", "--json")
+    removed = await atlas("workflow", "policy", "remove", "costly")
+
+    assert (cheap.document["effect"], cheap.document["known"]) == ("allow", False)
+    assert costly.stdout.startswith("review: Rule 'costly' says review: it spends 101 cents, more than 100.")
+    assert rules.document["rules"][0]["label"] == "costly"
+    assert removed.stdout == "Rule 'costly' is removed.\n"
+
+
+async def test_mistakes_are_told_with_their_path_and_exit_1(atlas, tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps({"key": "x", "steps": [{"id": "a", "job": "j", "with": {"to": "{{ nobody }}"}}]}))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    checked = await atlas("workflow", "check", str(bad))
+    unreadable = await atlas("workflow", "check", str(broken))
+    missing = await atlas("workflow", "show", "0190a4c8-0000-7000-8000-00000000dead")
+    no_id = await atlas("workflow", "cancel", "nonsense")
+    no_json = await atlas("workflow", "run", "x", "--input", "[1]")
+
+    assert "steps[0].with.to: 'nobody' is not defined here" in checked.refusal
+    assert "is not JSON" in unreadable.refusal
+    assert "There is no run" in missing.refusal
+    assert "'nonsense' is not an id" in no_id.refusal
+    assert "--input: is not a JSON object" in no_json.refusal
+
+
+def test_every_workflow_command_explains_itself_and_takes_json():
+    names = ["run", "list", "show", "check", "signal", "approve", "approvals", "cancel", "retry", "fork", "save"]
+    names += ["enable", "disable"]
+    for command in [*(["workflow", name] for name in names), ["workflow", "policy", "add"], ["event", "publish"]]:
+        ran = CliRunner().invoke(app, [*command, "--help"])
+        assert (ran.exit_code, "--json" in ran.stdout) == (0, True), command
+
+
+async def test_status_tells_whether_an_engine_looks_and_warns_when_none_does(atlas, engine, online, pool):
+    never = await atlas("status")
+    await engine()
+    well = await atlas("status", "--json")
+    await pool.execute(
+        """update system_state set value = jsonb_build_object('last_tick_at', now() - interval '2 minutes')
+           where key = 'engine_tick'"""
+    )
+    await atlas("workflow", "run", "wf.plain")
+    silent = await atlas("status")
+    await atlas("offline")
+    off = await atlas("status")
+
+    assert "Warning: no engine has run yet" in never.stdout
+    assert well.document["engine"]["silent_seconds"] < 60
+    assert "Warning: the engine last looked 0:02:0" in silent.stdout
+    assert "1 requests wait for it" in silent.stdout
+    assert "The engine is off; 1 requests wait for it." in off.stdout

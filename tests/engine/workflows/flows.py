@@ -1,0 +1,267 @@
+"""The workflows and jobs of these tests. What they did is counted in `calls`, by run and step."""
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from engine.jobs import PermanentError, RetryAfter, Snooze, job
+from engine.workflows import Run, StepFailed, workflow
+
+calls: Counter[str] = Counter()
+
+
+class Order(BaseModel):
+    """A typed input."""
+
+    item: str
+    amount: int = 1
+
+
+class Price(BaseModel):
+    """A typed answer of a step."""
+
+    cents: int
+    at: datetime
+
+
+@job("wf.double", max_retries=0)
+async def double(input: dict[str, Any]) -> dict[str, Any]:
+    calls["double"] += 1
+    return {"value": input["x"] * 2}
+
+
+@job("wf.refuse", max_retries=0)
+async def refuse(input: dict[str, Any]) -> None:
+    raise PermanentError("no stock")
+
+
+@job("wf.idle")
+async def idle(input: dict[str, Any]) -> None:
+    await asyncio.sleep(3600)
+
+
+async def note(word: str) -> str:
+    calls[word] += 1
+    return word
+
+
+def note_plainly(word: str) -> str:
+    calls[word] += 1
+    return word
+
+
+@workflow("wf.typed")
+async def typed(run: Run, input: Order) -> dict[str, Any]:
+    async def price(item: str) -> Price:
+        calls["price"] += 1
+        return Price(cents=len(item) * 100, at=datetime(2026, 1, 2, tzinfo=UTC))
+
+    first = await run.step("price", price, input.item)
+    await run.sleep(60)
+    assert isinstance(first, Price)
+    return {"cents": first.cents * input.amount, "at": first.at}
+
+
+@workflow("wf.plain")
+async def plain(run: Run, input: dict[str, Any]) -> str:
+    one = await run.step("note", note, "one")
+    two = await run.step("note", note_plainly, "two")
+    return f"{one} {two}"
+
+
+@workflow("wf.flaky")
+async def flaky(run: Run, input: dict[str, Any]) -> Any:
+    async def attempt() -> int:
+        calls["attempt"] += 1
+        if calls["attempt"] <= input["failures"]:
+            raise ValueError(f"failure {calls['attempt']}")
+        return calls["attempt"]
+
+    return await run.step("attempt", attempt, retries=input.get("retries", 3))
+
+
+@workflow("wf.steered")
+async def steered(run: Run, input: dict[str, Any]) -> Any:
+    async def attempt() -> str:
+        calls["attempt"] += 1
+        if calls["attempt"] == 1:
+            raise Snooze(100)
+        if calls["attempt"] == 2:
+            raise RetryAfter(500)
+        return "there"
+
+    return await run.step("attempt", attempt, retries=1)
+
+
+@workflow("wf.slow")
+async def slow(run: Run, input: dict[str, Any]) -> Any:
+    return await run.step("doze", asyncio.sleep, 30, timeout=timedelta(milliseconds=20), retries=0)
+
+
+@workflow("wf.catches")
+async def catches(run: Run, input: dict[str, Any]) -> Any:
+    try:
+        await run.job("refuse", "wf.refuse")
+    except StepFailed as error:
+        return {"reason": error.reason, "kind": error.kind, "other": await run.step("other", note, "other")}
+
+
+@workflow("wf.family")
+async def family(run: Run, input: dict[str, Any]) -> Any:
+    doubled = await run.job("double", "wf.double", {"x": input["x"]})
+    child = await run.child("child", "wf.plain", {})
+    return {"doubled": doubled, "child": child}
+
+
+@workflow("wf.parent")
+async def parent(run: Run, input: dict[str, Any]) -> Any:
+    return await run.child("child", input["child"], input.get("input", {}), timeout=input.get("timeout"))
+
+
+@workflow("wf.idles")
+async def idles(run: Run, input: dict[str, Any]) -> Any:
+    return await run.gather(run.job("one", "wf.idle"), run.job("two", "wf.idle"))
+
+
+@workflow("wf.waits")
+async def waits(run: Run, input: dict[str, Any]) -> Any:
+    first = await run.wait_event("paid", {"order": input["order"]}, input.get("timeout"))
+    if not input.get("twice"):
+        return {"first": first}
+    return {"first": first, "second": await run.wait_event("paid", {"order": input["order"]})}
+
+
+@workflow("wf.asks")
+async def asks(run: Run, input: dict[str, Any]) -> Any:
+    decision = await run.approval("ship", title="Ship it?", expires=timedelta(hours=4), detail={"to": "Paris"})
+    return {"approved": bool(decision), "by": decision.by, "status": decision.status, "comment": decision.comment}
+
+
+@workflow("wf.fan")
+async def fan(run: Run, input: dict[str, Any]) -> Any:
+    async def branch(number: int) -> Any:
+        await run.step("begin", note, f"begin {number}")
+        doubled = await run.job("double", "wf.double", {"x": number})
+        await run.step("end", note, f"end {number}")
+        return doubled["value"]
+
+    return await run.gather(*(branch(number) for number in range(input["width"])))
+
+
+@workflow("wf.fan_fails")
+async def fan_fails(run: Run, input: dict[str, Any]) -> Any:
+    async def bad(word: str) -> None:
+        if calls["cured"] == 0:
+            raise PermanentError(word)
+
+    return await run.gather(
+        run.step("a", note, "a"), run.step("b", bad, "b is bad"), run.step("c", bad, "c is bad"), name="fan"
+    )
+
+
+@workflow("wf.careless")
+async def careless(run: Run, input: dict[str, Any]) -> Any:
+    async def two_steps(word: str) -> None:
+        await run.step(f"{word} 1", note, word)
+        await run.step(f"{word} 2", note, word)
+
+    await asyncio.gather(two_steps("a"), two_steps("b"))
+
+
+@workflow("wf.values")
+async def values(run: Run, input: dict[str, Any]) -> Any:
+    drawn = [(await run.now()).isoformat(), str(await run.uuid()), await run.random(), str(await run.uuid())]
+    await run.sleep(60)
+    return {"drawn": drawn}
+
+
+@workflow("wf.saga")
+async def saga(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("reserve", note, "reserve")
+    run.on_failure("release", undo, "release")
+    await run.step("charge", note, "charge")
+    run.on_failure("refund", run.job, "refund", "wf.double", {"x": 1})
+    await run.sleep(60)
+    if input.get("undo_fails"):
+        run.on_failure("break", undo, "break", retries=0)
+    if not input.get("well"):
+        raise RuntimeError("the parcel is lost")
+    return {"sent": True}
+
+
+async def undo(word: str) -> None:
+    calls[f"undo {word}"] += 1
+    if word == "break" and calls["cured"] == 0:
+        raise PermanentError("cannot be undone")
+
+
+@workflow("wf.cure")
+async def cure(run: Run, input: dict[str, Any]) -> Any:
+    async def work() -> str:
+        calls["work"] += 1
+        if calls["cured"] == 0:
+            raise PermanentError("not yet")
+        return "done"
+
+    before = await run.step("before", note, "before")
+    return {"before": before, "work": await run.step("work", work)}
+
+
+@workflow("wf.stubborn")
+async def stubborn(run: Run, input: dict[str, Any]) -> Any:
+    try:
+        await run.sleep(60)
+    except BaseException:
+        calls["caught"] += 1
+    return await run.step("after", note, "after")
+
+
+@workflow("wf.stepping")
+async def stepping(run: Run, input: dict[str, Any]) -> Any:
+    for number in range(input["steps"]):
+        await run.step(f"step {number}", note, f"step {number}")
+    return {"steps": input["steps"]}
+
+
+@workflow("wf.offline")
+async def offline(run: Run, input: dict[str, Any]) -> Any:
+    async def turn_off() -> None:
+        calls["first"] += 1
+        await SWITCHES["off"]()
+
+    await run.step("first", turn_off)
+    return await run.step("second", note, "second")
+
+
+# Set by the test that uses it.
+SWITCHES: dict[str, Any] = {}
+
+
+@workflow("wf.busy")
+async def busy(run: Run, input: dict[str, Any]) -> Any:
+    return await run.gather(run.job("idle", "wf.idle"), run.step("doze", asyncio.sleep, 3600))
+
+
+@workflow("wf.changing")
+async def changing(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("first", note, "first")
+    if calls["changed"]:
+        try:
+            await run.step("new", note, "new")
+        except Exception:
+            calls["swallowed"] += 1
+    await run.sleep(60)
+    return {"well": True}
+
+
+@job("wf.strict")
+async def strict(input: Order) -> None:
+    """Takes an order and nothing else."""
+
+
+@workflow("wf.misfit")
+async def misfit(run: Run, input: dict[str, Any]) -> Any:
+    return await run.job("misfit", "wf.strict", {"item": "cup", "amount": "many"})

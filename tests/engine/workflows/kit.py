@@ -1,0 +1,85 @@
+"""What tests of workflows need: an Atlas that is online, runs asked for and driven to rest, time that passes."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+import workers.engine_run  # registers ENGINE_RUN
+from atlas.actors import Actor, system
+from atlas.pool import Pool
+from engine.jobs import SYSTEM_TENANT, registered, switch
+from engine.workflows import request_workflow
+from engine.workflows.find import RunRow, StepRow, get_run, list_steps
+from engine.workflows.intents import take_intents
+from workers.worker import Worker, WorkerOptions
+
+assert workers.engine_run
+REQUESTER = Actor("user", "ada")
+APPROVER = Actor("user", "grace")
+
+
+class Kit:
+    """One Atlas for one test."""
+
+    def __init__(self, pool: Pool, url: str) -> None:
+        self.pool = pool
+        self.url = url
+
+    async def online(self, online: bool = True) -> None:
+        async with self.pool.acquire() as conn:
+            await switch(conn, online=online, actor=system("test"))
+
+    async def ask(self, workflow: str, input: Mapping[str, Any] | None = None, **options: Any) -> UUID:
+        """Ask for a run; nothing happens before `tick`."""
+        async with self.pool.acquire() as conn:
+            return await request_workflow(conn, SYSTEM_TENANT, workflow, input, REQUESTER, **options)
+
+    async def tick(self) -> None:
+        """Let the engine look at the intents."""
+        async with self.pool.acquire() as conn:
+            while (await take_intents(conn, "engine")).claimed:
+                pass
+
+    async def work(self, concurrency: int = 50) -> None:
+        """Run all that is due, and what becomes due by it."""
+        options = WorkerOptions(sorted(registered()), concurrency=concurrency, poll=0.2, lease=60, drain=True)
+        await Worker(self.pool, self.url, options).run()
+
+    async def run(self, workflow: str, input: Mapping[str, Any] | None = None, **options: Any) -> RunRow:
+        """Ask for a run and work until nothing is due."""
+        run_id = await self.ask(workflow, input, **options)
+        await self.tick()
+        await self.work()
+        return await self.get(run_id)
+
+    async def get(self, run_id: UUID) -> RunRow:
+        run = await get_run(self.pool, run_id)
+        assert run is not None
+        return run
+
+    async def steps(self, run_id: UUID) -> dict[str, StepRow]:
+        return {step.key: step for step in await list_steps(self.pool, run_id)}
+
+    async def pass_time(self, time: timedelta) -> None:
+        """Everything that waits for a moment waits so much less."""
+        async with self.pool.acquire() as conn, conn.transaction():
+            await conn.execute("update workflow_steps set wake_at = wake_at - $1::interval", time)
+            await conn.execute("update approvals set expires_at = expires_at - $1::interval", time)
+            await conn.execute(
+                "update jobs set next_retry_at = next_retry_at - $1::interval where next_retry_at < '9000-01-01'", time
+            )
+
+    async def actions(self, entity_id: UUID | None = None) -> list[str]:
+        """The audited actions, in order."""
+        rows = await self.pool.fetch(
+            "select action from audit_log where $1::text is null or entity_id = $1 order by id",
+            None if entity_id is None else str(entity_id),
+        )
+        return [row["action"] for row in rows]
+
+
+def read_json(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)

@@ -1,0 +1,158 @@
+"""Approvals: bound to the exact input, never by the requester, never after their time."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from atlas.errors import Conflict, NotFound, Refused
+from atlas.ids import new_id
+from engine.workflows import decide_approval, list_approvals
+from engine.workflows.approvals import expire_approvals
+from engine.workflows.find import list_intents
+from engine.workflows.manage import cancel_run
+from engine.workflows.rules import add_rule
+from tests.engine.workflows.kit import APPROVER, REQUESTER
+
+
+async def decide(kit, approval_id, approve=True, *, actor=APPROVER, **options):
+    async with kit.pool.acquire() as conn:
+        return await decide_approval(conn, approval_id, approve, actor=actor, **options)
+
+
+async def test_a_run_goes_on_with_what_a_person_decided(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    assert (run.status, asked.status, asked.title, asked.detail) == ("waiting", "pending", "Ship it?", {"to": "Paris"})
+
+    await decide(kit, asked.id, comment="fine")
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"approved": True, "by": "grace", "status": "approved", "comment": "fine"}
+    assert await kit.actions(asked.id) == ["APPROVAL_REQUESTED", "APPROVAL_DECIDED"]
+
+
+async def test_a_rejection_is_an_answer_and_not_a_failure(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    await decide(kit, asked.id, False)
+    await kit.work()
+
+    run = await kit.get(run.id)
+    assert (run.status, run.output["approved"], run.output["status"]) == ("succeeded", False, "rejected")
+
+
+async def test_the_requester_may_not_decide(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+
+    with pytest.raises(Refused, match="ada asked for this"):
+        await decide(kit, asked.id, actor=REQUESTER)
+    assert (await list_approvals(kit.pool, run_id=run.id))[0].status == "pending"
+
+
+async def test_an_expired_approval_is_closed_for_everyone_and_the_run_goes_on_without_it(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    await kit.pass_time(timedelta(hours=5))
+
+    with pytest.raises(Conflict, match="has expired"):
+        await decide(kit, asked.id)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output["status"] == "expired"
+    assert (await kit.actions(asked.id))[-1] == "APPROVAL_DECIDED"
+
+
+async def test_a_decision_counts_once(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+
+    answers = await asyncio.gather(*(decide(kit, asked.id, n % 2 == 0) for n in range(6)), return_exceptions=True)
+
+    assert len([one for one in answers if isinstance(one, str)]) == 1
+    assert len([one for one in answers if isinstance(one, Conflict)]) == 5
+
+
+async def test_a_decision_is_for_the_input_that_was_seen(kit):
+    run = await kit.run("wf.asks")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+
+    with pytest.raises(Conflict, match="another input"):
+        await decide(kit, asked.id, input_hash="00" * 32)
+    assert await decide(kit, asked.id, input_hash=asked.input_hash) == "approved"
+
+
+async def test_an_approval_that_is_not_there_is_not_found(kit):
+    with pytest.raises(NotFound):
+        await decide(kit, new_id())
+
+
+async def test_an_intent_under_review_starts_when_another_person_approves_it(kit):
+    async with kit.pool.acquire() as conn:
+        await add_rule(conn, label="look first", effect="review", workflow="wf.plain", actor=APPROVER)
+    run_id = await kit.ask("wf.plain")
+    await kit.tick()
+    [intent] = await list_intents(kit.pool, id=run_id)
+    [asked] = await list_approvals(kit.pool, run_id=run_id)
+    assert (intent.status, asked.kind, asked.input_hash) == ("awaiting_human", "intent", intent.input_hash)
+
+    with pytest.raises(Refused):
+        await decide(kit, asked.id, actor=REQUESTER)
+    await decide(kit, asked.id)
+    await kit.work()
+
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert (await list_intents(kit.pool, id=run_id))[0].status == "executed"
+
+
+async def test_an_intent_that_is_rejected_or_whose_input_was_changed_never_starts(kit, owner):
+    async with kit.pool.acquire() as conn:
+        await add_rule(conn, label="look first", effect="review", actor=APPROVER)
+    rejected, changed = await kit.ask("wf.plain"), await kit.ask("wf.plain", {"cents": 1})
+    await kit.tick()
+    [first] = await list_approvals(kit.pool, run_id=rejected)
+    [second] = await list_approvals(kit.pool, run_id=changed)
+    await owner.execute("update intents set input = '{\"cents\": 100}' where id = $1", changed)
+
+    await decide(kit, first.id, False, comment="no")
+    with pytest.raises(Conflict, match="another input"):
+        await decide(kit, second.id)
+
+    [intent] = await list_intents(kit.pool, id=rejected)
+    assert (intent.status, intent.reason) == ("rejected", "grace rejected it: no")
+    assert await kit.pool.fetchval("select count(*) from jobs") == 0
+
+
+async def test_a_review_nobody_answers_ends_as_rejected(kit):
+    async with kit.pool.acquire() as conn:
+        await add_rule(conn, label="look first", effect="review", actor=APPROVER)
+    run_id = await kit.ask("wf.plain")
+    await kit.tick()
+    await kit.pass_time(timedelta(days=8))
+    async with kit.pool.acquire() as conn:
+        await expire_approvals(conn)
+
+    assert (await list_intents(kit.pool, id=run_id))[0].status == "rejected"
+
+
+async def test_a_canceled_run_closes_its_question(kit):
+    run = await kit.run("wf.asks")
+    async with kit.pool.acquire() as conn:
+        assert await cancel_run(conn, run.id, actor=APPROVER) == "canceled"
+
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    assert asked.status == "canceled"
+
+
+async def test_a_decision_and_a_run_that_suspends_at_the_same_moment_always_meet(kit):
+    runs = [await kit.ask("wf.asks") for _ in range(12)]
+    await kit.tick()
+    await kit.work()
+    asked = [(await list_approvals(kit.pool, run_id=run_id))[0] for run_id in runs]
+    # Wake them all for nothing, and decide while they wait anew.
+    await kit.pool.execute("update jobs set next_retry_at = null where status = 'queued'")
+    await asyncio.gather(kit.work(), *(decide(kit, one.id) for one in asked))
+    await kit.work()
+
+    assert [(await kit.get(run_id)).status for run_id in runs] == ["succeeded"] * 12

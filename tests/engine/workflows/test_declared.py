@@ -1,0 +1,343 @@
+"""Declared workflows: checked when saved, kept by version, run like code."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from atlas.errors import InvalidInput
+from engine.jobs import SYSTEM_TENANT, PermanentError, job
+from engine.tenants import add_tenant
+from engine.workflows import check_document, decide_approval, list_approvals, publish_event, save_workflow
+from engine.workflows.declared.examples import example_workflows, load_examples
+from engine.workflows.declared.store import list_workflows
+from engine.workflows.manage import retry_run
+from tests.engine.workflows.flows import calls
+from tests.engine.workflows.kit import APPROVER, REQUESTER
+
+sent: list[dict[str, Any]] = []
+
+
+@job("wf.mail")
+async def mail(input: dict[str, Any]) -> dict[str, Any]:
+    """Stands in for EMAIL_SEND, which has its own tests."""
+    if input["to"].startswith("nobody"):
+        raise PermanentError("no such address")
+    sent.append(input)
+    return {"to": input["to"]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent():
+    sent.clear()
+    calls.clear()
+
+
+async def save(kit, document, **options):
+    async with kit.pool.acquire() as conn:
+        return await save_workflow(conn, document, actor=APPROVER, **options)
+
+
+def with_test_mails(document: Any) -> Any:
+    """The document with mails that stay in this process."""
+    if isinstance(document, dict):
+        return {key: with_test_mails(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [with_test_mails(value) for value in document]
+    return "wf.mail" if document == "EMAIL_SEND" else document
+
+
+def example(key: str) -> dict[str, Any]:
+    found = next(one for one in example_workflows() if one["key"] == key)
+    return with_test_mails(found)
+
+
+def doc(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"key": "d", "steps": list(steps), **more}
+
+
+async def test_outputs_flow_from_step_to_step_and_keep_their_types(kit):
+    await save(
+        kit,
+        doc(
+            {"id": "a", "job": "wf.double", "with": {"x": "{{ input.x }}"}},
+            {"id": "b", "job": "wf.double", "with": {"x": "{{ steps.a.output.value }}"}, "needs": ["a"]},
+            {"id": "c", "job": "wf.double", "with": {"x": 5}},
+            output={"b": "{{ steps.b.output.value }}", "c": "{{ steps.c.output }}", "who": "{{ run.requested_by }}"},
+        ),
+    )
+    run = await kit.run("d", {"x": 3})
+
+    assert (run.status, run.version) == ("succeeded", 1)
+    assert run.output == {"b": 12, "c": {"value": 10}, "who": "ada"}
+    assert set(await kit.steps(run.id)) == {"a", "b", "c"}
+
+
+async def test_steps_are_skipped_with_those_that_need_them_and_last_outputs_are_the_answer(kit):
+    await save(
+        kit,
+        doc(
+            {"id": "a", "if": "input.x > 5", "job": "wf.double", "with": {"x": 1}},
+            {"id": "b", "needs": ["a"], "job": "wf.double", "with": {"x": "{{ steps.a.output.value }}"}},
+            {"id": "c", "if": False, "sleep": 1},
+            {"id": "d", "job": "wf.double", "with": {"x": 2}},
+        ),
+    )
+    run = await kit.run("d", {"x": 3})
+
+    assert run.output == {"d": {"value": 4}}
+    assert calls["double"] == 1
+
+
+async def test_a_step_for_each_item_runs_side_by_side(kit):
+    await save(
+        kit,
+        doc(
+            {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": "{{ item.n + index }}"}},
+            output="{{ steps.a.output }}",
+        ),
+    )
+    run = await kit.run("d", {"items": [{"n": 10}, {"n": 20}, {"n": 30}]})
+
+    assert run.output == {"value": [{"value": 20}, {"value": 42}, {"value": 64}]}
+    assert set(await kit.steps(run.id)) == {f"a/each[{n}]/a" for n in range(3)}
+
+
+async def test_a_failure_may_be_passed_over_or_end_the_run(kit):
+    steps = [
+        {"id": "a", "job": "wf.refuse", "onFailure": "continue"},
+        {"id": "b", "needs": ["a"], "job": "wf.double", "with": {"x": "{{ 2 if steps.a.status == 'failed' else 3 }}"}},
+    ]
+    await save(kit, doc(*steps))
+    passed = await kit.run("d")
+    await save(kit, doc({"id": "a", "job": "wf.refuse"}, steps[1]))
+    ended = await kit.run("d")
+
+    assert passed.output == {"b": {"value": 4}}
+    assert (ended.status, ended.version) == ("failed", 2)
+    assert "no stock" in ended.error["message"]
+
+
+async def test_sleep_event_and_child_wait_without_a_worker(kit):
+    await save(
+        kit,
+        doc(
+            {"id": "nap", "sleep": "{{ input.nap }}"},
+            {"id": "paid", "needs": ["nap"], "event": "paid", "with": {"order": "{{ input.order }}"}, "timeout": "1h"},
+            {"id": "kid", "needs": ["paid"], "workflow": "wf.plain", "with": {"cents": "{{ event.cents }}"}},
+            output={"kid": "{{ steps.kid.output.value }}", "cents": "{{ steps.paid.output.cents }}"},
+        ),
+    )
+    run = await kit.run("d", {"nap": "10m", "order": 4})
+    assert run.status == "waiting"
+    await kit.pass_time(timedelta(minutes=11))
+    await kit.work()
+    async with kit.pool.acquire() as conn:
+        await publish_event(conn, SYSTEM_TENANT, "paid", {"order": 4, "cents": 9}, actor=REQUESTER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"kid": "one two", "cents": 9}
+
+
+async def test_an_event_that_does_not_come_fails_the_step_and_retry_waits_anew(kit):
+    await save(kit, doc({"id": "paid", "event": "paid", "timeout": "1h"}))
+    run = await kit.run("d")
+    await kit.pass_time(timedelta(hours=2))
+    await kit.work()
+    assert (await kit.get(run.id)).error["message"] == "Step 'paid' failed: No event came in time."
+
+    async with kit.pool.acquire() as conn:
+        await retry_run(conn, run.id, actor=APPROVER)
+        await publish_event(conn, SYSTEM_TENANT, "paid", {}, actor=REQUESTER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).status == "succeeded"
+
+
+async def test_a_running_run_keeps_its_version(kit):
+    old = doc({"id": "nap", "sleep": "1m"}, {"id": "a", "needs": ["nap"], "job": "wf.double", "with": {"x": 1}})
+    first = await save(kit, old)
+    run = await kit.run("d")
+    second = await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": 100}}))
+    again = await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": 100}}))
+    await kit.pass_time(timedelta(minutes=2))
+    await kit.work()
+    newer = await kit.run("d")
+
+    assert ((await kit.get(run.id)).output, newer.output) == ({"a": {"value": 2}}, {"a": {"value": 200}})
+    assert (first.version, second.version, again.version, again.is_new) == (1, 2, 2, False)
+
+
+async def test_a_tenants_own_workflow_comes_before_everyones(kit):
+    await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": 1}}))
+    await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": 2}}), tenant_id=SYSTEM_TENANT)
+    async with kit.pool.acquire() as conn:
+        other = await add_tenant(conn, slug="other", name="Other", actor=APPROVER)
+        listed = await list_workflows(conn, tenant_id=other.id)
+    run = await kit.run("d")
+
+    assert run.output == {"a": {"value": 4}}
+    assert [one.tenant_id for one in listed if one.key == "d"] == [None]
+
+
+async def test_an_input_that_does_not_fit_the_schema_fails_the_run(kit):
+    schema = {"type": "object", "required": ["x"], "properties": {"x": {"type": "integer"}}}
+    await save(kit, doc({"id": "a", "sleep": 0}, inputSchema=schema))
+    run = await kit.run("d", {"x": "no"})
+
+    assert run.status == "failed"
+    assert "x: " in run.error["message"]
+
+
+async def test_a_template_that_cannot_be_filled_in_fails_the_run_with_its_path(kit):
+    await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": "{{ input.absent }}"}}))
+    run = await kit.run("d")
+
+    assert "steps.a.with.x: {{ input.absent }}: there is no 'absent'" in run.error["message"]
+
+
+STEP = {"id": "a", "sleep": 1}
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "words"),
+    [
+        ({"steps": [STEP]}, "key", "Field required"),
+        ({"key": "d"}, "steps", "Field required"),
+        (doc(), "steps", "at least 1 item"),
+        (doc(STEP, colour="red"), "colour", "is not a field of a workflow"),
+        (doc({**STEP, "colour": "red"}), "steps[0].colour", "is not a field of a workflow"),
+        (doc({"id": "a b", "sleep": 1}), "steps[0].id", "should match pattern"),
+        (doc(STEP, STEP), "steps[1].id", "is the id of steps[0] too"),
+        (doc({"id": "a"}), "steps[0]", "needs exactly one of"),
+        (doc({**STEP, "job": "x"}), "steps[0]", "it has job and sleep"),
+        (doc({**STEP, "needs": ["b"]}), "steps[0].needs[0]", "there is no step 'b'"),
+        (doc({**STEP, "needs": ["a"]}), "steps", "a → a"),
+        (
+            doc(
+                {**STEP, "needs": ["c"]},
+                {"id": "b", "needs": ["a"], "sleep": 1},
+                {"id": "c", "needs": ["b"], "sleep": 1},
+            ),
+            "steps",
+            "a → c → b → a",
+        ),
+        (
+            doc({"id": "a", "job": "x", "with": {"y": ["{{ inptu.z }}"]}}),
+            "steps[0].with.y[0]",
+            "'inptu' is not defined",
+        ),
+        (doc({"id": "a", "job": "x", "with": {"y": "{{ input. }}"}}), "steps[0].with.y", ""),
+        (doc({"id": "a", "job": "x", "with": {"y": "{% if 1 %}"}}), "steps[0].with.y", "statement"),
+        (doc({"id": "a", "job": "x", "with": {"y": "{{ item }}"}}), "steps[0].with.y", "'item' is not defined"),
+        (doc({"id": "a", "job": "x", "with": {"y": "{{ event.z }}"}}), "steps[0].with.y", "'event' is not defined"),
+        (
+            doc(STEP, {"id": "b", "job": "x", "needs": ["a"], "with": {"y": "{{ steps.c.output }}"}}),
+            "steps[1].with.y",
+            "reads step 'c', which it does not need",
+        ),
+        (doc(STEP, {"id": "b", "needs": ["a"], "if": "steps.z", "sleep": 1}), "steps[1].if", "reads step 'z'"),
+        (doc({**STEP, "timeout": "1h"}), "steps[0].timeout", "means nothing for a sleep step"),
+        (doc({"id": "a", "event": "e", "timeout": "soon"}), "steps[0].timeout", "is neither seconds nor"),
+        (doc({"id": "a", "event": "e", "retries": 1}), "steps[0].retries", "means nothing for a event step"),
+        (doc({"id": "a", "sleep": "soon"}), "steps[0].sleep", "is neither seconds"),
+        (doc({"id": "a", "job": "x", "retries": -1}), "steps[0].retries", "greater than or equal to 0"),
+        (doc({"id": "a", "job": "x", "onFailure": "explode"}), "steps[0].onFailure", ""),
+        (
+            doc({"id": "a", "job": "x", "onFailure": {"with": {}}}),
+            "steps[0].onFailure",
+            "exactly one of job and workflow",
+        ),
+        (doc(STEP, inputSchema={"type": "nonsense"}), "inputSchema", "is not a JSON Schema"),
+        (doc(STEP, output="{{ steps.b.output }}"), "output", "reads step 'b'"),
+        ({"key": "d", "steps": [STEP], "description": "x" * 300_000}, "", "larger than"),
+        ([], "", ""),
+    ],
+)
+def test_every_mistake_is_named_with_its_path(document, path, words):
+    errors = check_document(document)
+
+    assert any(error.field.startswith(path) and words in error.reason for error in errors), errors
+
+
+async def test_a_document_with_mistakes_is_not_saved(kit):
+    with pytest.raises(InvalidInput, match="needs exactly one of"):
+        await save(kit, doc({"id": "a"}))
+    assert await kit.pool.fetchval("select count(*) from workflows") == 0
+
+
+@pytest.mark.parametrize("document", example_workflows(), ids=lambda document: document["key"])
+def test_the_examples_have_no_mistakes(document):
+    assert check_document(document) == []
+
+
+async def test_loading_the_examples_twice_changes_nothing(kit):
+    async with kit.pool.acquire() as conn:
+        first = await load_examples(conn, actor=APPROVER)
+        second = await load_examples(conn, actor=APPROVER)
+
+    assert [one.key for one in first] == ["daily-brief", "newsletter", "order-saga"]
+    assert all(one.is_new for one in first)
+    assert not any(one.is_new for one in second)
+
+
+async def test_the_daily_brief_is_mailed_when_another_person_approves(kit):
+    await save(kit, example("daily-brief"))
+    run = await kit.run(
+        "daily-brief", {"to": "team@example.com", "topic": "tea", "news": ["It is hot.", "It is good."]}
+    )
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    assert asked.title == "Send the brief about tea?"
+    async with kit.pool.acquire() as conn:
+        await decide_approval(conn, asked.id, True, actor=APPROVER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"approved": True, "sent": True}
+    assert sent[0]["text"] == "It is hot.\nIt is good.\n\nApproved by grace."
+
+
+async def test_the_daily_brief_stays_unsent_when_it_is_rejected(kit):
+    await save(kit, example("daily-brief"))
+    run = await kit.run("daily-brief", {"to": "team@example.com", "topic": "tea"})
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    async with kit.pool.acquire() as conn:
+        await decide_approval(conn, asked.id, False, actor=APPROVER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"approved": False, "sent": False}
+    assert sent == []
+
+
+ORDER = {"order": "o-1", "customer": "c@example.com", "warehouse": "w@example.com"}
+
+
+async def test_the_order_saga_ships_what_is_paid(kit):
+    await save(kit, example("order-saga"))
+    run = await kit.run("order-saga", ORDER)
+    async with kit.pool.acquire() as conn:
+        await publish_event(conn, SYSTEM_TENANT, "order.paid", {"order": "o-1", "cents": 500}, actor=REQUESTER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"order": "o-1", "shipped": True}
+    assert [one["subject"].split()[0] for one in sent] == ["Reserve", "Please", "Ship"]
+
+
+async def test_the_order_saga_releases_what_is_not_paid(kit):
+    await save(kit, example("order-saga"))
+    run = await kit.run("order-saga", ORDER)
+    await kit.pass_time(timedelta(days=3))
+    await kit.work()
+    run = await kit.get(run.id)
+
+    assert (run.status, run.error["compensated"]) == ("failed", ["invoice/invoice", "reserve/reserve"])
+    assert [one["subject"].split()[0] for one in sent] == ["Reserve", "Please", "Order", "Release"]
+
+
+async def test_the_newsletter_reaches_the_others_when_one_reader_cannot_be_reached(kit):
+    await save(kit, example("newsletter"))
+    readers = [{"name": name, "mail": f"{name}@example.com"} for name in ("ann", "nobody", "bob")]
+    input = {"subject": "News", "text": "All is well.", "readers": readers, "report_to": "me@example.com"}
+    run = await kit.run("newsletter", input)
+
+    assert run.output == {"readers": 3, "status": "failed"}
+    assert {one["to"] for one in sent} == {"ann@example.com", "bob@example.com", "me@example.com"}

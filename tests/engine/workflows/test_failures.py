@@ -1,0 +1,233 @@
+"""Runs that fail, are undone, canceled, retried and forked."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from atlas.errors import Conflict, NotFound
+from engine.jobs import get_job
+from engine.workflows.find import list_intents
+from engine.workflows.manage import cancel_run, fork_run, retry_run
+from tests.engine.workflows.flows import calls
+from tests.engine.workflows.kit import APPROVER
+from workers.worker import Worker, WorkerOptions
+
+MINUTE = timedelta(seconds=61)
+
+
+@pytest.fixture(autouse=True)
+def counted_from_zero():
+    calls.clear()
+
+
+async def verb(kit, function, *arguments, **options):
+    async with kit.pool.acquire() as conn:
+        return await function(conn, *arguments, actor=APPROVER, **options)
+
+
+async def test_a_failed_run_undoes_what_it_did_last_first(kit):
+    run = await kit.run("wf.saga")
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    run = await kit.get(run.id)
+    steps = await kit.steps(run.id)
+
+    assert (run.status, run.error["message"]) == ("failed", "RuntimeError: the parcel is lost")
+    assert run.error["compensated"] == ["refund", "release"]
+    assert list(steps)[-3:] == ["undo/failure", "undo/refund", "undo/release"]
+    assert calls == {"reserve": 1, "charge": 1, "double": 1, "undo release": 1}
+    assert (await kit.actions(run.id))[-1] == "WORKFLOW_FAILED"
+    assert (await list_intents(kit.pool, id=run.id))[0].status == "failed"
+
+
+async def test_a_run_that_ends_well_undoes_nothing(kit):
+    run = await kit.run("wf.saga", {"well": True})
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"sent": True}
+    assert calls == {"reserve": 1, "charge": 1}
+
+
+async def test_what_was_undone_is_not_retried(kit):
+    run = await kit.run("wf.saga")
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    with pytest.raises(Conflict, match="has undone what it did"):
+        await verb(kit, retry_run, run.id)
+
+
+async def test_an_undo_that_fails_stops_there_and_retry_goes_on_with_it(kit):
+    run = await kit.run("wf.saga", {"undo_fails": True})
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    run = await kit.get(run.id)
+    assert "Undoing it failed too. Step 'break' failed: cannot be undone" in run.error["message"]
+    assert calls["undo release"] == 0
+
+    calls["cured"] = 1
+    await verb(kit, retry_run, run.id)
+    await kit.work()
+    run = await kit.get(run.id)
+
+    assert run.error["compensated"] == ["break", "refund", "release"]
+    assert (calls["undo break"], calls["undo release"], calls["reserve"]) == (2, 1, 1)
+
+
+async def test_retry_goes_on_from_the_failed_step(kit):
+    run = await kit.run("wf.cure")
+    assert run.error["message"] == "Step 'work' failed: not yet"
+
+    calls["cured"] = 1
+    await verb(kit, retry_run, run.id)
+    assert (await list_intents(kit.pool, id=run.id))[0].status == "queued"
+    await kit.work()
+
+    run = await kit.get(run.id)
+    assert (run.status, run.output) == ("succeeded", {"before": "before", "work": "done"})
+    assert (calls["before"], calls["work"]) == (1, 2)
+    assert (await list_intents(kit.pool, id=run.id))[0].status == "executed"
+    assert "JOB_RETRIED" in await kit.actions(run.id)
+
+
+async def test_only_what_failed_or_was_canceled_is_retried(kit):
+    run = await kit.run("wf.plain")
+
+    with pytest.raises(Conflict, match="is succeeded"):
+        await verb(kit, retry_run, run.id)
+
+
+async def test_a_fork_reuses_what_was_recorded_before_its_step(kit):
+    run = await kit.run("wf.stepping", {"steps": 4})
+    assert run.status == "succeeded"
+
+    forked = await verb(kit, fork_run, run.id, "step 2")
+    await kit.tick()
+    await kit.work()
+    fork = await kit.get(forked)
+
+    assert (fork.status, fork.forked_from, fork.requested_by) == ("succeeded", run.id, "grace")
+    assert [calls[f"step {n}"] for n in range(4)] == [1, 1, 2, 2]
+
+
+async def test_a_fork_from_a_step_that_is_not_there_names_those_near_it(kit):
+    run = await kit.run("wf.stepping", {"steps": 2})
+
+    with pytest.raises(NotFound, match=r"There is no step stp 1. It has step 1"):
+        await verb(kit, fork_run, run.id, "stp 1")
+
+
+async def test_a_fork_in_the_middle_of_branches_is_sound(kit):
+    run = await kit.run("wf.fan", {"width": 3})
+    before = dict(calls)
+    forked = await verb(kit, fork_run, run.id, "gather[1]/double")
+    await kit.tick()
+    await kit.work()
+
+    assert (await kit.get(forked)).output == run.output
+    assert calls["begin 1"] == before["begin 1"]
+    assert calls["end 1"] == before["end 1"] + 1
+
+
+async def test_canceling_a_waiting_run_cancels_its_children_and_theirs(kit):
+    run = await kit.run("wf.parent", {"child": "wf.parent", "input": {"child": "wf.waits", "input": {"order": 1}}})
+    [child] = (await kit.steps(run.id)).values()
+    [grandchild] = (await kit.steps(child.child_id)).values()
+
+    assert await verb(kit, cancel_run, run.id) == "canceled"
+
+    states = [(await kit.get(one)).status for one in (run.id, child.child_id, grandchild.child_id)]
+    assert states == ["canceled"] * 3
+    assert (await list_intents(kit.pool, id=run.id))[0].reason == "its run was canceled"
+    with pytest.raises(Conflict):
+        await verb(kit, cancel_run, run.id)
+
+
+async def test_canceling_a_run_stops_the_jobs_it_waits_for(kit):
+    run_id = await kit.ask("wf.idles")
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN", "wf.idle"], poll=0.1, lease=60))
+    task = asyncio.create_task(worker.run())
+    while await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.idle' and status = 'running'") < 2:
+        await asyncio.sleep(0.02)
+
+    await verb(kit, cancel_run, run_id)
+    async with asyncio.timeout(10):
+        while await kit.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')"):
+            await asyncio.sleep(0.02)
+    worker.stop()
+    await task
+
+    states = await kit.pool.fetch("select distinct status::text from jobs")
+    assert [row["status"] for row in states] == ["canceled"]
+
+
+async def test_a_run_that_is_canceled_at_work_stops_with_its_children(kit):
+    run_id = await kit.ask("wf.busy")
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN", "wf.idle"], poll=0.1, lease=60))
+    task = asyncio.create_task(worker.run())
+    while await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.idle' and status = 'running'") < 1:
+        await asyncio.sleep(0.02)
+    assert (await kit.get(run_id)).status == "running"
+
+    assert await verb(kit, cancel_run, run_id) == "requested"
+    async with asyncio.timeout(10):
+        while await kit.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')"):
+            await asyncio.sleep(0.02)
+    worker.stop()
+    await task
+
+    states = await kit.pool.fetch("select distinct status::text from jobs")
+    assert [row["status"] for row in states] == ["canceled"]
+
+
+async def test_a_canceled_run_that_is_retried_starts_its_children_anew(kit):
+    run = await kit.run("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
+    [first] = (await kit.steps(run.id)).values()
+    await verb(kit, cancel_run, run.id)
+    await verb(kit, retry_run, run.id)
+    await kit.work()
+
+    [second] = (await kit.steps(run.id)).values()
+    assert second.child_id != first.child_id
+    assert (await kit.get(second.child_id)).status == "waiting"
+
+
+async def test_a_run_asked_to_stop_whose_worker_died_takes_its_children_along(kit):
+    run_id = await kit.ask("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
+    await kit.tick()
+    await kit.work()
+    [step] = (await kit.steps(run_id)).values()
+    # A worker took it up and died.
+    await kit.pool.execute(
+        "update jobs set status = 'running', claimed_by = 'gone', next_retry_at = null where id = $1", run_id
+    )
+    await verb(kit, cancel_run, run_id)
+    await kit.pool.fetch("select * from atlas_reap(100)")
+
+    assert (await get_job(kit.pool, run_id)).status == "canceled"
+    assert (await get_job(kit.pool, step.child_id)).status == "canceled"
+
+
+async def test_a_change_of_code_is_refused_with_what_was_expected_and_found(kit):
+    run = await kit.run("wf.changing", {"way": "old"})
+    assert run.status == "waiting"
+    calls["changed"] = 1
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    run = await kit.get(run.id)
+
+    assert (run.status, run.error["type"]) == ("failed", "ReplayDiverged")
+    assert run.error["diverged"] == {"at": "step 2", "expected": "sleep 'sleep'", "found": "step 'new'"}
+    assert (calls["new"], (await kit.actions(run.id))[-1]) == (0, "WORKFLOW_FAILED")
+
+
+async def test_a_job_that_may_not_be_enqueued_fails_its_step_with_the_reason(kit):
+    run = await kit.run("wf.misfit")
+
+    assert run.status == "failed"
+    assert "Step 'misfit' failed: The input of wf.strict is not valid: amount" in run.error["message"]
+    assert await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.strict'") == 0

@@ -1,0 +1,262 @@
+"""Intents and policy: every start from outside is asked for, judged and told."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from atlas.actors import system
+from atlas.errors import Conflict, InvalidInput, NotFound
+from atlas.ids import new_id
+from engine.jobs import SYSTEM_TENANT, switch
+from engine.tenants import add_tenant
+from engine.workflows import check_policy, request_workflow
+from engine.workflows.declared.store import enable_workflow
+from engine.workflows.find import list_intents
+from engine.workflows.intents import take_intents
+from engine.workflows.manage import cancel_run
+from engine.workflows.publish import publish_workflows
+from engine.workflows.registry import registered_workflows
+from engine.workflows.rules import add_rule, list_rules, remove_rule
+from tests.engine.workflows.kit import APPROVER, REQUESTER
+
+
+async def rule(kit, label="rule", **facts):
+    async with kit.pool.acquire() as conn:
+        return await add_rule(conn, label=label, actor=APPROVER, **facts)
+
+
+async def status_of(kit, intent_id):
+    [intent] = await list_intents(kit.pool, id=intent_id)
+    return intent.status
+
+
+async def test_a_request_lives_and_dies_with_the_callers_transaction(kit):
+    async with kit.pool.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        gone = await request_workflow(conn, SYSTEM_TENANT, "wf.plain", {}, REQUESTER)
+        await transaction.rollback()
+
+    assert await list_intents(kit.pool, id=gone) == []
+    assert await kit.actions(gone) == []
+
+
+async def test_an_intent_becomes_a_job_and_a_run_under_its_own_id(kit):
+    intent_id = await kit.ask("wf.plain", {"a": 1}, correlation_id="c-1", priority=3)
+    assert await status_of(kit, intent_id) == "draft"
+
+    await kit.tick()
+    run = await kit.get(intent_id)
+
+    assert await status_of(kit, intent_id) == "queued"
+    assert (run.input, run.correlation_id, run.requested_by, run.source) == ({"a": 1}, "c-1", "ada", "manual")
+    assert await kit.pool.fetchval("select priority from jobs where id = $1", intent_id) == 3
+
+
+async def test_nothing_is_taken_while_the_gate_or_the_engine_is_off(kit):
+    intent_id = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as conn:
+        await kit.online(False)
+        assert (await take_intents(conn, "engine")).closed
+        await kit.online()
+        await conn.execute(
+            "update system_state set value = value || '{\"engine_enabled\": false}' where key = 'atlas_online'"
+        )
+        assert (await take_intents(conn, "engine")).closed
+        assert await status_of(kit, intent_id) == "draft"
+        await conn.execute("delete from system_state where key = 'atlas_online'")
+        assert (await take_intents(conn, "engine")).closed
+    assert await status_of(kit, intent_id) == "draft"
+
+
+async def test_the_engine_writes_when_it_last_looked(kit):
+    await kit.tick()
+    first = await kit.pool.fetchval("select value->>'last_tick_at' from system_state where key = 'engine_tick'")
+    await kit.pool.execute("update system_state set updated_at = updated_at - interval '1 minute'")
+    await kit.tick()
+    second = await kit.pool.fetchval("select value->>'last_tick_at' from system_state where key = 'engine_tick'")
+
+    assert first is not None
+    assert second > first
+
+
+async def test_an_intent_that_an_engine_took_and_never_decided_comes_back(kit):
+    intent_id = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as conn:
+        await conn.fetchval("select atlas_claim_intents('lost engine', 10, 30)")
+    await kit.tick()
+    assert await status_of(kit, intent_id) == "validating"
+
+    await kit.pool.execute("update intents set claimed_at = claimed_at - interval '1 minute'")
+    await kit.tick()
+
+    assert await status_of(kit, intent_id) == "queued"
+    assert (await kit.actions(intent_id)).count("ENGINE_CLAIMED_INTENT") == 2
+
+
+async def test_many_engines_make_one_run_of_each_intent(kit):
+    asked = [await kit.ask("wf.plain") for _ in range(40)]
+
+    async def engine(name):
+        async with kit.pool.acquire() as conn:
+            for _ in range(10):
+                await take_intents(conn, name, limit=7)
+
+    await asyncio.gather(*(engine(f"engine {n}") for n in range(5)))
+
+    assert await kit.pool.fetchval("select count(*) from jobs") == len(asked)
+    assert await kit.pool.fetchval("select count(*) from workflow_runs") == len(asked)
+
+
+async def test_an_intent_that_cannot_be_started_fails_alone(kit, owner):
+    good, bad = await kit.ask("wf.plain"), await kit.ask("wf.plain")
+    # What no request lets through: an input too large for a job.
+    await owner.execute("update intents set input = jsonb_build_object('x', repeat('x', 300000)) where id = $1", bad)
+    await kit.tick()
+
+    assert await status_of(kit, good) == "queued"
+    [intent] = await list_intents(kit.pool, id=bad)
+    assert intent.status == "failed"
+    assert "could not be started" in intent.reason
+
+
+async def test_a_blocked_intent_says_why_and_is_audited(kit):
+    await rule(kit, "closed", effect="block", workflow="wf.pl*")
+    intent_id = await kit.ask("wf.plain")
+    await kit.tick()
+
+    [intent] = await list_intents(kit.pool, id=intent_id)
+    assert intent.status == "blocked"
+    assert intent.reason == "Rule 'closed' says block: it is for this workflow."
+    assert (await kit.actions(intent_id))[-1] == "INTENT_BLOCKED"
+
+
+@pytest.mark.parametrize(
+    ("facts", "spends", "expected"),
+    [
+        ({"effect": "block", "runs_per_day": 2}, [0, 0, 0], ["queued", "queued", "blocked"]),
+        ({"effect": "block", "spend_above_cents": 100}, [100, 101], ["queued", "blocked"]),
+        ({"effect": "review", "spend_per_day_cents": 150}, [100, 100], ["queued", "awaiting_human"]),
+        ({"effect": "block", "workflow": "*", "except_workflows": ["wf.plain"]}, [0], ["queued"]),
+        ({"effect": "block", "workflow": "*", "except_workflows": ["other"]}, [0], ["blocked"]),
+        ({"effect": "allow"}, [0], ["queued"]),
+    ],
+)
+async def test_rules_judge_by_workflow_spend_and_number_of_the_day(kit, facts, spends, expected):
+    await rule(kit, **facts)
+    asked = [await kit.ask("wf.plain", spend_cents=spend) for spend in spends]
+    await kit.tick()
+
+    assert [await status_of(kit, one) for one in asked] == expected
+
+
+async def test_the_strictest_rule_decides_and_a_tenants_rule_is_its_own(kit):
+    async with kit.pool.acquire() as conn:
+        other = await add_tenant(conn, slug="other", name="Other", actor=REQUESTER)
+        await add_rule(conn, label="all", effect="review", actor=APPROVER)
+        await add_rule(conn, label="theirs", effect="block", tenant_id=other.id, actor=APPROVER)
+        mine = await check_policy(conn, SYSTEM_TENANT, "wf.plain")
+        theirs = await check_policy(conn, other.id, "wf.plain")
+
+    assert (mine.effect, theirs.effect) == ("review", "block")
+    assert theirs.facts["rule"] == "theirs"
+
+
+async def test_a_days_limit_holds_when_many_engines_decide_at_once(kit):
+    await rule(kit, effect="block", runs_per_day=5)
+    asked = [await kit.ask("wf.plain") for _ in range(30)]
+
+    async def engine(name):
+        async with kit.pool.acquire() as conn:
+            for _ in range(6):
+                await take_intents(conn, name, limit=2)
+
+    await asyncio.gather(*(engine(f"engine {n}") for n in range(5)))
+
+    states = [await status_of(kit, one) for one in asked]
+    assert (states.count("queued"), states.count("blocked")) == (5, 25)
+
+
+async def test_a_day_is_the_tenants_own(kit, owner):
+    await rule(kit, effect="block", runs_per_day=1)
+    await kit.ask("wf.plain")
+    await kit.tick()
+    await owner.execute("update intents set queued_at = queued_at - $1::interval", timedelta(days=1))
+    second = await kit.ask("wf.plain")
+    await kit.tick()
+
+    assert await status_of(kit, second) == "queued"
+
+
+async def test_a_disabled_workflow_is_blocked_and_an_enabled_one_starts_again(kit):
+    async with kit.pool.acquire() as conn:
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        await enable_workflow(conn, "wf.plain", enabled=False, actor=APPROVER)
+        first = await kit.ask("wf.plain")
+        await kit.tick()
+        await enable_workflow(conn, "wf.plain", enabled=True, actor=APPROVER)
+    second = await kit.ask("wf.plain")
+    await kit.tick()
+
+    assert (await status_of(kit, first), await status_of(kit, second)) == ("blocked", "queued")
+
+
+async def test_rules_are_listed_removed_and_their_changes_audited(kit):
+    rule_id = await rule(kit, "cap", effect="block", runs_per_day=1)
+    with pytest.raises(Conflict, match="There is a rule 'cap' already"):
+        await rule(kit, "cap", effect="allow")
+    with pytest.raises(InvalidInput, match="effect: is not one of allow, review, block"):
+        await rule(kit, "odd", effect="maybe")
+    assert [one.label for one in await list_rules(kit.pool)] == ["cap"]
+
+    async with kit.pool.acquire() as conn:
+        await remove_rule(conn, "cap", actor=APPROVER)
+        with pytest.raises(NotFound):
+            await remove_rule(conn, "cap", actor=APPROVER)
+
+    assert await list_rules(kit.pool) == []
+    assert await kit.actions(rule_id) == ["POLICY_ADDED", "POLICY_REMOVED"]
+
+
+async def test_an_intent_that_waits_can_be_withdrawn(kit):
+    intent_id = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as conn:
+        assert await cancel_run(conn, intent_id, actor=REQUESTER) == "rejected"
+    await kit.tick()
+
+    assert await status_of(kit, intent_id) == "rejected"
+    assert await kit.pool.fetchval("select count(*) from jobs") == 0
+
+
+async def test_bad_requests_are_refused_with_the_field(kit):
+    for workflow, input, words in [
+        ("", {}, "workflow: must not be empty"),
+        ("wf.plain", {"x": "\0"}, "U\\+0000"),
+        ("wf.plain", {"x": "x" * 300_000}, "larger than"),
+    ]:
+        with pytest.raises(InvalidInput, match=words):
+            await kit.ask(workflow, input)
+    async with kit.pool.acquire() as conn:
+        with pytest.raises(NotFound, match="tenant"):
+            await request_workflow(conn, new_id(), "wf.plain", {}, REQUESTER)
+
+
+async def test_a_switch_is_not_held_up_by_an_engine_and_nothing_starts_after_it(kit):
+    for _ in range(5):
+        for _ in range(20):
+            await kit.ask("wf.plain")
+
+        async def engine():
+            async with kit.pool.acquire() as conn:
+                while not (await take_intents(conn, "engine", limit=3)).closed:
+                    pass
+
+        running = asyncio.create_task(engine())
+        await asyncio.sleep(0.01)
+        async with kit.pool.acquire() as conn:
+            await switch(conn, online=False, actor=system("test"))
+            before = await conn.fetchval("select count(*) from jobs")
+            await running
+            assert await conn.fetchval("select count(*) from jobs") == before
+        await kit.online()

@@ -1,0 +1,75 @@
+"""Plans: the hot statements of workflows never scan a table, whatever its statistics say."""
+
+import pytest
+
+from engine.jobs import SYSTEM_TENANT, claim, finish
+from engine.jobs.lease import register_worker
+from engine.jobs.outcomes import succeed
+from engine.jobs.turn import Claimant
+from engine.workflows import publish_event, request_workflows
+from engine.workflows.checkpoints import load_histories, write_checkpoints
+from engine.workflows.history import Checkpoint, Suspension, Wait
+from engine.workflows.intents import NewIntent, take_intents
+from engine.workflows.suspend import suspend_runs
+from tests.engine.workflows.kit import REQUESTER
+
+CROWD = 20_000
+TABLES = ("jobs", "workflow_runs", "workflow_steps", "intents", "events", "approvals", "audit_log")
+
+FILL = f"""
+insert into jobs (id, tenant_id, job_type, status, finished_at)
+select gen_random_uuid(), '{SYSTEM_TENANT}', 'ENGINE_RUN', 'succeeded', now() from generate_series(1, {CROWD});
+insert into intents (id, tenant_id, workflow, input_hash, status, requested_by)
+select id, tenant_id, 'x', '\\x00', 'executed', 'x' from jobs;
+insert into workflow_runs (id, tenant_id, workflow, requested_by) select id, tenant_id, 'x', 'x' from jobs;
+insert into workflow_steps (run_id, branch, position, tenant_id, name, kind, status)
+select id, '', n, tenant_id, 'x', 'step', 'succeeded' from jobs cross join generate_series(0, 2) n;
+insert into events (tenant_id, name, created_by, handled_at)
+select tenant_id, 'past', 'x', now() from jobs;
+insert into approvals (tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)
+select tenant_id, id, 'step', 'x', '\\x00', 'x', 'approved', now(), now() from jobs;
+"""
+
+
+async def scans(owner) -> dict[str, int]:
+    await owner.execute("select pg_stat_force_next_flush()")
+    await owner.execute("select pg_stat_clear_snapshot()")
+    rows = await owner.fetch("select relname, seq_scan from pg_stat_user_tables where relname = any($1)", list(TABLES))
+    return {row["relname"]: row["seq_scan"] for row in rows}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
+    await owner.execute(FILL)
+    if analyzed:
+        await owner.execute("vacuum analyze")
+    worker = Claimant("worker", ["ENGINE_RUN"])
+    async with kit.pool.acquire() as conn:
+        await register_worker(conn, worker.id, lease=60, job_types=["ENGINE_RUN"])
+        await conn.execute("select pg_stat_force_next_flush()")
+        before = await scans(owner)
+
+        asked = [NewIntent("wf.plain") for _ in range(60)]
+        await request_workflows(conn, SYSTEM_TENANT, asked, requested_by=REQUESTER)
+        await take_intents(conn, "engine")
+        jobs = await claim(conn, worker, limit=60)
+        marks = [
+            Checkpoint(one.id, one.attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False)
+            for one in jobs
+        ]
+        await write_checkpoints(conn, worker.id, marks)
+        await write_checkpoints(conn, worker.id, marks, again=True)
+        leaving = [
+            Suspension(one.id, one.attempt, SYSTEM_TENANT, "ada", None, [_event_wait(1)], ["paid"]) for one in jobs[:30]
+        ]
+        assert set(await suspend_runs(conn, worker.id, leaving)) == {"held"}
+        assert (await publish_event(conn, SYSTEM_TENANT, "paid", {}, actor=REQUESTER)).woken == 30
+        assert len(await load_histories(conn, [one.id for one in jobs[:30]])) == 30
+        await finish(conn, worker, [succeed(one, worker.id, None, "WORKFLOW_COMPLETE") for one in jobs[30:]])
+
+        await conn.execute("select pg_stat_force_next_flush()")
+    assert await scans(owner) == before
+
+
+def _event_wait(position: int) -> Wait:
+    return Wait("", position, "paid", "event", event_name="paid", event_match="{}")

@@ -1,0 +1,252 @@
+"""Durable runs: what they ask for is done once, and waiting holds no worker."""
+
+from datetime import timedelta
+
+import pytest
+
+from engine.jobs import SYSTEM_TENANT, get_job
+from engine.workflows import publish_event
+from engine.workflows.manage import retry_run
+from tests.engine.workflows.flows import SWITCHES, calls
+from tests.engine.workflows.kit import REQUESTER
+
+MINUTE = timedelta(seconds=61)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def counted_from_zero():
+    calls.clear()
+
+
+async def test_steps_run_once_in_order_and_repeated_names_are_numbered(kit):
+    run = await kit.run("wf.plain")
+    steps = await kit.steps(run.id)
+
+    assert (run.status, run.output) == ("succeeded", {"value": "one two"})
+    assert list(steps) == ["note", "note#2"]
+    assert steps["note"].input == ["one"]
+    assert calls == {"one": 1, "two": 1}
+    assert await kit.actions(run.id) == [
+        "INTENT_REQUESTED",
+        "ENGINE_CLAIMED_INTENT",
+        "JOB_CREATED",
+        "WORKFLOW_COMPLETE",
+    ]
+
+
+async def test_a_typed_answer_is_the_same_type_when_it_is_replayed(kit):
+    run = await kit.run("wf.typed", {"item": "cup", "amount": 2})
+    assert run.status == "waiting"
+
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    run = await kit.get(run.id)
+
+    assert run.output == {"cents": 600, "at": "2026-01-02T00:00:00+00:00"}
+    assert calls["price"] == 1
+
+
+async def test_an_input_that_does_not_fit_fails_the_run_with_the_field(kit):
+    run = await kit.run("wf.typed", {"amount": 2})
+
+    assert run.status == "failed"
+    assert "item: Field required" in run.error["message"]
+    assert (await kit.actions(run.id))[-1] == "WORKFLOW_FAILED"
+
+
+async def test_a_failing_step_is_tried_again_after_its_delay_and_holds_no_worker_meanwhile(kit):
+    run = await kit.run("wf.flaky", {"failures": 2})
+    [step] = (await kit.steps(run.id)).values()
+    assert (run.status, step.status, step.attempts) == ("waiting", "retrying", 1)
+    assert step.error == {"type": "ValueError", "message": "ValueError: failure 1"}
+
+    for _ in range(2):
+        await kit.pass_time(MINUTE)
+        await kit.work()
+    run = await kit.get(run.id)
+    [step] = (await kit.steps(run.id)).values()
+
+    assert (run.status, run.output, step.attempts) == ("succeeded", {"value": 3}, 3)
+
+
+async def test_a_step_that_used_its_retries_fails_the_run(kit):
+    run = await kit.run("wf.flaky", {"failures": 9, "retries": 1})
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    run = await kit.get(run.id)
+
+    assert (run.status, calls["attempt"]) == ("failed", 2)
+    assert run.error["message"] == "Step 'attempt' failed: ValueError: failure 2"
+    assert (run.error["type"], run.error["step"]) == ("ValueError", "attempt")
+
+
+async def test_a_step_may_snooze_uncounted_or_ask_for_a_later_retry(kit):
+    run = await kit.run("wf.steered")
+    [step] = (await kit.steps(run.id)).values()
+    assert step.attempts == 0
+
+    await kit.pass_time(timedelta(seconds=101))
+    await kit.work()
+    [step] = (await kit.steps(run.id)).values()
+    waits = step.wake_at - step.started_at
+    assert step.attempts == 1
+    assert waits > timedelta(seconds=300)
+
+    await kit.pass_time(DAY)
+    await kit.work()
+    assert (await kit.get(run.id)).output == {"value": "there"}
+
+
+async def test_a_step_that_does_not_end_in_time_fails(kit):
+    run = await kit.run("wf.slow")
+
+    assert run.status == "failed"
+    assert "did not end within 0.02 s" in run.error["message"]
+
+
+async def test_a_caught_failure_is_replayed_as_the_same_failure(kit):
+    run = await kit.run("wf.catches")
+
+    assert run.output == {"reason": "no stock", "kind": "PermanentError", "other": "other"}
+    assert (await kit.steps(run.id))["refuse"].status == "failed"
+
+
+async def test_a_run_waits_for_a_job_and_for_another_run_and_has_their_outputs(kit):
+    run = await kit.run("wf.family", {"x": 4})
+    steps = await kit.steps(run.id)
+
+    assert run.output == {"doubled": {"value": 8}, "child": {"value": "one two"}}
+    child_job = await get_job(kit.pool, steps["double"].child_id)
+    child_run = await kit.get(steps["child"].child_id)
+    assert (child_job.parent_run_id, child_job.source) == (run.id, "workflow")
+    assert (child_run.parent_run_id, child_run.requested_by) == (run.id, REQUESTER.id)
+
+
+async def test_a_child_that_takes_too_long_is_canceled_and_fails_the_step(kit):
+    run = await kit.run("wf.parent", {"child": "wf.waits", "input": {"order": 1}, "timeout": 60})
+    [step] = (await kit.steps(run.id)).values()
+    assert run.status == "waiting"
+
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    assert "did not end in time" in (await kit.get(run.id)).error["message"]
+    assert (await kit.get(step.child_id)).status == "canceled"
+
+
+async def test_a_run_whose_child_is_deleted_goes_on_and_says_so(kit, owner):
+    run = await kit.run("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
+    [step] = (await kit.steps(run.id)).values()
+
+    await owner.execute("delete from jobs where id = $1", step.child_id)
+    await kit.work()
+
+    assert "It was deleted." in (await kit.get(run.id)).error["message"]
+    assert await kit.pool.fetchval("select count(*) from workflow_runs where id = $1", step.child_id) == 0
+    assert await kit.pool.fetchval("select count(*) from workflow_steps where run_id = $1", step.child_id) == 0
+
+
+async def test_branches_go_on_side_by_side_and_are_named_by_their_place(kit):
+    run = await kit.run("wf.fan", {"width": 5})
+    steps = await kit.steps(run.id)
+
+    assert run.output == {"value": [0, 2, 4, 6, 8]}
+    assert {f"gather[{number}]/{name}" for number in range(5) for name in ("begin", "double", "end")} == set(steps)
+    assert all(calls[f"{word} {number}"] == 1 for number in range(5) for word in ("begin", "end"))
+
+
+async def test_a_gather_waits_for_all_and_retry_runs_every_failed_branch_again(kit):
+    run = await kit.run("wf.fan_fails")
+    assert run.error["message"] == "Step 'b' failed: b is bad"
+    assert [one["branch"] for one in run.error["steps"]] == ["fan[1]/", "fan[2]/"]
+
+    calls["cured"] = 1
+    async with kit.pool.acquire() as conn:
+        await retry_run(conn, run.id, actor=REQUESTER)
+    await kit.work()
+
+    assert (await kit.get(run.id)).status == "succeeded"
+    assert calls["a"] == 1
+
+
+async def test_steps_at_once_without_gather_are_refused_by_name(kit):
+    run = await kit.run("wf.careless")
+
+    assert run.status == "failed"
+    assert "'b 1' began while 'a 1' was not done" in run.error["message"]
+
+
+async def test_drawn_values_stay_the_same(kit):
+    run = await kit.run("wf.values")
+    recorded = [step.output for step in (await kit.steps(run.id)).values() if step.kind == "value"]
+
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    drawn = (await kit.get(run.id)).output["drawn"]
+    assert drawn == recorded
+    assert drawn[1] != drawn[3]
+
+
+async def test_a_workflow_that_swallows_everything_still_waits(kit):
+    run = await kit.run("wf.stubborn")
+
+    assert run.status == "waiting"
+    assert calls == {"caught": 1}
+
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    assert (await kit.get(run.id)).status == "succeeded"
+
+
+async def test_an_unknown_workflow_fails_with_names_near_it(kit):
+    run = await kit.run("wf.plian")
+
+    assert run.status == "failed"
+    assert "wf.plain" in run.error["message"]
+    assert (await kit.actions(run.id))[-1] == "WORKFLOW_NOT_FOUND"
+
+
+async def test_a_raw_engine_run_job_is_refused(kit):
+    async with kit.pool.acquire() as conn:
+        job_id = await conn.fetchval(
+            "select id from atlas_enqueue('system', 'ENGINE_RUN', '{\"workflow\": \"wf.plain\"}')"
+        )
+    await kit.work()
+
+    assert "was not made from an intent" in (await get_job(kit.pool, job_id)).error["message"]
+
+
+async def test_a_run_in_progress_suspends_at_its_next_step_while_atlas_is_offline(kit):
+    SWITCHES["off"] = lambda: kit.online(False)
+    run_id = await kit.ask("wf.offline")
+    await kit.tick()
+    await kit.work()
+    run = await kit.get(run_id)
+    assert (run.status, calls["first"], calls["second"]) == ("queued", 1, 0)
+
+    await kit.online()
+    await kit.work()
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert (calls["first"], calls["second"]) == (1, 1)
+
+
+async def test_counters_of_failures_and_losses_go_back_to_zero_with_a_new_step(kit):
+    run = await kit.run("wf.typed", {"item": "cup"})
+    await kit.pool.execute("update jobs set retry_count = 2, lost_count = 1, careful = true where id = $1", run.id)
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    job = await get_job(kit.pool, run.id)
+    assert (job.status, job.retry_count, job.lost_count) == ("succeeded", 0, 0)
+
+
+async def test_an_event_that_came_before_the_run_waited_is_not_lost(kit):
+    run_id = await kit.ask("wf.waits", {"order": 7})
+    async with kit.pool.acquire() as conn:
+        await publish_event(conn, SYSTEM_TENANT, "paid", {"order": 7, "by": "card"}, actor=REQUESTER)
+    await kit.tick()
+    await kit.work()
+
+    assert (await kit.get(run_id)).output == {"first": {"order": 7, "by": "card"}}

@@ -1,0 +1,134 @@
+"""A worker that lost its lease records nothing, and group commit answers everyone exactly once."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+
+from engine.workflows import Run, workflow
+from tests.engine.workflows.flows import calls
+from workers.engine_run.grouped import AskAgain, Grouped
+
+# Set by the tests that use them.
+faults: dict[str, Any] = {}
+
+
+@workflow("fence.lost")
+async def lost(run: Run, input: dict[str, Any]) -> str:
+    async def work(number: int) -> int:
+        calls[f"work {number}"] += 1
+        if number == 2 and calls["work 2"] == 1:
+            await faults["lose"]()
+        return number
+
+    for number in (1, 2, 3):
+        try:
+            await run.step(f"step {number}", work, number, retries=0)
+        except Exception:
+            calls["swallowed"] += 1
+    return "done"
+
+
+async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, owner):
+    calls.clear()
+
+    async def lose() -> None:
+        await owner.execute(
+            "update job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
+        )
+        await owner.fetch("select * from atlas_reap(10)")
+
+    faults["lose"] = lose
+    run_id = await kit.ask("fence.lost")
+    await kit.tick()
+    await kit.work()
+    steps = await kit.steps(run_id)
+    assert list(steps) == ["step 1"]
+    assert calls == {"work 1": 1, "work 2": 1}
+
+    await kit.pool.execute("update jobs set next_retry_at = null")
+    await kit.work()
+
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert calls == {"work 1": 1, "work 2": 2, "work 3": 1}
+
+
+async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):
+    sizes = []
+
+    async def call(_conn, items, _again):
+        sizes.append(len(items))
+        await asyncio.sleep(0.01)
+        return [item * 2 for item in items]
+
+    grouped = Grouped(pool, call, most=50)
+    answers = await asyncio.gather(*(grouped.ask(number) for number in range(120)))
+
+    assert answers == [number * 2 for number in range(120)]
+    assert sizes == [50, 50, 20]
+
+
+async def test_an_item_that_cannot_be_stored_fails_alone(pool):
+    async def call(_conn, items, _again):
+        if "bad" in items:
+            raise asyncpg.DataError("no such thing")
+        return [item.upper() for item in items]
+
+    grouped = Grouped(pool, call, most=50)
+    answers = await asyncio.gather(*map(grouped.ask, ["a", "bad", "b"]), return_exceptions=True)
+
+    assert (answers[0], answers[2]) == ("A", "B")
+    assert isinstance(answers[1], asyncpg.DataError)
+
+
+async def test_a_call_whose_connection_broke_is_made_again_and_says_so(pool):
+    seen = []
+
+    async def call(_conn, items, again):
+        seen.append(again)
+        if len(seen) == 1:
+            raise ConnectionResetError
+        if len(seen) == 2:
+            raise AskAgain
+        return items
+
+    assert await Grouped(pool, call, most=50).ask("x") == "x"
+    assert seen == [False, True, True]
+
+
+async def test_what_nobody_waits_for_any_more_is_not_asked_again(pool):
+    tries = 0
+
+    async def call(_conn, items, _again):
+        nonlocal tries
+        tries += 1
+        raise ConnectionResetError
+
+    grouped = Grouped(pool, call, most=50)
+    task = asyncio.create_task(grouped.ask("x"))
+    while tries < 2:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0.3)
+    before = tries
+    await asyncio.sleep(0.3)
+
+    assert tries == before
+
+
+async def test_an_answer_is_never_lost_between_two_lanes(pool):
+    async def call(_conn, items, _again):
+        await asyncio.sleep(0)
+        return items
+
+    grouped = Grouped(pool, call, most=3, lanes=2)
+
+    async def ask_many(start):
+        return [await grouped.ask((start, number)) for number in range(200)]
+
+    async with asyncio.timeout(30):
+        answers = await asyncio.gather(*map(ask_many, range(10)))
+    assert answers == [[(start, number) for number in range(200)] for start in range(10)]

@@ -1,0 +1,96 @@
+"""A database that goes away and comes back under running workflows."""
+
+import asyncio
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import workers.engine_run
+from atlas.actors import system
+from atlas.embedded import _call, start_embedded
+from atlas.migrations import migrate
+from atlas.pool import connect, open_pool
+from engine.jobs import SYSTEM_TENANT, switch
+from engine.workflows import NewIntent, Run, request_workflows, workflow
+from engine.workflows.intents import take_intents
+from workers.worker import Worker, WorkerOptions
+
+RUNS, OUTAGES = (200, 5) if os.environ.get("ATLAS_PROOF") else (60, 1)
+STEPS = 8
+ACTOR = system("test")
+
+ran: Counter[str] = Counter()
+returned: set[str] = set()
+violations: list[str] = []
+
+
+@workflow("outage.steps")
+async def steps(run: Run, input: dict[str, Any]) -> None:
+    """Steps that take a moment each; none may run again after it has returned."""
+    for number in range(STEPS):
+        name = f"{run.id} {number}"
+
+        async def work(name: str = name) -> None:
+            ran[name] += 1
+            if name in returned:
+                violations.append(name)
+            await asyncio.sleep(0.05)
+
+        await run.step(f"step {number}", work)
+        returned.add(name)
+
+
+@pytest.fixture
+async def server(tmp_path):
+    """A Postgres of one's own, to be stopped and started."""
+    running = await start_embedded(tmp_path)
+    conn = await connect(running.url("postgres"))
+    await conn.execute("create database outage")
+    await conn.close()
+    await migrate(running.url("outage"))
+    yield running
+    running.release()
+
+
+async def _outages(data: str) -> None:
+    """Stop Postgres at once and start it again, each time after a good part of the work."""
+    for number in range(OUTAGES):
+        async with asyncio.timeout(60):
+            while len(returned) < (number + 1) * RUNS * STEPS // (OUTAGES + 2):
+                await asyncio.sleep(0.02)
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+
+
+async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(server, tmp_path):
+    assert workers.engine_run
+    url, data = server.url("outage"), str(tmp_path / "postgres" / "data")
+    pool = await open_pool(url, size=10)
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=ACTOR)
+        asked = [NewIntent("outage.steps") for _ in range(RUNS)]
+        await request_workflows(conn, SYSTEM_TENANT, asked, requested_by=ACTOR)
+        await take_intents(conn, "engine")
+    worker = Worker(pool, url, WorkerOptions(["ENGINE_RUN"], concurrency=100, poll=0.2, lease=20))
+    task = asyncio.create_task(worker.run())
+    try:
+        await _outages(data)
+        async with asyncio.timeout(120):
+            while worker.finished < RUNS:
+                await asyncio.sleep(0.05)
+    finally:
+        worker.stop()
+        await task
+
+    ended = await pool.fetchval("select count(*) from jobs where status = 'succeeded'")
+    recorded = await pool.fetchval("select count(*) from workflow_steps where status = 'succeeded'")
+    twice = sum(1 for count in ran.values() if count > 1)
+    print(
+        f"outage: {RUNS} runs, {OUTAGES} stops, {ended} ended, {twice} steps ran twice, {len(violations)} of them after their record"
+    )
+    await pool.close()
+    assert (ended, recorded) == (RUNS, RUNS * STEPS)
+    assert violations == []

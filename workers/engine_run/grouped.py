@@ -1,0 +1,139 @@
+"""Group commit: what many runs ask for while a statement is in flight goes into the next one, together.
+
+There is no timer: an idle lane sends at once, a busy one sends all that has come meanwhile. A call that failed because
+the database was away is repeated for as long as anyone still waits for its answer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+import asyncpg
+
+from atlas.logs import get_logger
+from atlas.pool import UNREACHABLE, Connection, Pool
+
+T = TypeVar("T")
+R = TypeVar("R")
+# The last argument: the answer to some of these may have been lost before.
+Call = Callable[[Connection, Sequence[T], bool], Awaitable[Sequence[R]]]
+
+# How long a lane keeps its connection when nothing more comes.
+LINGER_SECONDS = 0.05
+PAUSE_SECONDS = 0.1
+# A connection that is silent for so long is given up.
+SILENCE_SECONDS = 30.0
+
+log = get_logger("engine")
+
+
+class AskAgain(Exception):
+    """The database cannot say now; nothing was done."""
+
+
+class Grouped(Generic[T, R]):
+    """Asks for many things in one call, on at most `lanes` connections at once."""
+
+    def __init__(self, pool: Pool, call: Call[T, R], *, most: int, lanes: int = 1) -> None:
+        self._pool = pool
+        self._call = call
+        self._most = most
+        self._lanes = lanes
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._open_lanes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sleepers: list[asyncio.Future[None]] = []
+        self._again = False
+
+    async def ask(self, item: T) -> R:
+        """The answer for one item."""
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        self._wake_lane()
+        return await future
+
+    def _wake_lane(self) -> None:
+        while self._sleepers:
+            sleeper = self._sleepers.pop()
+            if not sleeper.done():
+                sleeper.set_result(None)
+                return
+        if self._open_lanes < self._lanes:
+            self._open_lanes += 1
+            task = asyncio.get_running_loop().create_task(self._lane(), name="group commit")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _lane(self) -> None:
+        try:
+            while self._waiting:
+                await self._serve()
+        finally:
+            # Between the last look and this nothing is awaited: what comes from now on opens a new lane.
+            self._open_lanes -= 1
+
+    async def _serve(self) -> None:
+        """Send what waits over one connection, for as long as it lasts and something comes."""
+        try:
+            async with self._pool.acquire() as conn:
+                while await self._something_waits():
+                    await self._send(conn)
+        except AskAgain:
+            await asyncio.sleep(PAUSE_SECONDS / 5)
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning("a group of steps is written again", reason=str(error) or type(error).__name__)
+            self._forget_abandoned()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _something_waits(self) -> bool:
+        """True at once or as soon as something comes, False after a moment of quiet."""
+        if self._waiting:
+            return True
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append(sleeper)
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                await sleeper
+        except TimeoutError:
+            return bool(self._waiting)
+        finally:
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
+        return bool(self._waiting)
+
+    async def _send(self, conn: Connection) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+        again, self._again = self._again, False
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                await self._ask_for(conn, batch, again)
+        except BaseException:
+            self._waiting.extendleft((item, future) for item, future in reversed(batch) if not future.done())
+            self._again = True
+            raise
+
+    async def _ask_for(self, conn: Connection, batch: list[tuple[T, asyncio.Future[R]]], again: bool) -> None:
+        try:
+            answers = await self._call(conn, [item for item, _ in batch], again)
+        except asyncpg.UniqueViolationError:
+            if again:
+                raise
+            await self._ask_for(conn, batch, True)
+        except (AskAgain, *UNREACHABLE, asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            raise
+        except Exception as error:
+            # One of them cannot be stored as it is; it alone gets the error.
+            if len(batch) > 1:
+                for one in batch:
+                    await self._ask_for(conn, [one], again)
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+    def _forget_abandoned(self) -> None:
+        """What nobody waits for any more, because its worker lost its lease or stops, is not asked for again."""
+        self._waiting = deque((item, future) for item, future in self._waiting if not future.done())

@@ -1,0 +1,71 @@
+"""ENGINE_RUN: drives one run of a workflow until it ends or waits."""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from engine.jobs.context import JobContext
+from engine.jobs.outcomes import JobCanceled, Settled, Snooze
+from engine.jobs.types import job
+from engine.workflows.declared.interpret import run_document
+from engine.workflows.declared.store import load_document
+from engine.workflows.drive import drive
+from engine.workflows.errors import Suspended, WorkflowNotFound
+from engine.workflows.history import History, Suspension
+from engine.workflows.publish import known_workflows
+from engine.workflows.recorder import Recorder
+from engine.workflows.registry import near, registered_workflows
+from engine.workflows.run import Run
+from engine.workflows.runs import ENGINE_RUN, RunInput, read_input
+from workers.engine_run.journal import RunJournal, RunLost, WorkerJournal, journal_of
+
+Function = Callable[[Run], Awaitable[Any]]
+
+# A run whose code another worker has is tried again by whoever comes first.
+ELSEWHERE_SECONDS = 0.5
+
+
+@job(ENGINE_RUN, success_action="WORKFLOW_COMPLETE")
+async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
+    """One attempt at a run: replays what is recorded, goes on from there, and leaves when it must wait."""
+    wanted = read_input(input)
+    ctx.notes.audit_meta["workflow"] = wanted.workflow
+    function = await _find(wanted, ctx)
+    journal = journal_of(ctx.pool, ctx.worker_id)
+    # A run that was never taken up before has recorded nothing, unless it was forked from another.
+    is_new = ctx.attempt == 1 and not wanted.forked
+    history = History() if is_new else await journal.histories.ask(ctx.job_id)
+    suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
+    reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
+    recorder = Recorder(suspension, RunJournal(journal, suspension), history, reset=reset)
+    run = Run(recorder, wanted.workflow)
+    try:
+        return await drive(run, recorder, lambda: function(run))
+    except Suspended:
+        await _leave(journal, suspension)
+    except RunLost:
+        pass
+    raise Settled
+
+
+async def _leave(journal: WorkerJournal, suspension: Suspension) -> None:
+    """Give the run back until what it waits for comes; one that was asked to stop ends here."""
+    if await journal.suspensions.ask(suspension) == "canceled":
+        raise JobCanceled("Canceled while running.")
+
+
+async def _find(wanted: RunInput, ctx: JobContext) -> Function:
+    """What to call: the declared document the run began with, or this process's function."""
+    if wanted.document_id is not None:
+        async with ctx.pool.acquire() as conn:
+            document = await load_document(conn, wanted.document_id)
+        return lambda run: run_document(run, document, wanted.input)
+    known = registered_workflows().get(wanted.workflow)
+    if known is not None:
+        value = known.parse(wanted.input)
+        return lambda run: known.function(run, value)
+    async with ctx.pool.acquire() as conn:
+        others = await known_workflows(conn, ctx.tenant_id)
+    if others.get(wanted.workflow):
+        raise Snooze(ELSEWHERE_SECONDS * (1 + random.random()), "another worker has this workflow")
+    raise WorkflowNotFound(wanted.workflow, near(wanted.workflow, [*others, *registered_workflows()]))

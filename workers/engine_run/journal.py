@@ -1,0 +1,127 @@
+"""The journal of the runs that one worker drives: their checkpoints, histories and suspensions, grouped."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from atlas.pool import Connection, Pool
+from engine.jobs.admit import Admission, admitted, load_admission
+from engine.jobs.cancel import cancel_many
+from engine.jobs.enqueue import NewJob
+from engine.workflows.checkpoints import load_histories, write_checkpoints
+from engine.workflows.history import Checkpoint, History, Suspension, Wait
+from engine.workflows.publish import database_now
+from engine.workflows.runs import ENGINE
+from engine.workflows.suspend import suspend_runs
+from workers.engine_run.grouped import AskAgain, Grouped
+
+# Two statements in flight: while Postgres works on one half of the runs, Python works on the other.
+CHECKPOINT_LANES = 2
+MOST_CHECKPOINTS = 500
+MOST_RUNS = 200
+# How long what is published about a job type is remembered.
+TERMS_SECONDS = 1.0
+MOST_TERMS = 1000
+
+
+class RunLost(BaseException):
+    """The run belongs to another worker now. Not an Exception: no workflow may catch it and go on."""
+
+
+class WorkerJournal:
+    """What one worker writes, under the id by which it holds its runs."""
+
+    def __init__(self, pool: Pool, worker_id: str) -> None:
+        self.pool = pool
+        self._worker_id = worker_id
+        self._terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
+        self.checkpoints = Grouped(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
+        self.histories = Grouped(pool, self._load, most=MOST_RUNS)
+        self.suspensions = Grouped(pool, self._suspend, most=MOST_RUNS)
+
+    async def terms(self, job_type: str, tenant_id: UUID) -> Admission:
+        """What decides about jobs of this type, as it was published a moment ago."""
+        known = self._terms.get((job_type, tenant_id))
+        if known is None or known[0] < time.monotonic():
+            async with self.pool.acquire() as conn:
+                admission = await load_admission(conn, job_type, tenant_id)
+            known = self._terms[job_type, tenant_id] = (time.monotonic() + TERMS_SECONDS, admission)
+            if len(self._terms) > MOST_TERMS:
+                self._terms.clear()
+        return known[1]
+
+    async def _checkpoint(self, conn: Connection, marks: Sequence[Checkpoint], again: bool) -> list[bool | None]:
+        """For each mark whether Atlas is online, or None where the run is lost."""
+        written = await write_checkpoints(conn, self._worker_id, marks, again=again)
+        if written.busy:
+            raise AskAgain
+        if not written.lost:
+            return [written.is_open] * len(marks)
+        return [None if number in written.lost else written.is_open for number in range(len(marks))]
+
+    async def _load(self, conn: Connection, run_ids: Sequence[UUID], _again: bool) -> list[History]:
+        histories = await load_histories(conn, run_ids)
+        return [histories[run_id] for run_id in run_ids]
+
+    async def _suspend(self, conn: Connection, suspensions: Sequence[Suspension], _again: bool) -> list[str]:
+        verdicts = await suspend_runs(conn, self._worker_id, suspensions)
+        if "busy" in verdicts:
+            raise AskAgain
+        return verdicts
+
+
+class RunJournal:
+    """The journal of one run."""
+
+    __slots__ = ("_suspension", "_worker")
+
+    def __init__(self, worker: WorkerJournal, suspension: Suspension) -> None:
+        self._worker = worker
+        self._suspension = suspension
+
+    async def checkpoint(self, mark: Checkpoint) -> bool:
+        """Write a step's outcome. Answers whether Atlas is online."""
+        is_open = await self._worker.checkpoints.ask(mark)
+        if is_open is None:
+            raise RunLost
+        return is_open
+
+    async def begin(self, wait: Wait) -> None:
+        """Store a wait while the run goes on in other branches."""
+        run = self._suspension
+        begun = Suspension(run.run_id, run.attempt, run.tenant_id, run.requested_by, run.correlation_id, [wait])
+        begun.stays = True
+        if await self._worker.suspensions.ask(begun) == "lost":
+            raise RunLost
+
+    async def admit(self, job: NewJob) -> NewJob:
+        """A job as it may be enqueued; raises the reason why it may not be."""
+        return admitted(job, await self._worker.terms(job.job_type, job.tenant_id))
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+        async with self._worker.pool.acquire() as conn:
+            return await database_now(conn)
+
+    async def abandon(self, child_id: UUID) -> bool:
+        """Cancel a child. False: it has ended already."""
+        async with self._worker.pool.acquire() as conn:
+            verdicts = await cancel_many(conn, [child_id], actor=ENGINE)
+        return verdicts.get(child_id) in ("canceled", "requested")
+
+
+# A worker that lost its lease goes on under a new id, with a new journal; the old one is dropped.
+_journals: OrderedDict[str, WorkerJournal] = OrderedDict()
+_MOST_JOURNALS = 16
+
+
+def journal_of(pool: Pool, worker_id: str) -> WorkerJournal:
+    """The journal of a worker of this process."""
+    journal = _journals.get(worker_id)
+    if journal is None:
+        journal = _journals[worker_id] = WorkerJournal(pool, worker_id)
+        while len(_journals) > _MOST_JOURNALS:
+            _journals.popitem(last=False)
+    return journal
