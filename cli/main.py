@@ -6,7 +6,26 @@ import typer
 
 from atlas import __version__
 from atlas.errors import AtlasError
-from cli import audit, definition, doctor, host, jobs, migrate, outbox, status, tenant, token, up, worker
+from cli import (
+    audit,
+    bench,
+    definition,
+    doctor,
+    event,
+    host,
+    jobs,
+    migrate,
+    outbox,
+    scheduler,
+    status,
+    tenant,
+    token,
+    trigger,
+    up,
+    usage,
+    worker,
+    workflow,
+)
 from cli.output import print_json, report
 
 app = typer.Typer(
@@ -19,15 +38,21 @@ app = typer.Typer(
 )
 app.command()(up.up)
 app.command()(worker.worker)
+app.command()(scheduler.scheduler)
 app.command()(migrate.migrate)
 app.command()(doctor.doctor)
 app.command()(status.status)
 app.command()(status.online)
 app.command()(status.offline)
+app.command()(usage.usage)
+app.command()(bench.bench)
 app.add_typer(audit.app, name="audit")
 app.command("enqueue")(jobs.enqueue_job)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(workflow.app, name="workflow")
 app.add_typer(outbox.app, name="outbox")
+app.add_typer(trigger.app, name="trigger")
+app.add_typer(event.app, name="event")
 app.add_typer(tenant.app, name="tenant")
 app.add_typer(token.app, name="token")
 app.add_typer(host.app, name="host")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -11,6 +12,7 @@ from atlas.errors import SettingsError
 from atlas.pool import Connection, shown
 from atlas.settings import Settings
 from atlas.statements import fetch_value, statement
+from cli.demo import show_something
 from cli.output import Json, say
 from cli.ports import PATIENCE_SECONDS, require_port
 from cli.programs import atlas_argv
@@ -25,10 +27,14 @@ NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
 ACTOR = system("atlas up")
 
 
-def up(app: App = None, json: Json = False) -> None:
+def up(
+    app: App = None,
+    demo: Annotated[bool, typer.Option(help="Show examples and a demo tenant.")] = True,
+    json: Json = False,
+) -> None:
     """Run everything in the foreground; Ctrl-C stops it."""
     load_apps(app or [])  # A module that cannot be imported is told once, before anything starts.
-    raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), json=json)))
+    raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), demo=demo, json=json)))
 
 
 def programs(apps: Sequence[str]) -> list[Program]:
@@ -36,10 +42,11 @@ def programs(apps: Sequence[str]) -> list[Program]:
     given = [word for app in apps for word in ("--app", app)]
     return [
         Program("worker", atlas_argv("worker", "--all", *given), comes_back=True),
+        Program("scheduler", atlas_argv("scheduler", *given), comes_back=True),
     ]
 
 
-async def start(settings: Settings, tree: Sequence[Program], *, json: bool) -> int:
+async def start(settings: Settings, tree: Sequence[Program], *, demo: bool = False, json: bool) -> int:
     """Prepare the installation, say where it is, and run the programs until the end. Answers the exit status."""
     serves = any(program.name == "api" for program in tree)
     if serves:
@@ -48,6 +55,8 @@ async def start(settings: Settings, tree: Sequence[Program], *, json: bool) -> i
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
             token = await _sign_in_token(conn, settings)
+            if demo:
+                await show_something(conn, actor=ACTOR)
         address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
         lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]

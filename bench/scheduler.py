@@ -1,0 +1,159 @@
+"""Ten thousand schedules: how long a scheduler takes to be ready, what it holds in memory, how late it fires.
+
+One scheduler in this process, on an embedded Postgres with its ordinary settings (a commit is on disk). The schedules
+are all different, over seven zones, spread over the day; in the crowded case all of them are due within the minutes
+that the alarm is set for. Ready is when the scheduler leads and its alarm is set. Lateness is the time from a full
+minute to the moment a job of it is in the table; the burst lets every trigger be due at once.
+
+    python -m bench.scheduler [--triggers 10000] [--minutely 200]
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import uvloop
+
+from atlas.actors import system
+from atlas.embedded import start_embedded
+from atlas.logs import configure_logs
+from atlas.migrations import migrate
+from atlas.pool import Pool, open_pool
+from engine.jobs import switch
+from scheduler.firing import FiringLoop
+
+START_LIMIT_SECONDS = 3.0
+LATE_LIMIT_SECONDS = 1.0
+ACTOR = system("bench")
+ZONES = (
+    *(
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Asia/Tokyo",
+        "Australia/Lord_Howe",
+        "America/Sao_Paulo",
+        "Africa/Cairo",
+    ),
+)
+ADD = """
+insert into job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)
+select '00000000-0000-7000-8000-000000000001', 'bench ' || n, 'schedule',
+  (n % 60) || ' ' || (n / 60 % 24) || ' * * *', ($2::text[])[1 + n / 1440 % cardinality($2::text[])], 'bench.nothing',
+  clock_timestamp() + n * interval '1 day' / $1, 'bench'
+from generate_series(0, $1::int - 1) n"""
+ADD_MINUTELY = """
+insert into job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)
+select '00000000-0000-7000-8000-000000000001', 'minutely ' || n, 'schedule', '* * * * *', 'bench.minutely',
+  date_trunc('minute', clock_timestamp()) + interval '1 minute', 'bench'
+from generate_series(1, $1::int) n"""
+LATE = """
+select extract(epoch from j.created_at - f.due_at)::float8
+from trigger_fires f join jobs j on j.id = f.job_id where j.job_type = 'bench.minutely'"""
+
+
+async def run(pool: Pool, url: str, *, triggers: int, minutely: int) -> dict[str, Any]:
+    """Start a scheduler over that many triggers, spread and crowded, and measure it."""
+    await pool.execute(ADD, triggers, ZONES)
+    spread = await _start(pool, url)
+    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() + interval '4 minutes'")
+    crowded = await _start(pool, url)
+    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() + interval '1 day'")
+    async with _running(pool, url) as loop:
+        lateness = await _lateness(pool, loop, minutely)
+        burst = await _burst(pool, loop, triggers)
+    return {
+        "triggers": triggers,
+        "spread": spread,
+        "crowded": crowded,
+        "start_limit_seconds": START_LIMIT_SECONDS,
+        "minutely": minutely,
+        "lateness_median_seconds": round(statistics.median(lateness), 3),
+        "lateness_worst_seconds": round(max(lateness), 3),
+        "lateness_limit_seconds": LATE_LIMIT_SECONDS,
+        "burst_seconds": round(burst, 2),
+    }
+
+
+@asynccontextmanager
+async def _running(pool: Pool, url: str) -> AsyncIterator[FiringLoop]:
+    """A scheduler that leads and has set its alarm."""
+    stop = asyncio.Event()
+    loop = FiringLoop(pool, url)
+    running = asyncio.create_task(loop.run(stop))
+    while not loop.is_ready:
+        await asyncio.sleep(0.005)
+    yield loop
+    stop.set()
+    await running
+
+
+async def _start(pool: Pool, url: str) -> dict[str, Any]:
+    process = psutil.Process()
+    before, began = process.memory_info().rss, time.perf_counter()
+    async with _running(pool, url) as loop:
+        ready = time.perf_counter() - began
+        held = (process.memory_info().rss - before) / 2**20
+        return {"start_seconds": round(ready, 3), "alarms": len(loop.alarm), "memory_mb": round(held, 1)}
+
+
+async def _lateness(pool: Pool, loop: FiringLoop, minutely: int) -> list[float]:
+    """Seconds from a full minute to each of its jobs."""
+    await pool.execute(ADD_MINUTELY, minutely)
+    loop.schedules_changed()
+    while len(found := await pool.fetch(LATE)) < minutely:
+        await asyncio.sleep(0.25)
+    await pool.execute("delete from job_triggers where cron_expr = '* * * * *'")
+    return [row[0] for row in found]
+
+
+async def _burst(pool: Pool, loop: FiringLoop, triggers: int) -> float:
+    """Seconds until every trigger has fired that is due at once."""
+    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() - interval '1 minute'")
+    started = time.perf_counter()
+    loop.wake()
+    while await pool.fetchval("select count(*) from jobs where job_type = 'bench.nothing'") < triggers:
+        await asyncio.sleep(0.05)
+    return time.perf_counter() - started
+
+
+async def _main(arguments: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="atlas-bench-") as folder:
+        server = await start_embedded(Path(folder))
+        try:
+            url = server.url("postgres")
+            await migrate(url)
+            pool = await open_pool(url)
+            async with pool.acquire() as conn:
+                await switch(conn, online=True, actor=ACTOR)
+            found = await run(pool, url, triggers=arguments.triggers, minutely=arguments.minutely)
+            await pool.close()
+            return found
+        finally:
+            server.release()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print one JSON document, and fail beyond a limit."""
+    parser = argparse.ArgumentParser(description="Ten thousand schedules: start, memory, lateness.")
+    parser.add_argument("--triggers", type=int, default=10_000)
+    parser.add_argument("--minutely", type=int, default=200)
+    configure_logs("warning")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found = runner.run(_main(parser.parse_args(argv)))
+    print(json.dumps(found, indent=2))
+    is_late = found["lateness_worst_seconds"] >= LATE_LIMIT_SECONDS
+    is_slow = max(found[case]["start_seconds"] for case in ("spread", "crowded")) >= START_LIMIT_SECONDS
+    return 1 if is_late or is_slow else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,27 @@
+"""Something to look at in a new installation: a demo tenant, example definitions and workflows, a few jobs."""
+
+from atlas.actors import Actor
+from atlas.errors import NotFound
+from atlas.pool import Connection
+from cli.examples import load_examples
+from engine.jobs import NewJob, enqueue, enqueue_definition
+from engine.tenants import add_tenant, find_tenant
+from engine.workflows.declared.examples import load_examples as load_workflows
+
+SLUG = "demo"
+
+
+async def show_something(conn: Connection, *, actor: Actor) -> None:
+    """Load the examples; the demo tenant and its jobs are made once, with the tenant."""
+    await load_examples(conn, actor=actor)
+    await load_workflows(conn, actor=actor)
+    try:
+        await find_tenant(conn, SLUG)
+        return
+    except NotFound:
+        pass
+    async with conn.transaction():
+        tenant = await add_tenant(conn, slug=SLUG, name="Demo", timezone="Europe/Berlin", actor=actor)
+        mail = {"to": "dana@example.com", "subject": "Welcome to Atlas", "text": "This mail is in the outbox."}
+        await enqueue(conn, NewJob("EMAIL_SEND", mail, tenant.id), actor=actor)
+        await enqueue_definition(conn, "sync-dropbox", {"provider_id": "demo"}, actor=actor, tenant_id=tenant.id)

@@ -1,0 +1,253 @@
+"""`atlas trigger`: what starts work by itself, at times or on events."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from atlas.pool import Connection
+from atlas.settings import Settings
+from atlas.statements import fetch_row
+from cli.durations import parse_duration
+from cli.output import Json, say, table
+from cli.parameters import read_id, read_object
+from cli.runtime import caller, connected, execute
+from engine.tenants import find_tenant
+from engine.triggers import (
+    Cron,
+    Occurrence,
+    Trigger,
+    add_trigger,
+    edit_trigger,
+    find_trigger,
+    fire_now,
+    list_triggers,
+    preview,
+    read_cron,
+    remove_trigger,
+)
+from engine.triggers.triggers import CLOCK
+
+app = typer.Typer(help="What starts work by itself, at times or on events.", no_args_is_help=True)
+
+TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id.")]
+Label = Annotated[str | None, typer.Option(help="Its name for people.")]
+CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
+Zone = Annotated[str | None, typer.Option("--timezone", help="The clock it follows; the tenant's where none is given.")]
+EventName = Annotated[str | None, typer.Option("--event", help="An event's name, or all under one: invoice.*")]
+JobType = Annotated[str | None, typer.Option("--job-type", help="The job type to enqueue.")]
+DefinitionKey = Annotated[str | None, typer.Option("--definition", help="The command definition to run.")]
+Workflow = Annotated[str | None, typer.Option("--workflow", help="The workflow to ask for.")]
+Payload = Annotated[str | None, typer.Option("--payload", metavar="JSON", help="The input, a template.")]
+Misfire = Annotated[str | None, typer.Option(help="Of times that were missed: skip, latest or all.")]
+Window = Annotated[
+    str | None,
+    typer.Option("--dedupe-window", metavar="DURATION", help="Equal payloads within it start once; 0 for none."),
+]
+
+
+@app.command("add")
+def add(
+    tenant: Annotated[str, typer.Option(help="Whose trigger it is.")],
+    label: Label = None,
+    cron: CronExpr = None,
+    timezone: Zone = None,
+    event: EventName = None,
+    job_type: JobType = None,
+    definition: DefinitionKey = None,
+    workflow: Workflow = None,
+    payload: Payload = None,
+    misfire: Misfire = None,
+    dedupe_window: Window = None,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Add it without letting it fire.")] = False,
+    json: Json = False,
+) -> None:
+    """Add a trigger."""
+    target = {"job_type": job_type, "definition_key": definition, "workflow": workflow}
+    described = _described(label, cron, timezone, event, payload, misfire, dedupe_window) | _named(target)
+    described.setdefault("trigger_type", "schedule" if event is None else "event")
+    described.setdefault("label", cron or event or "")
+    described["is_enabled"] = not disabled
+
+    async def work(settings: Settings) -> Trigger:
+        async with connected(settings) as conn:
+            return await add_trigger(conn, (await find_tenant(conn, tenant)).id, described, actor=caller())
+
+    added = execute(work)
+    say(added.as_json(), f"Trigger {added.id} is added.{_first(added)}", json=json)
+
+
+@app.command("edit")
+def edit(
+    trigger_id: TriggerId,
+    label: Label = None,
+    cron: CronExpr = None,
+    timezone: Zone = None,
+    event: EventName = None,
+    job_type: JobType = None,
+    definition: DefinitionKey = None,
+    workflow: Workflow = None,
+    payload: Payload = None,
+    misfire: Misfire = None,
+    dedupe_window: Window = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Let it fire, or not.")] = None,
+    json: Json = False,
+) -> None:
+    """Change some of a trigger. A new target takes the place of the old one."""
+    changes = _described(label, cron, timezone, event, payload, misfire, dedupe_window)
+    target = _named({"job_type": job_type, "definition_key": definition, "workflow": workflow})
+    if target:
+        changes |= {"job_type": None, "definition_key": None, "workflow": None, **target}
+    if event is not None:
+        changes |= {"cron_expr": None, "timezone": None}
+    elif cron is not None:
+        changes |= {"event_name": None}
+    if enable is not None:
+        changes["is_enabled"] = enable
+    if not changes:
+        raise typer.BadParameter("name an option that says what to change")
+
+    async def work(settings: Settings) -> Trigger:
+        async with connected(settings) as conn:
+            return await edit_trigger(conn, read_id("ID", trigger_id), changes, actor=caller())
+
+    edited = execute(work)
+    say(edited.as_json(), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
+
+
+@app.command("remove")
+def remove(trigger_id: TriggerId, json: Json = False) -> None:
+    """Remove a trigger. What it started stays."""
+
+    async def work(settings: Settings) -> Trigger:
+        async with connected(settings) as conn:
+            return await remove_trigger(conn, read_id("ID", trigger_id), actor=caller())
+
+    removed = execute(work)
+    say(removed.as_json(), f"Trigger {removed.id} ({removed.spec.label}) is removed.", json=json)
+
+
+@app.command("list")
+def show(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, json: Json = False) -> None:
+    """List the triggers."""
+
+    async def work(settings: Settings) -> list[Trigger]:
+        async with connected(settings) as conn:
+            return await _all(conn, None if tenant is None else (await find_tenant(conn, tenant)).id)
+
+    found = execute(work)
+    columns = ("ID", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
+    say({"triggers": [one.as_json() for one in found]}, table(columns, map(_row, found)), json=json)
+
+
+@app.command("fire")
+def fire(
+    trigger_id: TriggerId,
+    context: Annotated[str, typer.Option(metavar="JSON", help="What the event it stands for would tell.")] = "{}",
+    json: Json = False,
+) -> None:
+    """Fire a trigger now, once; its own times stay as they are."""
+
+    async def work(settings: Settings) -> UUID:
+        async with connected(settings) as conn:
+            told = read_object("--context", context)
+            return await fire_now(conn, read_id("ID", trigger_id), actor=caller(), context=told)
+
+    started = execute(work)
+    say({"id": trigger_id, "job_id": str(started)}, f"Trigger {trigger_id} fired and started {started}.", json=json)
+
+
+@app.command("preview")
+def show_times(
+    trigger_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A trigger's id; or name --cron.")] = None,
+    cron: CronExpr = None,
+    timezone: Zone = None,
+    tenant: Annotated[str, typer.Option(help="Whose clock --cron follows.")] = "system",
+    count: Annotated[int, typer.Option(min=1, max=500)] = 20,
+    json: Json = False,
+) -> None:
+    """Show the next times of a schedule, and what a clock change does to them."""
+    if (trigger_id is None) == (cron is None):
+        raise typer.BadParameter("name a trigger, or an expression with --cron")
+
+    async def work(settings: Settings) -> tuple[Cron, list[Occurrence]]:
+        async with connected(settings) as conn:
+            schedule, owner = await _schedule(conn, trigger_id, cron, timezone, tenant)
+            row = await fetch_row(conn, CLOCK, tenant_id=owner)
+            assert row is not None
+            return schedule, preview(schedule, row["now"], count=count)
+
+    schedule, times = execute(work)
+    document = {"cron": schedule.fields, "timezone": schedule.zone.key, "times": times}
+    rows = [(f"{one.local:%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note) for one in times]
+    say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
+
+
+async def _schedule(
+    conn: Connection, trigger_id: str | None, cron: str | None, timezone: str | None, tenant: str
+) -> tuple[Cron, UUID]:
+    if trigger_id is not None:
+        trigger = await find_trigger(conn, read_id("ID", trigger_id))
+        if trigger.spec.cron_expr is None:
+            raise typer.BadParameter("that trigger waits for events and has no times")
+        return trigger.cron, trigger.tenant_id
+    owner = await find_tenant(conn, tenant)
+    return read_cron(cron or "", timezone or owner.timezone), owner.id
+
+
+async def _all(conn: Connection, owner: UUID | None) -> list[Trigger]:
+    found: list[Trigger] = []
+    while page := await list_triggers(conn, tenant_id=owner, after=found[-1].id if found else None):
+        found += page
+    return found
+
+
+def _described(
+    label: str | None,
+    cron: str | None,
+    timezone: str | None,
+    event: str | None,
+    payload: str | None,
+    misfire: str | None,
+    dedupe_window: str | None,
+) -> dict[str, Any]:
+    """The fields that were named."""
+    described = _named(
+        {"label": label, "cron_expr": cron, "timezone": timezone, "event_name": event, "misfire": misfire}
+    )
+    if payload is not None:
+        described["payload_template"] = read_object("--payload", payload)
+    if dedupe_window is not None:
+        window = timedelta() if dedupe_window == "0" else parse_duration(dedupe_window)
+        described["dedupe_window_seconds"] = int(window.total_seconds())
+    if cron is not None or event is not None:
+        described["trigger_type"] = "schedule" if event is None else "event"
+    return described
+
+
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _first(trigger: Trigger) -> str:
+    return "" if trigger.next_fire_at is None else f" It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
+
+
+def _row(trigger: Trigger) -> tuple[object, ...]:
+    spec = trigger.spec
+    when = f"{spec.cron_expr} ({trigger.zone})" if spec.trigger_type == "schedule" else f"on {spec.event_name}"
+    state = "failed" if trigger.last_error is not None else "enabled" if spec.is_enabled else "disabled"
+    return (
+        trigger.id,
+        spec.label,
+        when,
+        spec.target[1],
+        _moment(trigger.next_fire_at),
+        _moment(trigger.last_fire_at),
+        state,
+    )
+
+
+def _moment(moment: Any) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,47 @@
+"""`atlas usage`: what a tenant's jobs took."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from atlas.settings import Settings
+from cli.output import Json, say, table
+from cli.parameters import read_moment
+from cli.runtime import connected, execute
+from engine.tenants import find_tenant
+from engine.usage import Usage, read_usage
+
+USUALLY = timedelta(days=30)
+
+
+def usage(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="From this hour on; 30 days ago.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Up to this hour, not including it; now.")
+    ] = None,
+    hourly: Annotated[bool, typer.Option("--hourly", help="A row an hour.")] = False,
+    json: Json = False,
+) -> None:
+    """Show finished attempts, their outcomes, times and cost, by job type."""
+    end = None if to is None else read_moment("--to", to)
+    start = (end or datetime.now(UTC)) - USUALLY if from_ is None else read_moment("--from", from_)
+
+    async def work(settings: Settings) -> list[Usage]:
+        async with connected(settings) as conn:
+            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+            return await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
+
+    found = execute(work)
+    columns = ("HOUR", "JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST")
+    document = {"from": start, "to": end, "usage": found}
+    words = table(columns if hourly else columns[1:], [_row(one, hourly) for one in found])
+    say(document, words if found else "Nothing was metered in that time.", json=json)
+
+
+def _row(one: Usage, hourly: bool) -> tuple[object, ...]:
+    outcomes = (one.runs, one.succeeded, one.failed, one.timed_out, one.canceled, one.lost)
+    measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f}")
+    row = (one.job_type, *outcomes, *measures)
+    return (f"{one.hour:%Y-%m-%d %H:00}", *row) if hourly else row

@@ -1,0 +1,108 @@
+"""Recurring functions as they are stored: the schedule, who runs it now, and how the last run ended.
+
+The function itself lives in the memory of the programs that registered it. A run is claimed without waiting, under a
+lease that its program renews: a program that dies frees it, and one that fell silent finds its run counted out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch, fetch_value, statement
+
+SAVE = statement("engine/sql/save_recurring.sql")
+REMOVE = statement("engine/sql/remove_recurring.sql")
+LIST = statement("engine/sql/list_recurring.sql")
+CLAIM = statement("engine/sql/claim_recurring.sql")
+RENEW = statement("engine/sql/renew_recurring.sql")
+FINISH = statement("engine/sql/finish_recurring.sql")
+
+# The tenant and the id under which a function is registered.
+Key = tuple[UUID, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RecurringRow:
+    """A recurring function as it is read. `due_in` is negative when it is late, None when it is done."""
+
+    tenant_id: UUID
+    id: str
+    start_at: datetime
+    repeat_seconds: float
+    timeout_seconds: float | None
+    next_run_at: datetime | None
+    due_in: float | None
+    locked_by: str | None
+    run_count: int
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_outcome: str | None
+    last_error: str | None
+
+    @property
+    def key(self) -> Key:
+        return self.tenant_id, self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that this program has claimed; `number` is the fence of what it may write."""
+
+    key: Key
+    number: int
+    timeout_seconds: float | None
+
+
+async def save_recurring(
+    conn: Connection,
+    key: Key,
+    *,
+    start_at: datetime,
+    repeat_every: timedelta,
+    timeout: timedelta | None = None,
+) -> None:
+    """Store a schedule. One that is there gets the new one; where nothing changed, its next run stays as it is."""
+    await fetch(
+        conn,
+        SAVE,
+        tenant_id=key[0],
+        id=key[1],
+        start_at=start_at,
+        repeat_seconds=repeat_every.total_seconds(),
+        timeout_seconds=None if timeout is None else timeout.total_seconds(),
+    )
+
+
+async def remove_recurring(conn: Connection, key: Key) -> bool:
+    """Forget a schedule. False: it was gone."""
+    return await fetch_value(conn, REMOVE, tenant_id=key[0], id=key[1]) is not None
+
+
+async def list_recurring(conn: Queryable, *, tenant_id: UUID | None = None) -> list[RecurringRow]:
+    """The schedules of a tenant, or of all, with how their last runs ended."""
+    return [RecurringRow(**row) for row in await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))]
+
+
+async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[Run]:
+    """Take the runs that are due among these. None while Atlas is offline; those that others run are passed over."""
+    values: dict[str, Any] = {"tenants": [key[0] for key in keys], "ids": [key[1] for key in keys]}
+    rows = await fetch(conn, CLAIM, by=by, lease=lease, **values)
+    return [Run((row["tenant_id"], row["id"]), row["run_count"], row["timeout_seconds"]) for row in rows]
+
+
+async def renew_run(conn: Connection, by: str, run: Run, *, lease: float) -> bool:
+    """Keep a run. False: it is another's now."""
+    values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number}
+    return await fetch_value(conn, RENEW, by=by, lease=lease, **values) is not None
+
+
+async def finish_run(conn: Connection, by: str, run: Run, *, outcome: str, error: str | None = None) -> bool:
+    """Record how a run ended and set the next, passing over the intervals that were missed.
+
+    `stopped` leaves the next run where it was: its program is going away, and another may take it up at once.
+    """
+    values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number, "outcome": outcome, "error": error}
+    return await fetch_value(conn, FINISH, by=by, **values) is not None

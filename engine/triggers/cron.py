@@ -1,0 +1,213 @@
+"""Cron expressions, and the moments they mean on a zone's clock.
+
+`cronsim` reads the five fields and walks the calendar. On a clock change the rule is Debian cron's: a fixed local time
+that does not exist comes once, at the first moment after the gap, and one that exists twice comes once, the first time;
+where the minute or the hour is a wildcard (`*`, `*/5`) the schedule keeps its real rhythm, every minute that matches.
+
+For fixed times cronsim walks the wall clock itself and is right everywhere. For wildcards it jumps by whole hours and
+minutes of real time, which goes astray for a day or so after a change that is not a whole hour (Lord Howe), or at
+midnight: within two days of a change the minutes are therefore looked at one by one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from atlas.errors import FieldError, InvalidInput
+from engine.zones import check_zone, clock_changes
+
+LONGEST = 200
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+
+NAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+# What each field is called and may hold, in the order of the expression.
+FIELDS = (
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31, L or LW"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("day of the week", "0 to 7 or SUN to SAT"),
+)
+# A field that cronsim does not expect can make it stumble in these ways too.
+_UNREADABLE = (CronSimError, AssertionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """An expression on a zone's clock. Make it with `read_cron`, which checks both."""
+
+    fields: str
+    zone: ZoneInfo
+
+    @property
+    def is_fixed(self) -> bool:
+        """True where both the minute and the hour are named, so that its times are times of the wall clock."""
+        minute, hour, *_ = self.fields.split()
+        return not minute.startswith("*") and not hour.startswith("*")
+
+    def after(self, moment: datetime) -> datetime:
+        """The first due time after a moment, in UTC."""
+        start = moment.astimezone(self.zone)
+        return self._fixed_after(start) if self.is_fixed else self._real_after(start)
+
+    def times(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """The due times after `start` up to `end`, in UTC."""
+        due = self.after(start)
+        while due <= end:
+            yield due
+            due = self.after(due)
+
+    def latest(self, start: datetime, end: datetime) -> datetime | None:
+        """The last due time after `start` up to `end`; quick however many lie between."""
+        back = timedelta(hours=1)
+        while True:
+            since = max(start, end - back)
+            last = None
+            for due in self.times(since, end):
+                last = due
+            if last is not None or since == start:
+                return last
+            back *= 24
+
+    def matches(self, local: datetime) -> bool:
+        """Whether the fields match a time of the wall clock."""
+        sim = _simulator(self.fields)
+        return (
+            local.minute in sim.minutes
+            and local.hour in sim.hours
+            and local.month in sim.months
+            and sim.match_day(local.date())
+        )
+
+    def _fixed_after(self, start: datetime) -> datetime:
+        # In the second pass of a repeated hour the first result is the first pass, which is over.
+        for due in CronSim(self.fields, start):
+            if due.astimezone(UTC) > start.astimezone(UTC):
+                return due.astimezone(UTC)
+        raise _never(self.fields)
+
+    def _real_after(self, start: datetime) -> datetime:
+        while True:
+            found = next(CronSim(self.fields, start), None)
+            if found is None:
+                raise _never(self.fields)
+            changes = clock_changes(self.zone, start - DAY, found)
+            if not changes:
+                return found.astimezone(UTC)
+            minute = _whole(max(start.astimezone(UTC), changes[0] - DAY)) + MINUTE
+            end = changes[0] + 2 * DAY
+            while minute <= end:
+                if self.matches(minute.astimezone(self.zone)):
+                    return minute
+                minute += MINUTE
+            start = end.astimezone(self.zone)
+
+
+def read_cron(expression: str, zone: str) -> Cron:
+    """The schedule that an expression means in a zone; InvalidInput says where it is wrong and why."""
+    wrong = check_cron(expression)
+    if wrong:
+        raise InvalidInput("The schedule", wrong + check_zone("timezone", zone))
+    return known_cron(expression, zone)
+
+
+@lru_cache(maxsize=16384)
+def known_cron(expression: str, zone: str) -> Cron:
+    """The same for an expression that was checked when it was saved; its zone may have gone since."""
+    wrong = check_zone("timezone", zone)
+    if wrong:
+        raise InvalidInput("The schedule", wrong)
+    text = expression.strip()
+    return Cron(NAMES.get(text.lower(), " ".join(text.upper().split())), ZoneInfo(zone))
+
+
+def check_cron(expression: str, *, field: str = "cron_expr") -> list[FieldError]:
+    """What is wrong with an expression, with the position of each mistake."""
+    text = expression.strip()
+    if text.startswith("@"):
+        known = ", ".join(sorted(NAMES))
+        return [] if text.lower() in NAMES else [FieldError(field, f"{text!r} is none of the names {known}")]
+    parts = text.split()
+    if len(expression) > LONGEST:
+        return [FieldError(field, f"is longer than {LONGEST} characters")]
+    if len(parts) != 5:
+        wanted = "minute, hour, day of the month, month, day of the week"
+        return [FieldError(field, f"has {len(parts)} fields instead of 5 ({wanted})")]
+    wrong = [FieldError(field, reason) for reason in _wrong_terms(expression, parts)]
+    return wrong or _check_whole(field, expression, parts)
+
+
+def _wrong_terms(expression: str, parts: list[str]) -> Iterator[str]:
+    """Each term that is wrong by itself: every field alone, every element of a list alone."""
+    position = 0
+    for number, part in enumerate(parts):
+        position = expression.index(part, position)
+        at = position
+        for term in part.split(","):
+            reason = _wrong_term(number, term)
+            if reason is not None:
+                yield f"at character {at + 1}: {reason}"
+            at += len(term) + 1
+        position += len(part)
+
+
+def _wrong_term(number: int, term: str) -> str | None:
+    name, range_ = FIELDS[number]
+    if not term:
+        return f"an element of the {name} is empty"
+    if not term.isascii():
+        return f"{term!r} is no {name}"
+    fields = ["*"] * 5
+    fields[number] = term
+    # The 31st alone has no month to be wrong in.
+    if _reads(" ".join(fields)):
+        return None
+    start, dash, end = term.split("/")[0].partition("-")
+    if dash and start.isdigit() and end.isdigit() and int(start) > int(end):
+        return f"the range {start}-{end} of the {name} ends before it begins"
+    if term.endswith("/0"):
+        return f"a step of 0 in the {name} leads nowhere"
+    return f"{term!r} is no {name}, which is {range_}"
+
+
+def _check_whole(field: str, expression: str, parts: list[str]) -> list[FieldError]:
+    """The fields are right one by one; together they may name a day that no month has."""
+    text = " ".join(parts)
+    if _reads(text) and next(CronSim(text, datetime(2024, 1, 1)), None) is not None:
+        return []
+    at = expression.index(parts[2], expression.index(parts[1], len(parts[0])) + len(parts[1])) + 1
+    return [FieldError(field, f"at character {at}: the day {parts[2]!r} never comes in the month {parts[3]!r}")]
+
+
+def _reads(text: str) -> bool:
+    try:
+        CronSim(text, datetime(2024, 1, 1))
+    except _UNREADABLE:
+        return False
+    return True
+
+
+@lru_cache(maxsize=16384)
+def _simulator(fields: str) -> CronSim:
+    return CronSim(fields, datetime(2024, 1, 1))
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+def _never(fields: str) -> InvalidInput:
+    return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no due time in the next 50 years")])

@@ -1,0 +1,133 @@
+"""Events fire triggers: each event is looked at once, and fires each trigger that fits it once.
+
+What waits to be looked at is marked on the event itself. A place in the order of events would not do: one that is
+committed late can have a lower number than those seen already.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, fetch_value, statement
+from engine.triggers.fire import Firing, fire_all, render_payload
+from engine.triggers.schedule import FIRING, Round
+from engine.triggers.triggers import Trigger, trigger_of
+
+ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
+EVENTS = statement("engine/triggers/sql/events.sql")
+MATCHING = statement("engine/triggers/sql/matching.sql")
+RECENT = statement("engine/triggers/sql/recent.sql")
+HANDLED = statement("engine/triggers/sql/handled.sql")
+
+EVENTS_AT_ONCE = 100
+# An event may fire thousands of triggers; then fewer of them go together, for a transaction should not think long.
+FIRINGS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as the triggers see it."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    context: dict[str, Any]
+    correlation_id: str | None
+    created_at: datetime
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """`event` in a template: its `context`, and each field of it directly where the name is free."""
+        facts = {"id": str(self.id), "name": self.name, "created_at": self.created_at.isoformat()}
+        return {"event": {**self.context, **facts, "correlation_id": self.correlation_id, "context": self.context}}
+
+
+async def fire_events(conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE) -> Round:
+    """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay."""
+    if not await fetch_value(conn, ANY_EVENT, late_by=late_by):
+        return Round()
+    async with conn.transaction(isolation="read_committed"):
+        gate = await fetch_row(conn, FIRING)
+        assert gate is not None
+        if not gate["is_open"]:
+            return Round(closed=True)
+        waiting = [_event_of(row) for row in await fetch(conn, EVENTS, late_by=late_by, limit=limit)]
+        events, firings = await _matches(conn, waiting)
+        await _swallow(conn, firings, gate["now"])
+        fired = await fire_all(conn, firings, now=gate["now"])
+        await fetch(conn, HANDLED, ids=[event.id for event in events])
+    return Round(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a trigger's event name, exact or `provider.*`, means an event."""
+    return pattern == name or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
+
+
+def patterns_of(name: str) -> Iterator[str]:
+    """Every event name that a trigger may have to fit an event: its own, and one for each of its beginnings."""
+    yield name
+    parts = name.split(".")
+    for length in range(1, len(parts)):
+        yield f"{'.'.join(parts[:length])}.*"
+
+
+async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[list[StoredEvent], list[Firing]]:
+    """The first of the events, as many as go together, and what they fire."""
+    names = sorted({pattern for event in waiting for pattern in patterns_of(event.name)})
+    rows = await fetch(conn, MATCHING, names=names, tenants=list({event.tenant_id for event in waiting}))
+    triggers = [trigger_of(row) for row in rows]
+    events: list[StoredEvent] = []
+    firings: list[Firing] = []
+    for event in waiting:
+        firings += [_firing(trigger, event) for trigger in triggers if _means(trigger, event)]
+        events.append(event)
+        if len(firings) >= FIRINGS_AT_ONCE:
+            break
+    return events, firings
+
+
+def _means(trigger: Trigger, event: StoredEvent) -> bool:
+    # What happened before a trigger was made is not its business.
+    known = trigger.tenant_id == event.tenant_id and trigger.created_at <= event.created_at
+    return known and fits(trigger.spec.event_name or "", event.name)
+
+
+def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
+    firing = Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
+    render_payload(firing, event.scope)
+    if firing.payload is not None:
+        firing.payload_hash = hashlib.sha256(orjson.dumps(firing.payload, option=orjson.OPT_SORT_KEYS)).digest()
+    return firing
+
+
+async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -> None:
+    """Let a firing go whose trigger fired with the same payload within its window, in this batch or before."""
+    watched = [one for one in firings if one.trigger.spec.dedupe_window_seconds and one.payload_hash is not None]
+    rows = await fetch(
+        conn,
+        RECENT,
+        triggers=[one.trigger.id for one in watched],
+        hashes=[one.payload_hash for one in watched],
+        windows=[one.trigger.spec.dedupe_window_seconds for one in watched],
+        now=now,
+    )
+    seen: dict[tuple[UUID, bytes | None], UUID | None] = {
+        (row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows
+    }
+    for firing in watched:
+        key = (firing.trigger.id, firing.payload_hash)
+        if key in seen:
+            firing.result, firing.job_id = "swallowed", seen[key]
+        else:
+            seen[key] = firing.job_id
+
+
+def _event_of(row: Any) -> StoredEvent:
+    return StoredEvent(**{**row, "context": orjson.loads(row["context"])})

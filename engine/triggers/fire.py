@@ -1,0 +1,231 @@
+"""Firing: the record first, then what it starts, all in the caller's transaction.
+
+The record's keys, (trigger, due time) and (trigger, event), decide who fires: a firing that was recorded before is not
+recorded again, and only what was recorded starts. So any number of schedulers may try, at any time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from atlas.actors import Actor, system
+from atlas.errors import AtlasError, NotFound
+from atlas.ids import new_id
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch, statement
+from engine.jobs.admit import admit
+from engine.jobs.enqueue import NewJob, enqueue_many
+from engine.templates import render
+from engine.triggers.triggers import Trigger
+from engine.workflows.intents import request_workflow
+
+RESERVE = statement("engine/triggers/sql/reserve.sql")
+FAIL = statement("engine/triggers/sql/fail.sql")
+SETTLE = statement("engine/triggers/sql/settle.sql")
+FIRES = statement("engine/triggers/sql/fires.sql")
+
+SCHEDULER = system("scheduler")
+LONGEST_ERROR = 1000
+# What is wrong with one firing and no reason to stop the others.
+UNUSABLE = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+
+
+@dataclass(slots=True)
+class Firing:
+    """One firing of a trigger: by a due time, by an event, or by a person. `job_id` is what it starts."""
+
+    trigger: Trigger
+    source: str
+    payload: dict[str, Any] | None = None
+    due_at: datetime | None = None
+    event_id: UUID | None = None
+    correlation_id: str | None = None
+    payload_hash: bytes | None = None
+    result: str = "fired"
+    error: str | None = None
+    id: UUID = field(default_factory=new_id)
+    job_id: UUID | None = field(default_factory=new_id)
+
+    def fail(self, error: BaseException) -> None:
+        """It cannot start anything, for this reason."""
+        self.result, self.job_id = "failed", None
+        self.error = (str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """A firing as it is recorded: fired, swallowed by the dedupe window, or failed."""
+
+    id: UUID
+    trigger_id: UUID
+    tenant_id: UUID
+    due_at: datetime | None
+    event_id: UUID | None
+    fired_at: datetime
+    result: str
+    job_id: UUID | None
+    error: str | None
+    created_by: str
+
+
+def render_payload(firing: Firing, scope: dict[str, Any]) -> None:
+    """Fill the trigger's template, or mark the firing as failed."""
+    trigger = firing.trigger
+    known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
+    try:
+        firing.payload = render(trigger.spec.payload_template, known, path="payload_template")
+    except AtlasError as error:
+        firing.fail(error)
+
+
+async def fire_all(
+    conn: Connection, firings: Sequence[Firing], *, now: datetime, actor: Actor = SCHEDULER
+) -> list[Firing]:
+    """Record the firings, start what they start, audit each. Answers those that had not fired before."""
+    if not firings:
+        return []
+    fresh = await _reserve(conn, firings, now, actor)
+    failed_before = {firing.id for firing in fresh if firing.result == "failed"}
+    await _start(conn, [firing for firing in fresh if firing.result == "fired"], actor)
+    late = [firing for firing in fresh if firing.result == "failed" and firing.id not in failed_before]
+    if late:
+        await fetch(conn, FAIL, ids=[one.id for one in late], errors=[one.error for one in late])
+    await _settle(conn, fresh, now, actor)
+    return fresh
+
+
+async def list_fires(
+    conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None, limit: int = 50
+) -> list[Fire]:
+    """What a trigger did lately, newest first."""
+    values = {"trigger_id": trigger_id, "tenant_id": tenant_id, "limit": min(limit, 200)}
+    return [Fire(**row) for row in await conn.fetch(FIRES.sql, *FIRES.bind(values))]
+
+
+async def _reserve(conn: Connection, firings: Sequence[Firing], now: datetime, actor: Actor) -> list[Firing]:
+    rows = await fetch(
+        conn,
+        RESERVE,
+        ids=[one.id for one in firings],
+        triggers=[one.trigger.id for one in firings],
+        tenants=[one.trigger.tenant_id for one in firings],
+        due_ats=[one.due_at for one in firings],
+        events=[one.event_id for one in firings],
+        results=[one.result for one in firings],
+        jobs=[one.job_id for one in firings],
+        hashes=[one.payload_hash for one in firings],
+        errors=[one.error for one in firings],
+        now=now,
+        created_by=actor.id,
+    )
+    made = {row["id"] for row in rows}
+    return [one for one in firings if one.id in made]
+
+
+async def _start(conn: Connection, firings: Sequence[Firing], actor: Actor) -> None:
+    """Enqueue the jobs together and ask for the workflows; what cannot start is marked, the others go on."""
+    admitted: list[tuple[Firing, NewJob]] = []
+    for firing in firings:
+        try:
+            if firing.trigger.spec.workflow is not None:
+                await _request(conn, firing)
+            else:
+                admitted.append((firing, await _admitted(conn, firing)))
+        except UNUSABLE as error:
+            firing.fail(error)
+    try:
+        async with conn.transaction():
+            await enqueue_many(conn, [job for _, job in admitted], actor=actor, coalesce=True)
+    except UNUSABLE:
+        for firing, job in admitted:
+            await _enqueue_alone(conn, firing, job, actor)
+
+
+async def _enqueue_alone(conn: Connection, firing: Firing, job: NewJob, actor: Actor) -> None:
+    try:
+        async with conn.transaction():
+            await enqueue_many(conn, [job], actor=actor, coalesce=True)
+    except UNUSABLE as error:
+        firing.fail(error)
+
+
+async def _admitted(conn: Connection, firing: Firing) -> NewJob:
+    trigger, spec = firing.trigger, firing.trigger.spec
+    assert firing.job_id is not None
+    job = NewJob(
+        spec.job_type or spec.definition_key or "",
+        firing.payload or {},
+        trigger.tenant_id,
+        source=firing.source,
+        source_ref=str(trigger.id),
+        correlation_id=firing.correlation_id,
+        id=firing.job_id,
+    )
+    job = await admit(conn, job)
+    if spec.definition_key is not None and job.definition_id is None:
+        raise NotFound("definition", spec.definition_key, remedy="Point the trigger at one that there is.")
+    return job
+
+
+async def _request(conn: Connection, firing: Firing) -> None:
+    trigger = firing.trigger
+    # On behalf of who made the trigger: whoever arranged for the work may not approve it.
+    requester = system(trigger.created_by)
+    async with conn.transaction():
+        await request_workflow(
+            conn,
+            trigger.tenant_id,
+            trigger.spec.workflow or "",
+            firing.payload,
+            requester,
+            source=firing.source,
+            source_ref=str(trigger.id),
+            correlation_id=firing.correlation_id,
+            id=firing.job_id,
+        )
+
+
+async def _settle(conn: Connection, fresh: Sequence[Firing], now: datetime, actor: Actor) -> None:
+    told = [firing for firing in fresh if firing.result != "swallowed"]
+    last = {firing.trigger.id: firing for firing in told}
+    await fetch(
+        conn,
+        SETTLE,
+        actor_type=actor.type,
+        actor_id=actor.id,
+        triggers=[one.trigger.id for one in told],
+        tenants=[one.trigger.tenant_id for one in told],
+        actions=["TRIGGER_FAILED" if one.error else "TRIGGER_FIRED" for one in told],
+        levels=["warn" if one.error else "info" for one in told],
+        messages=[one.error or one.trigger.spec.label for one in told],
+        metas=[_facts(one, actor) for one in told],
+        changed=list(last),
+        fired_ats=[None if one.error else one.due_at or now for one in last.values()],
+        last_errors=[_last_error(one, now) for one in last.values()],
+    )
+
+
+def _facts(firing: Firing, actor: Actor) -> str:
+    kind, name = firing.trigger.spec.target
+    found = {
+        "label": firing.trigger.spec.label,
+        "source": firing.source,
+        kind: name,
+        "due_at": firing.due_at,
+        "event_id": firing.event_id,
+        "intent_id" if kind == "workflow" else "job_id": firing.job_id,
+        **actor.meta,
+    }
+    return orjson.dumps({key: value for key, value in found.items() if value is not None}, default=str).decode()
+
+
+def _last_error(firing: Firing, now: datetime) -> str | None:
+    if firing.error is None:
+        return None
+    found = {"message": firing.error, "at": now, "due_at": firing.due_at, "event_id": firing.event_id}
+    return orjson.dumps({key: value for key, value in found.items() if value is not None}, default=str).decode()

@@ -1,0 +1,55 @@
+"""The next times of a schedule, for people: in the zone's clock and in UTC, with what a clock change does to them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from engine.triggers.cron import MINUTE, Cron
+from engine.zones import clock_changes
+
+MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A due time. `note` says how a clock change touches it; empty on ordinary days."""
+
+    local: datetime
+    utc: datetime
+    note: str
+
+
+def preview(cron: Cron, after: datetime, *, count: int = 20) -> list[Occurrence]:
+    """The next due times after a moment."""
+    return [_occurrence(cron, due) for due in islice(_times(cron, after), min(count, MOST))]
+
+
+def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
+    while True:
+        after = cron.after(after)
+        yield after
+
+
+def _occurrence(cron: Cron, due: datetime) -> Occurrence:
+    return Occurrence(due.astimezone(cron.zone), due, _note(cron, due))
+
+
+def _note(cron: Cron, due: datetime) -> str:
+    local = due.astimezone(cron.zone)
+    if local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset():
+        if cron.is_fixed:
+            return f"{local:%H:%M} comes twice on this day; the first one counts"
+        return f"{local:%H:%M} comes twice on this day; this is the {'second' if local.fold else 'first'}"
+    changes = clock_changes(cron.zone, due - MINUTE, due)
+    if changes and _forward(cron, changes[0]):
+        before = (changes[0] - timedelta(microseconds=1)).astimezone(cron.zone).replace(tzinfo=None)
+        gap = f"the clock goes from {before + timedelta(microseconds=1):%H:%M} to {local:%H:%M}"
+        return gap if cron.matches(local) else f"{gap}; the time between does not exist, so it comes now"
+    return ""
+
+
+def _forward(cron: Cron, change: datetime) -> bool:
+    # A clock that is set back shows an earlier time after the change than it did before.
+    before, after = ((change + step).astimezone(cron.zone).replace(tzinfo=None) for step in (-MINUTE, timedelta()))
+    return after - before > MINUTE

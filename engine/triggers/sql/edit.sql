@@ -1,0 +1,19 @@
+-- a trigger -> the same under new terms. The caller holds its row.
+update job_triggers
+set label                 = :label,
+    is_enabled            = :is_enabled,
+    trigger_type          = :trigger_type::text::trigger_type,
+    event_name            = :event_name,
+    cron_expr             = :cron_expr,
+    timezone              = :timezone,
+    definition_key        = :definition_key,
+    job_type              = :job_type,
+    workflow              = :workflow,
+    payload_template      = :payload_template::text::jsonb,
+    dedupe_window_seconds = :dedupe_window_seconds,
+    misfire               = :misfire::text::misfire_policy,
+    next_fire_at          = :next_fire_at,
+    last_error            = null,
+    updated_at            = clock_timestamp()
+where id = :id
+  and deleted_at is null;

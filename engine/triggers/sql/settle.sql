@@ -1,0 +1,19 @@
+-- What firing leaves on the triggers, and an event for each firing that fired or failed.
+-- A trigger's last error is the one of its last firing; a firing that worked clears it.
+with told as (
+  select * from unnest(
+    :triggers::uuid[], :tenants::uuid[], :actions::text[], :levels::text[], :messages::text[], :metas::jsonb[])
+    u(trigger_id, tenant_id, action, level, message, meta)
+),
+written as (
+  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  select t.tenant_id, :actor_type::text::actor_type, :actor_id, t.level::audit_level, t.action, 'trigger', t.trigger_id, t.message,
+    t.meta, atlas_audit_body(t.tenant_id, :actor_type::text, :actor_id, t.level, t.action, 'trigger', t.trigger_id::text, t.message,
+      t.meta)
+  from told t
+)
+update job_triggers j
+set last_fire_at = coalesce(u.fired_at, j.last_fire_at),
+    last_error   = u.error
+from unnest(:changed::uuid[], :fired_ats::timestamptz[], :last_errors::jsonb[]) u(id, fired_at, error)
+where j.id = u.id;

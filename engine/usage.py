@@ -1,0 +1,52 @@
+"""Usage: what each tenant's finished attempts took, by job type and hour."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from atlas.pool import Connection, Queryable
+from atlas.statements import fetch_value, statement
+
+METER = statement("engine/sql/meter_usage.sql")
+READ = statement("engine/sql/read_usage.sql")
+
+METER_BATCH = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Finished attempts. Queue seconds run from creation, or from the end of the attempt before, to the start."""
+
+    tenant_id: UUID
+    job_type: str
+    # The beginning of the hour, in UTC; None where several are added up.
+    hour: datetime | None
+    runs: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    canceled: int
+    lost: int
+    run_seconds: float
+    queue_seconds: float
+    cost_cents: int
+
+
+async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool:
+    """Add attempts that finished since the last call to their hours, each exactly once. True: there may be more."""
+    read: int | None = await fetch_value(conn, METER, limit=limit)
+    return read is not None and read >= limit
+
+
+async def read_usage(
+    conn: Queryable,
+    *,
+    tenant_id: UUID | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    by_hour: bool = False,
+) -> list[Usage]:
+    """Usage from `start` up to, not including, `end`: a row a tenant and job type, or one an hour of each."""
+    values: dict[str, Any] = {"tenant_id": tenant_id, "start": start, "end": end, "by_hour": by_hour}
+    return [Usage(**row) for row in await conn.fetch(READ.sql, *READ.bind(values))]

@@ -1,0 +1,68 @@
+"""The scheduler as a program: triggers, recurring functions, the sealer and the chores, until it is told to stop."""
+
+import asyncio
+from dataclasses import dataclass
+
+from atlas.errors import AtlasError
+from atlas.notifications import Listener
+from atlas.pool import Pool
+from atlas.settings import Settings
+from audit import run_sealer
+from scheduler.chores import Chores
+from scheduler.firing import FiringLoop
+from scheduler.recurring import Recurring, starters
+
+CHANNELS = ("atlas_gate", "atlas_events", "atlas_triggers")
+# The firing loop, four chores, the sealer, the recurring functions' loop, and their runs.
+CONNECTIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerParts:
+    """What a scheduler stands on."""
+
+    pool: Pool
+    url: str
+    settings: Settings
+
+
+async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
+    """Run one scheduler. Any number may run; one of them leads."""
+    firing = FiringLoop(parts.pool, parts.url)
+
+    def heard(channel: str, _payload: str) -> None:
+        if channel == "atlas_triggers":
+            firing.schedules_changed()
+        else:
+            firing.wake()
+
+    listener = Listener(parts.url, CHANNELS, heard)
+    listener.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(firing.run(stop))
+            group.create_task(Chores(parts.pool).run(stop))
+            group.create_task(run_sealer(parts.pool, parts.settings, stop))
+            group.create_task(_run_recurring(parts.pool, stop))
+    except BaseExceptionGroup as errors:
+        # One refusal, such as a key file that cannot be read, is what the caller shows.
+        raise _refusal(errors) or errors from None
+    finally:
+        await listener.stop()
+
+
+def _refusal(error: BaseException) -> AtlasError | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_refusal, error.exceptions)), None)
+    return error if isinstance(error, AtlasError) else None
+
+
+async def _run_recurring(pool: Pool, stop: asyncio.Event) -> None:
+    recurring = Recurring(pool)
+    await recurring.start()
+    try:
+        for starter in starters():
+            await starter(recurring)
+        await stop.wait()
+    finally:
+        await recurring.cancel()

@@ -1,0 +1,254 @@
+"""Recurring functions: plain async functions that run again and again in some process, on a schedule that all share.
+
+The schedule stands in the database; the function only in the memory of the processes that registered it. A process
+without the function sees the schedule and leaves it alone. A run is taken by one process, without waiting, under a
+lease; whatever becomes of it, the next run is set, and intervals that were missed are not made up for.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
+from atlas.logs import get_logger
+from atlas.pool import Pool
+from engine.fields import check_name
+from engine.jobs.lease import new_worker_id
+from engine.recurring import (
+    Key,
+    RecurringRow,
+    Run,
+    claim_runs,
+    finish_run,
+    list_recurring,
+    remove_recurring,
+    renew_run,
+    save_recurring,
+)
+from engine.tenants import find_tenant
+from scheduler.rounds import PASSING
+
+Function = Callable[[], Awaitable[Any] | Any]
+Starter = Callable[["Recurring"], Awaitable[None]]
+
+LEASE_SECONDS = 30.0
+SHORTEST_REST = 1.0
+RELOAD_SECONDS = 60.0
+LONGEST_ERROR = 2000
+
+log = get_logger("scheduler.recurring")
+
+# Of the modules that --app names: they are imported before anything runs.
+_starters: list[Starter] = []
+
+
+def at_start(function: Starter) -> Starter:
+    """Have the decorated async function called once the scheduler program runs, to register functions with it."""
+    _starters.append(function)
+    return function
+
+
+def starters() -> list[Starter]:
+    """What modules of this process want to be called at the start."""
+    return list(_starters)
+
+
+class Recurring:
+    """The recurring functions of this process."""
+
+    def __init__(self, pool: Pool, *, lease: float = LEASE_SECONDS) -> None:
+        self._pool = pool
+        self._lease = lease
+        self._name = new_worker_id()
+        self._functions: dict[Key, Function] = {}
+        self._runs: dict[Key, asyncio.Task[None]] = {}
+        self._registered = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        # What is known of all schedules, those of other processes too; read anew every minute.
+        self.tracked: list[RecurringRow] = []
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop is not None and not self._loop.done()
+
+    async def start(self) -> None:
+        """Begin to run what is due. A second start is a Conflict."""
+        if self.is_running:
+            raise Conflict("The recurring functions are running already.", remedy="Start them once in a process.")
+        self._loop = asyncio.create_task(self._rounds(), name="recurring functions")
+
+    async def register(
+        self,
+        tenant: str | UUID,
+        id: str,
+        start_at: datetime,
+        repeat_every: timedelta,
+        fn: Function,
+        *,
+        timeout: timedelta | None = None,
+    ) -> None:
+        """Run `fn` at `start_at` and every so often after it; with a repeat of zero, once.
+
+        A schedule that is stored under this tenant and id already gets the function and the new schedule.
+        """
+        if not self.is_running:
+            raise Conflict("The recurring functions are not running.", remedy="Call start() before register().")
+        _check(id, start_at, repeat_every, timeout)
+        async with self._pool.acquire() as conn:
+            key = ((await find_tenant(conn, tenant)).id, id)
+            if key in self._functions:
+                raise Conflict(f"{id!r} is registered in this process already.", remedy="Unregister it first.")
+            self._functions[key] = fn
+            try:
+                await save_recurring(conn, key, start_at=start_at, repeat_every=repeat_every, timeout=timeout)
+            except BaseException:
+                del self._functions[key]
+                raise
+        self._registered.set()
+        self._changed.set()
+
+    async def unregister(self, tenant: str | UUID, id: str) -> None:
+        """Forget a function and its schedule, here and in the database. A run in progress ends by itself."""
+        async with self._pool.acquire() as conn:
+            key = ((await find_tenant(conn, tenant)).id, id)
+            if key not in self._functions:
+                raise NotFound("recurring function", id, remedy="It is not registered in this process.")
+            await remove_recurring(conn, key)
+            del self._functions[key]
+
+    async def cancel(self) -> None:
+        """Stop the loop. Runs in progress are cancelled and given back; schedules and functions stay."""
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+        runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+    async def _rounds(self) -> None:
+        while True:
+            self._registered.clear()
+            self._changed.clear()
+            try:
+                await self._round()
+            except PASSING as error:
+                log.warning("a round failed and is repeated", reason=str(error) or type(error).__name__)
+            await self._rest()
+
+    async def _round(self) -> None:
+        """Take what is due among our own, and read all schedules."""
+        idle = [key for key in self._functions if key not in self._runs]
+        async with self._pool.acquire() as conn:
+            runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
+            self.tracked = await list_recurring(conn)
+        for run in runs:
+            self._runs[run.key] = asyncio.create_task(self._run(run), name=f"recurring {run.key[1]}")
+
+    async def _rest(self) -> None:
+        """A second at least, then until the next is due or a run has ended; a registration ends it at once."""
+        await _until(self._registered, SHORTEST_REST)
+        if not self._registered.is_set():
+            due = [row.due_in for row in self.tracked if row.due_in is not None and self._may_run(row)]
+            await _until(self._changed, min([RELOAD_SECONDS, *due]) - SHORTEST_REST)
+
+    def _may_run(self, row: RecurringRow) -> bool:
+        return row.key in self._functions and row.key not in self._runs
+
+    async def _run(self, run: Run) -> None:
+        keeping = asyncio.create_task(self._keep(run, asyncio.current_task()))
+        outcome, error = "stopped", None
+        try:
+            outcome, error = await _outcome(self._functions[run.key], run.timeout_seconds)
+            if error is not None:
+                log.warning("a recurring function failed", tenant_id=str(run.key[0]), id=run.key[1], reason=error)
+        finally:
+            keeping.cancel()
+            # Shielded: a process that stops still gives the run back.
+            await asyncio.shield(self._finish(run, outcome, error))
+            self._runs.pop(run.key, None)
+            self._changed.set()
+
+    async def _keep(self, run: Run, task: "asyncio.Task[Any] | None") -> None:
+        """Renew the lease; a run that another process has taken over is cancelled here."""
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            try:
+                async with self._pool.acquire() as conn:
+                    ours = await renew_run(conn, self._name, run, lease=self._lease)
+            except PASSING as error:
+                log.warning("a lease could not be renewed", id=run.key[1], reason=str(error) or type(error).__name__)
+                continue
+            if not ours and task is not None:
+                log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
+                task.cancel()
+                return
+
+    async def _finish(self, run: Run, outcome: str, error: str | None) -> None:
+        try:
+            async with self._pool.acquire() as conn:
+                await finish_run(conn, self._name, run, outcome=outcome, error=error)
+        except PASSING as raised:
+            # Its lease will run out, and the run be taken up again.
+            log.warning("a run's outcome was not recorded", id=run.key[1], reason=str(raised) or type(raised).__name__)
+
+
+async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[str, str | None]:
+    """Call the function; what it raises becomes a value. Only a cancellation from outside goes on as one."""
+    try:
+        async with asyncio.timeout(timeout_seconds) as limit:
+            await _call(function)
+    except asyncio.CancelledError as raised:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _failed(raised)
+    except (Exception, SystemExit) as raised:
+        if limit.expired():
+            return "timeout", f"It took longer than {timeout_seconds} s."
+        return _failed(raised)
+    return "succeeded", None
+
+
+async def _call(function: Function) -> None:
+    if inspect.iscoroutinefunction(function):
+        await function()
+        return
+    thread = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        # A thread cannot be stopped: the run lasts until it returns.
+        await asyncio.wait([thread])
+        raise
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _failed(error: BaseException) -> tuple[str, str]:
+    kind, words = type(error).__name__, str(error).strip()
+    told = words if isinstance(error, AtlasError) and words else f"{kind}: {words}" if words else kind
+    return "failed", told.replace("\0", "\ufffd")[:LONGEST_ERROR]
+
+
+def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timedelta | None) -> None:
+    wrong = check_name("id", id)
+    if repeat_every < timedelta():
+        wrong.append(FieldError("repeat_every", "is negative"))
+    if start_at.tzinfo is None:
+        wrong.append(FieldError("start_at", "has no time zone"))
+    if timeout is not None and timeout <= timedelta():
+        wrong.append(FieldError("timeout", "is not longer than nothing"))
+    if wrong:
+        raise InvalidInput("The recurring function", wrong)

@@ -1,0 +1,246 @@
+"""Retention: what is past its age goes in small batches, and nothing else does."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import orjson
+import pytest
+
+from engine.jobs import claim, delete, finish, switch
+from engine.jobs.backoff import policy_of
+from engine.jobs.outcomes import PermanentError, decide
+from engine.retention import Pruned, forget_workers, id_at, prune, read_ages
+from engine.usage import meter_usage, read_usage
+from engine.workflows.events import publish_event
+from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
+from tests.engine.triggers.given import given_tenant
+
+
+@pytest.fixture(autouse=True)
+async def online(conn) -> None:
+    await switch(conn, online=True, actor=DANA)
+
+
+async def age(conn, days: int = 40) -> None:
+    """Time passes for every finished job and attempt."""
+    await meter_usage(conn)
+    past = timedelta(days=days)
+    await conn.execute(
+        "update jobs set finished_at = finished_at - $1::interval, created_at = created_at - $1::interval", past
+    )
+    await conn.execute("update job_attempts set finished_at = finished_at - $1::interval", past)
+    await conn.execute("update jobs set dead_lettered_at = dead_lettered_at - $1::interval", past)
+    # The hour that is kept for transactions in flight has passed as well.
+    await conn.execute(
+        "update system_state set value = jsonb_set(value, '{metered_until}', to_jsonb(clock_timestamp() + interval '2 hours'))"
+        " where key = 'usage_meter'"
+    )
+
+
+async def keep(conn, tenant: UUID, **days: int | None) -> None:
+    """The tenant keeps each of these for so many days."""
+    await conn.execute(
+        "update tenants set retention = $2::text::jsonb where id = $1", tenant, orjson.dumps(days).decode()
+    )
+
+
+async def sweep(pool, batch: int = 500) -> Pruned:
+    total = Pruned()
+    for ages in await read_ages(pool):
+        async for one in prune(pool, ages, batch=batch):
+            for kind in ("jobs", "attempts", "steps", "events", "fires"):
+                setattr(total, kind, getattr(total, kind) + getattr(one, kind))
+    return total
+
+
+def old() -> UUID:
+    """An id made forty days ago."""
+    return UUID(int=id_at(datetime.now(UTC) - timedelta(days=40)).int | uuid4().int >> 50)
+
+
+async def given_ended(conn, count: int = 1, **options) -> None:
+    worker = await given_worker(conn)
+    for _ in range(count):
+        await given_job(conn, **{"id": old(), **options})
+    for job in await claim(conn, worker, limit=count):
+        await finish(conn, worker, [success(worker, job)])
+
+
+async def test_finished_jobs_past_their_age_go_in_batches_with_one_event_each(pool, conn):
+    await given_ended(conn, 25)
+    queued = await given_job(conn)
+    await age(conn)
+
+    removed = await sweep(pool, batch=10)
+
+    assert removed.jobs == 25
+    assert [row["id"] for row in await conn.fetch("select id from jobs")] == [queued]
+    counts = await conn.fetch(
+        "select (meta->>'jobs')::int as n from audit_log where action = 'JOBS_PRUNED' order by id"
+    )
+    assert [row["n"] for row in counts] == [10, 10, 5]
+    assert (await sweep(pool)).total == 0
+
+
+async def test_young_jobs_stay(pool, conn):
+    await given_ended(conn, 3)
+    await age(conn, days=29)
+    assert (await sweep(pool)).total == 0
+
+
+async def test_jobs_whose_ids_tell_no_time_go_as_well(pool, conn):
+    await conn.execute("select atlas_enqueue('system', 'report.build')")
+    worker = await given_worker(conn)
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+    await conn.execute("update jobs set id = 'ffffffff-0000-4000-8000-000000000000'")
+    await age(conn)
+
+    assert (await sweep(pool)).jobs == 1
+
+
+async def test_dead_letters_are_kept_until_an_operator_decides(pool, conn):
+    worker, dead = await given_claimed(conn, max_retries=0, id=old())
+    await finish(conn, worker, [decide(dead, worker.id, ValueError("no"), policy_of(None))])
+    worker, failed = await given_claimed(conn, id=old())
+    await finish(conn, worker, [decide(failed, worker.id, PermanentError("never"), policy_of(None))])
+    await age(conn)
+
+    removed = await sweep(pool)
+
+    assert (removed.jobs, [row["id"] for row in await conn.fetch("select id from jobs")]) == (1, [dead.id])
+    assert await conn.fetchval("select count(*) from job_attempts") == 1
+    await delete(conn, dead.id, actor=DANA)
+
+
+async def test_nothing_goes_before_it_is_metered(pool, conn):
+    await given_ended(conn, 4)
+    await conn.execute("update jobs set finished_at = finished_at - interval '40 days'")
+    assert (await sweep(pool)).jobs == 0
+
+    await age(conn, days=0)
+    assert (await sweep(pool)).jobs == 4
+    assert sum(one.runs for one in await read_usage(conn)) == 4
+
+
+async def test_a_tenants_own_ages_hold_for_it_alone(pool, conn):
+    keeps, forgets = await given_tenant(conn, "keeps"), await given_tenant(conn, "forgets")
+    old_friend = await given_tenant(conn, "old-friend")
+    await keep(conn, keeps, jobs=None)
+    await keep(conn, old_friend, jobs=1_000_000)
+    await keep(conn, forgets, jobs=2)
+    for tenant in (keeps, forgets, old_friend):
+        await given_ended(conn, 2, tenant_id=tenant)
+    await age(conn, days=3)
+
+    assert (await sweep(pool)).jobs == 2
+    assert {row["tenant_id"] for row in await conn.fetch("select tenant_id from jobs")} == {keeps, old_friend}
+
+
+@pytest.mark.parametrize("ages", ['{"jobs": 0}', '{"jobs": "few"}', '{"jobs": true}', '{"cats": 1}', "[]"])
+async def test_ages_that_mean_nothing_leave_the_usual_ones(pool, conn, ages):
+    await conn.execute("update tenants set retention = $1::text::jsonb", ages)
+    await given_ended(conn, 2)
+    await age(conn, days=29)
+    assert (await sweep(pool)).jobs == 0
+    await age(conn, days=2)
+    assert (await sweep(pool)).jobs == 2
+
+
+async def test_attempts_may_go_before_their_jobs(pool, conn):
+    tenant = await given_tenant(conn)
+    await keep(conn, tenant, jobs=90, attempts=7)
+    worker, job = await given_claimed(conn, tenant_id=tenant, id=old())
+    await finish(conn, worker, [decide(job, worker.id, PermanentError("never"), policy_of(None))])
+    await age(conn)
+
+    removed = await sweep(pool)
+
+    assert (removed.jobs, removed.attempts) == (0, 1)
+    assert await conn.fetchval("select count(*) from jobs") == 1
+
+
+async def test_steps_of_runs_that_succeeded_go_and_those_that_may_be_taken_up_again_stay(pool, conn):
+    tenant = await given_tenant(conn)
+    await keep(conn, tenant, jobs=90, steps=7)
+    worker, done = await given_claimed(conn, "ENGINE_RUN", tenant_id=tenant, id=old())
+    await finish(conn, worker, [success(worker, done)])
+    worker, failed = await given_claimed(conn, "ENGINE_RUN", tenant_id=tenant, id=old())
+    await finish(conn, worker, [decide(failed, worker.id, PermanentError("never"), policy_of(None))])
+    for run in (done, failed):
+        await conn.execute(
+            "insert into workflow_steps (run_id, branch, position, tenant_id, name, kind, status)"
+            " values ($1, '', 0, $2, 'a', 'step', 'succeeded')",
+            run.id,
+            tenant,
+        )
+    await age(conn)
+
+    assert (await sweep(pool)).steps == 1
+    assert await conn.fetchval("select run_id from workflow_steps") == failed.id
+
+
+async def test_a_child_of_a_run_that_goes_on_stays(pool, conn):
+    run = await given_job(conn, "ENGINE_RUN")
+    await conn.execute("update jobs set next_retry_at = '9999-01-01'")
+    await given_ended(conn, parent_run_id=run)
+    await conn.execute("update jobs set next_retry_at = '9999-01-01' where id = $1", run)
+    await age(conn)
+
+    assert (await sweep(pool)).jobs == 0
+
+
+async def test_events_that_were_handled_go_and_those_that_wait_stay(pool, conn):
+    tenant = await given_tenant(conn)
+    for _ in range(3):
+        await publish_event(conn, tenant, "invoice.paid", actor=DANA)
+    await conn.execute("update events set created_at = created_at - interval '40 days'")
+    await conn.execute("update events set handled_at = clock_timestamp() where seq < 3")
+
+    assert (await sweep(pool, batch=1)).events == 2
+    assert await conn.fetchval("select count(*) from audit_log where action = 'EVENTS_PRUNED'") == 2
+
+
+async def test_a_firing_stays_while_it_can_swallow_another(pool, conn):
+    tenant = await given_tenant(conn)
+    await keep(conn, tenant, events=1)
+    for window, label in ((0, "none"), (7 * 86_400, "week")):
+        await conn.execute(
+            """with t as (
+                 insert into job_triggers (tenant_id, label, trigger_type, event_name, job_type, dedupe_window_seconds, created_by)
+                 values ($1, $3, 'event', 'a', 'b', $2, 'dana') returning id)
+               insert into trigger_fires (trigger_id, tenant_id, fired_at, created_by)
+               select id, $1, clock_timestamp() - interval '2 days', 'scheduler' from t""",
+            tenant,
+            window,
+            label,
+        )
+
+    assert (await sweep(pool)).fires == 1
+    assert await conn.fetchval("select label from trigger_fires f join job_triggers t on t.id = f.trigger_id") == "week"
+
+
+async def test_a_job_that_someone_holds_is_passed_over_not_waited_for(pool, conn):
+    await given_ended(conn, 3)
+    await age(conn)
+    async with pool.acquire() as other:
+        held = other.transaction()
+        await held.start()
+        await other.fetch("select from jobs order by id limit 1 for update")
+        assert (await sweep(pool)).jobs == 2
+        await held.rollback()
+    assert (await sweep(pool)).jobs == 1
+
+
+async def test_workers_that_ended_long_ago_are_forgotten_unless_they_hold_something(conn):
+    idle = await given_worker(conn)
+    holder, _ = await given_claimed(conn)
+    alive = await given_worker(conn)
+    await conn.execute(
+        "update job_workers set dead_at = clock_timestamp() - interval '2 days' where worker_id = any($1)",
+        [idle.id, holder.id],
+    )
+
+    assert await forget_workers(conn) == 1
+    left = {row["worker_id"] for row in await conn.fetch("select worker_id from job_workers")}
+    assert left == {holder.id, alive.id}

@@ -1,0 +1,135 @@
+"""Usage: every finished attempt is metered exactly once, however it ended and whenever it was committed."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from engine.jobs import cancel, claim, delete, finish, retry_now, switch
+from engine.jobs.backoff import policy_of
+from engine.jobs.lease import reap
+from engine.jobs.outcomes import JobCanceled, JobTimeout, Notes, decide, snooze, succeed
+from engine.usage import meter_usage, read_usage
+from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, lose_lease, make_due, success
+
+
+@pytest.fixture(autouse=True)
+async def online(conn) -> None:
+    await switch(conn, online=True, actor=DANA)
+
+
+async def metered(conn) -> dict[str, int]:
+    while await meter_usage(conn, limit=7):
+        pass
+    found = await read_usage(conn)
+    columns = ("runs", "succeeded", "failed", "timed_out", "canceled", "lost", "cost_cents")
+    return {
+        name: sum(getattr(one, name) for one in found) for name in columns if sum(getattr(one, name) for one in found)
+    }
+
+
+async def test_every_outcome_is_metered_under_its_name(conn):
+    policy = policy_of(None)
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [success(worker, job)])
+    for error in (ValueError("no"), JobTimeout("late"), JobCanceled("stop")):
+        worker, job = await given_claimed(conn, max_retries=0)
+        await finish(conn, worker, [decide(job, worker.id, error, policy)])
+    worker, job = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    await reap(conn)
+
+    assert await metered(conn) == {"runs": 5, "succeeded": 1, "failed": 1, "timed_out": 1, "canceled": 1, "lost": 1}
+    assert await metered(conn) == {"runs": 5, "succeeded": 1, "failed": 1, "timed_out": 1, "canceled": 1, "lost": 1}
+
+
+async def test_retries_are_runs_of_their_own_and_a_snooze_is_none(conn):
+    worker, job = await given_claimed(conn, max_retries=5)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no"), policy_of(None))])
+    await make_due(conn, job.id)
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [snooze(job, 10)])
+    await make_due(conn, job.id)
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+
+    assert await metered(conn) == {"runs": 2, "succeeded": 1, "failed": 1}
+
+
+async def test_a_queued_job_that_is_canceled_was_no_run(conn):
+    await cancel(conn, await given_job(conn), actor=DANA)
+    assert await metered(conn) == {}
+
+
+async def test_costs_are_metered_once_over_all_attempts_of_a_job(conn):
+    policy = policy_of(None)
+    worker, job = await given_claimed(conn, max_retries=0)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no"), policy, Notes(cost=5))])
+    assert await metered(conn) == {"runs": 1, "failed": 1, "cost_cents": 5}
+    await retry_now(conn, job.id, actor=DANA)
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED", Notes(cost=7))])
+
+    assert await metered(conn) == {"runs": 2, "succeeded": 1, "failed": 1, "cost_cents": 12}
+    assert await conn.fetchval("select cost_cents from jobs") == 12
+
+
+async def test_an_attempt_that_is_committed_late_is_metered_all_the_same(pool, conn):
+    first, slow = await given_claimed(conn)
+    second, quick = await given_claimed(conn)
+    async with pool.acquire() as other:
+        late = other.transaction()
+        await late.start()
+        await finish(other, first, [success(first, slow)])
+        await finish(conn, second, [success(second, quick)])
+        assert await metered(conn) == {"runs": 1, "succeeded": 1}
+        await late.commit()
+
+    assert await metered(conn) == {"runs": 2, "succeeded": 2}
+
+
+async def test_a_job_that_was_deleted_before_it_was_metered_still_counts(conn):
+    worker, job = await given_claimed(conn, max_retries=0)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no"), policy_of(None))])
+    await delete(conn, job.id, actor=DANA)
+
+    assert await metered(conn) == {"runs": 1, "failed": 1}
+    assert [one.job_type for one in await read_usage(conn)] == ["report.build"]
+
+
+async def test_meters_at_once_and_meters_that_die_count_nothing_twice(pool, conn):
+    worker = await given_worker(conn)
+    for _ in range(60):
+        await given_job(conn)
+    for job in await claim(conn, worker, limit=60):
+        await finish(conn, worker, [success(worker, job)])
+
+    async def meter() -> None:
+        async with pool.acquire() as own:
+            for _ in range(30):
+                died = own.transaction()
+                await died.start()
+                await meter_usage(own, limit=3)
+                await died.rollback()
+                await meter_usage(own, limit=3)
+
+    await asyncio.gather(*(meter() for _ in range(3)))
+
+    assert await metered(conn) == {"runs": 60, "succeeded": 60}
+
+
+async def test_usage_is_kept_by_the_hour_with_its_seconds(conn):
+    worker, job = await given_claimed(conn)
+    hour = datetime(2027, 3, 1, 5, tzinfo=UTC)
+    await conn.execute("update jobs set created_at = $1", hour + timedelta(minutes=1))
+    await finish(conn, worker, [success(worker, job)])
+    await conn.execute(
+        "update jobs set started_at = $1, finished_at = $2", hour + timedelta(minutes=2), hour + timedelta(minutes=5)
+    )
+    await metered(conn)
+
+    [one] = await read_usage(conn, tenant_id=job.tenant_id, start=hour, end=hour + timedelta(hours=1), by_hour=True)
+    assert (one.hour, one.runs, one.run_seconds, one.queue_seconds) == (hour, 1, 180.0, 60.0)
+    assert await read_usage(conn, start=hour + timedelta(hours=1)) == []
+    [total] = await read_usage(conn)
+    assert total.hour is None

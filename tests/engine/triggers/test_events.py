@@ -1,0 +1,210 @@
+"""Events fire triggers: each event each trigger once, whatever the order of commits, with its window."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from engine.jobs import switch
+from engine.triggers import fire_due, fire_events
+from engine.triggers.events import fits, patterns_of
+from engine.workflows.events import publish_event, signal_run
+from tests.engine.triggers.given import DANA, actions, fires, given_event_trigger, given_tenant, jobs_of
+
+
+async def publish(conn, tenant, name="invoice.paid", **context):
+    return (await publish_event(conn, tenant, name, context, actor=DANA)).id
+
+
+async def results(conn, trigger) -> list[str]:
+    return [result for result, _ in await fires(conn, trigger)]
+
+
+async def test_an_event_becomes_a_job_with_the_rendered_payload(conn, acme):
+    template = {
+        "id": "{{ event.invoice }}",
+        "text": "{{ event.name }} of {{ event.context.who }}",
+        "all": "{{ event.context }}",
+    }
+    trigger = await given_event_trigger(conn, acme, payload_template=template)
+
+    event = await publish_event(
+        conn, acme, "invoice.paid", {"invoice": 7, "who": "Ada"}, actor=DANA, correlation_id="c1"
+    )
+    first, again = await fire_events(conn), await fire_events(conn)
+
+    assert (first.fired, again.fired) == (1, 0)
+    [job] = await jobs_of(conn, trigger)
+    text = "invoice.paid of Ada"
+    assert orjson.loads(job["input"]) == {"id": 7, "text": text, "all": {"invoice": 7, "who": "Ada"}}
+    assert (job["source"], job["correlation_id"], job["tenant_id"]) == ("event", "c1", acme)
+    assert await conn.fetchval("select event_id from trigger_fires") == event.id
+    assert await actions(conn, trigger) == ["TRIGGER_ADDED", "TRIGGER_FIRED"]
+    assert await conn.fetchval("select handled_at is not null from events")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fit"),
+    [
+        ("stripe.invoice.paid", "stripe.invoice.paid", True),
+        ("stripe.*", "stripe.invoice.paid", True),
+        ("stripe.invoice.*", "stripe.invoice.paid", True),
+        ("stripe.*", "stripe", False),
+        ("stripe.*", "stripes.paid", False),
+        ("stripe.invoice", "stripe.invoice.paid", False),
+        ("paid", "stripe.paid", False),
+    ],
+)
+def test_a_trigger_fits_an_exact_name_or_all_names_under_one(pattern, name, fit):
+    assert fits(pattern, name) == fit
+    assert (pattern in patterns_of(name)) == fit
+
+
+async def test_an_event_fires_every_trigger_that_fits_and_no_other_tenants(conn, acme):
+    other = await given_tenant(conn, "other")
+    exact = await given_event_trigger(conn, acme)
+    wide = await given_event_trigger(conn, acme, "invoice.*")
+    deaf = [
+        await given_event_trigger(conn, acme, "invoice.sent"),
+        await given_event_trigger(conn, acme, is_enabled=False),
+        await given_event_trigger(conn, other),
+    ]
+
+    await publish(conn, acme)
+    await fire_events(conn)
+
+    assert [len(await jobs_of(conn, one)) for one in (exact, wide, *deaf)] == [1, 1, 0, 0, 0]
+
+
+async def test_an_event_that_commits_late_is_not_passed_over(pool, conn, acme):
+    trigger = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.n }}"})
+    async with pool.acquire() as slow:
+        late = slow.transaction()
+        await late.start()
+        await publish(slow, acme, n=1)  # has the lower number
+        await publish(conn, acme, n=2)
+        await fire_events(conn)
+        await late.commit()
+    await fire_events(conn)
+
+    assert [orjson.loads(job["input"])["n"] for job in await jobs_of(conn, trigger)] == [2, 1]
+
+
+async def test_equal_payloads_within_the_window_start_once_even_after_the_job_has_ended(conn, acme):
+    windowed = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.n }}"})
+    eager = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.n }}"}, dedupe_window_seconds=0)
+    await publish(conn, acme, n=1)
+    await fire_events(conn)
+    await conn.execute("update jobs set status = 'canceled', finished_at = clock_timestamp()")
+
+    for n in (1, 1, 2):
+        await publish(conn, acme, n=n, noise="differs")
+    await fire_events(conn)
+
+    assert sorted(await results(conn, windowed)) == ["fired", "fired", "swallowed", "swallowed"]
+    assert await results(conn, eager) == ["fired"] * 4
+    swallowed = await conn.fetch("select job_id from trigger_fires where result = 'swallowed'")
+    first = (await jobs_of(conn, windowed))[0]["id"]
+    assert {row["job_id"] for row in swallowed} == {first}
+
+
+async def test_a_window_that_has_passed_swallows_nothing(conn, acme):
+    trigger = await given_event_trigger(conn, acme)
+    await publish(conn, acme)
+    await fire_events(conn)
+    await conn.execute("update trigger_fires set fired_at = fired_at - interval '301 seconds'")
+    await publish(conn, acme)
+    await fire_events(conn)
+
+    assert await results(conn, trigger) == ["fired", "fired"]
+
+
+async def test_two_schedulers_at_once_see_each_others_window(pool, conn, acme):
+    trigger = await given_event_trigger(conn, acme)
+    for _ in range(40):
+        await publish(conn, acme)
+
+    async def scheduler() -> None:
+        async with pool.acquire() as own:
+            while await own.fetchval("select exists (select from events where handled_at is null)"):
+                await fire_events(own, limit=3)
+
+    await asyncio.gather(*(scheduler() for _ in range(4)))
+
+    assert sorted(await results(conn, trigger)) == ["fired"] + ["swallowed"] * 39
+    assert len(await jobs_of(conn, trigger)) == 1
+
+
+async def test_a_template_that_fails_is_told_and_the_other_triggers_fire(conn, acme):
+    broken = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.missing.thing }}"})
+    fine = await given_event_trigger(conn, acme)
+
+    await publish(conn, acme)
+    await fire_events(conn)
+
+    assert await results(conn, broken) == ["failed"]
+    assert await results(conn, fine) == ["fired"]
+    error = await conn.fetchval("select last_error->>'message' from job_triggers where id = $1", broken.id)
+    assert "payload_template.n" in error
+    assert "there is no 'missing'" in error
+    assert (await actions(conn, broken))[-1] == "TRIGGER_FAILED"
+
+
+async def test_events_that_fire_very_many_triggers_go_in_several_transactions(conn, acme, monkeypatch):
+    monkeypatch.setattr("engine.triggers.events.FIRINGS_AT_ONCE", 4)
+    for _ in range(3):
+        await given_event_trigger(conn, acme, dedupe_window_seconds=0)
+    for _ in range(4):
+        await publish(conn, acme)
+
+    assert [(await fire_events(conn)).fired for _ in range(3)] == [6, 6, 0]
+
+
+async def test_a_trigger_does_not_see_what_happened_before_it_was_made(conn, acme):
+    await publish(conn, acme)
+    late = await given_event_trigger(conn, acme)
+    await fire_events(conn)
+
+    assert await jobs_of(conn, late) == []
+
+
+async def test_events_wait_while_atlas_is_offline(conn, acme):
+    trigger = await given_event_trigger(conn, acme)
+    await switch(conn, online=False, actor=DANA)
+    await publish(conn, acme)
+    assert (await fire_events(conn)).closed
+    await switch(conn, online=True, actor=DANA)
+
+    assert (await fire_events(conn)).fired == 1
+    assert len(await jobs_of(conn, trigger)) == 1
+
+
+async def test_an_event_may_ask_for_a_workflow(conn, acme):
+    trigger = await given_event_trigger(
+        conn, acme, workflow="WF-106", payload_template={"invoice": "{{ event.invoice }}"}
+    )
+    await publish(conn, acme, invoice=7)
+    await fire_events(conn)
+
+    intent = await conn.fetchrow("select * from intents")
+    assert (intent["workflow"], intent["source"], intent["input"]) == ("WF-106", "event", '{"invoice": 7}')
+    assert (await actions(conn, trigger))[-1] == "TRIGGER_FIRED"
+
+
+async def test_a_signal_to_one_run_fires_no_trigger(conn, acme, owner):
+    trigger = await given_event_trigger(conn, acme, "approved")
+    run = await owner.fetchval(
+        "insert into workflow_runs (id, tenant_id, workflow, requested_by) values (gen_random_uuid(), $1, 'x', 'dana') returning id",
+        acme,
+    )
+    await signal_run(conn, run, "approved", actor=DANA)
+
+    assert (await fire_events(conn)).fired == 0
+    assert await jobs_of(conn, trigger) == []
+
+
+async def test_schedules_do_not_fire_on_events_nor_event_triggers_by_time(conn, acme):
+    trigger = await given_event_trigger(conn, acme)
+    assert (await fire_due(conn)).fired == 0
+    assert (await fire_due(conn)).next_in is None
+    assert await jobs_of(conn, trigger) == []

@@ -1,0 +1,136 @@
+"""Triggers as they are kept: what is refused, what is stored, what the account says."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from atlas.errors import InvalidInput, NotFound
+from engine.triggers import add_trigger, edit_trigger, find_trigger, list_schedules, list_triggers, remove_trigger
+from tests.engine.triggers.given import DANA, actions, given_event_trigger, given_schedule, given_tenant, set_clock
+
+NOON = datetime(2027, 6, 1, 12, tzinfo=UTC)
+
+
+async def test_a_schedule_is_due_by_the_tenants_clock_unless_it_has_one_of_its_own(conn, owner):
+    await set_clock(owner, NOON)
+    tokyo = await given_tenant(conn, "tokyo", "Asia/Tokyo")
+
+    theirs = await given_schedule(conn, tokyo, "0 9 * * *")
+    own = await given_schedule(conn, tokyo, "0 9 * * *", timezone="America/New_York")
+
+    assert (theirs.zone, theirs.next_fire_at) == ("Asia/Tokyo", datetime(2027, 6, 2, 0, tzinfo=UTC))
+    assert (own.zone, own.next_fire_at) == ("America/New_York", datetime(2027, 6, 1, 13, tzinfo=UTC))
+
+
+async def test_a_schedule_follows_its_tenant_to_another_zone(conn, owner):
+    tenant = await given_tenant(conn, "mover", "Asia/Tokyo")
+    theirs = await given_schedule(conn, tenant, "0 9 * * *")
+    own = await given_schedule(conn, tenant, "0 9 * * *", timezone="UTC")
+
+    await conn.execute("update tenants set timezone = 'Europe/Berlin' where id = $1", tenant)
+
+    assert (await find_trigger(conn, theirs.id)).next_fire_at is None  # computed anew by the next look
+    assert (await find_trigger(conn, own.id)).next_fire_at == own.next_fire_at
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({"cron_expr": "61 * * * *"}, "cron_expr", "at character 1: '61' is no minute"),
+        ({"timezone": "Europe/Berln"}, "timezone", "did you mean Europe/Berlin?"),
+        ({"cron_expr": None}, "cron_expr", "is needed by a schedule"),
+        ({"event_name": "a.b"}, "event_name", "has no meaning for a schedule"),
+        ({"trigger_type": "event"}, "event_name", "is needed by an event trigger"),
+        ({"trigger_type": "event", "event_name": "*", "cron_expr": None}, "event_name", "is neither a name"),
+        ({"trigger_type": "event", "event_name": "a.*.b", "cron_expr": None}, "event_name", "is neither a name"),
+        ({"workflow": "WF-010"}, "target", "there is job_type and workflow"),
+        ({"job_type": None}, "target", "there is none"),
+        ({"job_type": ""}, "job_type", "must not be empty"),
+        ({"label": "a\nb"}, "label", "line breaks"),
+        ({"misfire": "sometimes"}, "misfire", "'skip', 'latest' or 'all'"),
+        ({"dedupe_window_seconds": -1}, "dedupe_window_seconds", "greater than or equal to 0"),
+        ({"payload_template": {"a": "{{ event.id }}"}}, "payload_template.a", "'event' is not defined here"),
+        ({"payload_template": {"a": ["{{ 1 + }}"]}}, "payload_template.a[0]", "{{ 1 + }}"),
+        ({"payload_template": {"a": "\x00"}}, "payload_template", "U+0000"),
+        ({"color": "red"}, "color", "Extra inputs"),
+    ],
+)
+async def test_a_wrong_field_is_refused_by_its_name_and_reason(conn, acme, fields, field, reason):
+    described = {"label": "x", "trigger_type": "schedule", "cron_expr": "@daily", "job_type": "report.build", **fields}
+
+    with pytest.raises(InvalidInput) as refused:
+        await add_trigger(conn, acme, described, actor=DANA)
+
+    found = {error.field: error.reason for error in refused.value.errors}
+    assert reason in found[field]
+    assert await list_triggers(conn) == []
+
+
+async def test_a_definition_that_does_not_exist_is_refused(conn, acme):
+    with pytest.raises(NotFound, match="There is no definition backup"):
+        await given_schedule(conn, acme, definition_key="backup")
+
+
+async def test_a_tenant_that_does_not_exist_is_refused(conn):
+    with pytest.raises(NotFound, match="There is no tenant"):
+        await given_schedule(conn, UUID(int=7))
+
+
+async def test_every_change_of_a_trigger_is_in_the_account(conn, acme):
+    trigger = await given_schedule(conn, acme)
+    await edit_trigger(conn, trigger.id, {"label": "renamed", "misfire": "all"}, actor=DANA)
+    await remove_trigger(conn, trigger.id, actor=DANA)
+
+    assert await actions(conn, trigger) == ["TRIGGER_ADDED", "TRIGGER_EDITED", "TRIGGER_REMOVED"]
+    changed = await conn.fetchval("select meta->'changed' from audit_log where action = 'TRIGGER_EDITED'")
+    assert changed == '["label", "misfire"]'
+
+
+async def test_an_edit_keeps_what_it_does_not_name(conn, acme, owner):
+    await set_clock(owner, NOON)
+    trigger = await given_schedule(conn, acme, "0 9 * * *", payload_template={"a": 1})
+    await set_clock(owner, datetime(2027, 6, 3, tzinfo=UTC))
+
+    renamed = await edit_trigger(conn, trigger.id, {"label": "renamed"}, actor=DANA)
+    moved = await edit_trigger(conn, trigger.id, {"cron_expr": "0 10 * * *"}, actor=DANA)
+
+    assert renamed.next_fire_at == trigger.next_fire_at  # overdue, and still to be dealt with
+    assert moved.next_fire_at == datetime(2027, 6, 3, 10, tzinfo=UTC)
+    assert moved.spec.payload_template == {"a": 1}
+
+
+async def test_a_schedule_that_is_enabled_again_begins_anew(conn, acme, owner):
+    await set_clock(owner, NOON)
+    trigger = await given_schedule(conn, acme, "0 9 * * *")
+    await edit_trigger(conn, trigger.id, {"is_enabled": False}, actor=DANA)
+    await set_clock(owner, datetime(2027, 7, 1, tzinfo=UTC))
+
+    again = await edit_trigger(conn, trigger.id, {"is_enabled": True}, actor=DANA)
+
+    assert again.next_fire_at == datetime(2027, 7, 1, 9, tzinfo=UTC)
+
+
+async def test_a_removed_trigger_is_gone_for_everyone(conn, acme):
+    trigger = await given_schedule(conn, acme)
+    await remove_trigger(conn, trigger.id, actor=DANA)
+
+    assert await list_triggers(conn) == []
+    assert await list_schedules(conn, within=timedelta(days=1)) == {}
+    for verb in (find_trigger(conn, trigger.id), remove_trigger(conn, trigger.id, actor=DANA)):
+        with pytest.raises(NotFound):
+            await verb
+
+
+async def test_a_trigger_is_not_seen_from_another_tenant(conn, acme):
+    other = await given_tenant(conn, "other")
+    trigger = await given_event_trigger(conn, acme)
+
+    assert await list_triggers(conn, tenant_id=other) == []
+    for verb in (
+        find_trigger(conn, trigger.id, tenant_id=other),
+        edit_trigger(conn, trigger.id, {"label": "mine"}, actor=DANA, tenant_id=other),
+        remove_trigger(conn, trigger.id, actor=DANA, tenant_id=other),
+    ):
+        with pytest.raises(NotFound):
+            await verb

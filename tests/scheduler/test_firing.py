@@ -1,0 +1,171 @@
+"""Whole schedulers: killed, frozen, several at once, days passing in seconds. Each due time and each event fires once."""
+
+import asyncio
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+from typing import Any
+
+from engine.jobs import switch
+from engine.triggers import read_cron
+from engine.workflows.events import publish_event
+from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
+from tests.scheduler.conftest import PROOF
+
+HERE = "(select oid from pg_database where datname = current_database())"
+LEADER = f"select pid from pg_locks where locktype = 'advisory' and classid = 42715 and granted and database = {HERE}"
+CANDIDATES = (
+    "select count(*) from pg_stat_activity where application_name = 'atlas scheduler leader' and datid = " + HERE
+)
+
+# Two days that hold the end of summer time in Europe.
+START = datetime(2027, 10, 30, 6, tzinfo=UTC)
+END = START + timedelta(days=2)
+
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Tokyo", "Europe/London", "UTC")
+EXPRESSIONS = (
+    *("*/10 * * * *", "0 * * * *", "30 2 * * *", "15,45 1-4 * * *"),
+    *("*/20 2 * * *", "5 */6 * * *", "0 0 * * *", "@hourly"),
+)
+
+
+async def moved_from(pool: Any, leader: int | None) -> float:
+    """How long it takes until another session leads."""
+    began = time.monotonic()
+    async with asyncio.timeout(20):
+        while await pool.fetchval(LEADER) in (leader, None):
+            await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+async def given_schedules(conn: Any, count: int) -> list[Any]:
+    """Schedules of tenants in many zones."""
+    tenants = [await given_tenant(conn, f"t{n}", zone) for n, zone in enumerate(ZONES)]
+    pairs = zip(range(count), cycle(EXPRESSIONS), cycle(tenants), strict=False)
+    return [await given_schedule(conn, tenant, cron, misfire="all", label=f"t{n}") for n, cron, tenant in pairs]
+
+
+async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once(
+    pool, conn, owner, scheduler, eventually
+):
+    schedulers, schedules, seconds, pause = (4, 200, 60.0, 3.0) if PROOF else (3, 24, 6.0, 2.0)
+    await set_clock(owner, START)
+    triggers = await given_schedules(conn, schedules)
+    frozen, *others = [await scheduler() for _ in range(schedulers)]
+    await eventually(CANDIDATES, equals=schedulers)
+
+    await set_clock(owner, START, speed=(END - START).total_seconds() / seconds, until=END)
+    began, killed = time.monotonic(), 0
+    frozen.send_signal(signal.SIGSTOP)
+    while time.monotonic() - began < seconds:
+        await asyncio.sleep(pause)
+        others[0].kill()
+        others = [*others[1:], await scheduler()]
+        killed += 1
+        if time.monotonic() - began > seconds / 2:
+            frozen.send_signal(signal.SIGCONT)
+    frozen.send_signal(signal.SIGCONT)
+    schedule_of = {trigger.id: read_cron(trigger.spec.cron_expr, trigger.zone) for trigger in triggers}
+    expected = {(id, due) for id, cron in schedule_of.items() for due in cron.times(START, END)}
+    await eventually("select count(*) from jobs where source = 'schedule'", equals=len(expected), within=60)
+
+    fired = [tuple(row) for row in await pool.fetch("select trigger_id, due_at from trigger_fires")]
+    doubles, misses = len(fired) - len(set(fired)), len(expected - set(fired))
+    print(
+        f"{schedulers} schedulers, {schedules} schedules, 2 days in {seconds:.0f} s, {killed} kills, 1 freeze:"
+        f" {len(fired)} fired of {len(expected)}, {doubles} doubles, {misses} misses"
+    )
+    assert set(fired) == expected
+    assert doubles == 0
+    assert await pool.fetchval("select count(*) from audit_log where action = 'TRIGGER_FIRED'") == len(expected)
+    assert await pool.fetchval("select count(*) from jobs") == len(expected)
+
+
+async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_or_dies(
+    pool, conn, acme, scheduler, eventually
+):
+    first = await scheduler()
+    await eventually(f"select exists ({LEADER})")
+    led = await pool.fetchval(LEADER)
+    second = await scheduler()
+    await eventually(CANDIDATES, equals=2)
+    trigger = await given_schedule(conn, acme, "* * * * *", misfire="all")
+
+    first.send_signal(signal.SIGSTOP)
+    from_frozen = await moved_from(pool, led)
+    await conn.execute("update job_triggers set next_fire_at = next_fire_at - interval '5 minutes'")
+    await eventually("select count(*) >= 5 from trigger_fires")
+    first.send_signal(signal.SIGCONT)
+    await eventually(CANDIDATES, equals=2)
+    led = await pool.fetchval(LEADER)
+    second.kill()
+    from_dead = await moved_from(pool, led)
+
+    print(f"leadership moved in {from_frozen:.2f} s from a frozen leader, in {from_dead:.2f} s from a dead one")
+    assert from_frozen < 5
+    assert from_dead < 5
+    assert first.returncode is None
+    rows = await pool.fetch("select due_at from trigger_fires")
+    assert len(rows) == len({row["due_at"] for row in rows}) == len(await jobs_of(pool, trigger))
+
+
+async def test_events_published_while_schedulers_are_killed_fire_each_trigger_once(
+    pool, conn, acme, scheduler, eventually
+):
+    events, triggers, kills = (1000, 5, 12) if PROOF else (200, 5, 2)
+    for n in range(triggers):
+        template = {"n": "{{ event.n }}", "trigger": n}
+        await given_event_trigger(conn, acme, "load.*", dedupe_window_seconds=0, payload_template=template)
+    running = await scheduler()
+
+    async def publish() -> None:
+        for n in range(events):
+            await publish_event(conn, acme, f"load.n{n % 7}", {"n": n}, actor=DANA)
+
+    publishing = asyncio.create_task(publish())
+    for killed in range(kills):
+        await eventually("select count(*) >= $1 from trigger_fires", 1 + killed * events * triggers // kills, within=30)
+        running.kill()
+        running = await scheduler()
+    await publishing
+    await eventually("select count(*) from events where handled_at is null", equals=0, within=60)
+
+    jobs = await pool.fetchval("select count(*) from jobs where source = 'event'")
+    distinct = await pool.fetchval("select count(distinct input) from jobs where source = 'event'")
+    print(f"{events} events, {triggers} triggers each, {kills} kills: {jobs} jobs, {distinct} different")
+    assert jobs == distinct == events * triggers
+
+
+async def test_a_running_scheduler_is_on_time_by_the_databases_clock_and_stops_in_good_order(
+    pool, conn, acme, owner, scheduler, eventually
+):
+    running = await scheduler()
+    await eventually(f"select exists ({LEADER})")
+    # To it the database is months ahead, and two seconds before a full hour.
+    await set_clock(owner, START - timedelta(seconds=2), speed=1.0)
+    await given_schedule(conn, acme, "@hourly")
+    await eventually("select count(*) from trigger_fires", equals=1)
+    late = (await pool.fetchval("select fired_at from trigger_fires")) - START
+    running.send_signal(signal.SIGTERM)
+    status = await asyncio.wait_for(running.wait(), 10)
+
+    print(f"fired {late.total_seconds():.3f} s after its due time")
+    assert timedelta() <= late < timedelta(seconds=1)
+    assert status == 0
+    assert await pool.fetchval(LEADER) is None
+
+
+async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, conn, acme, scheduler, eventually):
+    schedule = await given_schedule(conn, acme, "* * * * *", misfire="latest")
+    on_event = await given_event_trigger(conn, acme)
+    await switch(conn, online=False, actor=DANA)
+    await conn.execute("update job_triggers set next_fire_at = next_fire_at - interval '2 hours'")
+    await publish_event(conn, acme, "invoice.paid", actor=DANA)
+    await scheduler()
+    await eventually(f"select exists ({LEADER})")
+    assert await pool.fetchval("select count(*) from trigger_fires") == 0
+
+    await switch(conn, online=True, actor=DANA)
+    await eventually("select count(*) from jobs", equals=2, within=5)
+    assert [len(await jobs_of(pool, one)) for one in (schedule, on_event)] == [1, 1]

@@ -1,0 +1,312 @@
+"""Recurring functions: a shared schedule, functions in memory, one run at a time, and always a next one."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from atlas.errors import Conflict, InvalidInput, NotFound
+from engine.jobs import switch
+from engine.recurring import claim_runs, finish_run, list_recurring
+from scheduler.recurring import Recurring
+from tests.engine.triggers.given import DANA
+
+NOW = datetime.now(UTC)
+DAY, ONCE = timedelta(days=1), timedelta()
+
+
+@pytest.fixture
+async def recurring(pool, conn, acme):
+    """The recurring functions of a process, running; make more with `recurring.another()`."""
+    made = []
+
+    async def another() -> Recurring:
+        one = Recurring(pool, lease=2.0)
+        await one.start()
+        made.append(one)
+        return one
+
+    first = await another()
+    first.another = another  # type: ignore[attr-defined]
+    yield first
+    for one in made:
+        await one.cancel()
+
+
+async def row(conn: Any, id: str = "tidy") -> Any:
+    return next(one for one in await list_recurring(conn) if one.id == id)
+
+
+async def ended(conn: Any, id: str = "tidy", run: int = 1) -> Any:
+    """The row, once this run of it has ended."""
+    async with asyncio.timeout(10):
+        while True:
+            found = await row(conn, id)
+            if found.run_count >= run and found.locked_by is None and found.last_outcome is not None:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def make_due(conn: Any) -> None:
+    await conn.execute("update recurring_jobs set next_run_at = clock_timestamp() - interval '1 second'")
+
+
+async def test_a_second_start_and_a_registration_before_the_first_are_refused(pool, acme):
+    stopped = Recurring(pool)
+    with pytest.raises(Conflict, match="are not running"):
+        await stopped.register(acme, "tidy", NOW, DAY, noop)
+    await stopped.start()
+    with pytest.raises(Conflict, match="are running already"):
+        await stopped.start()
+    await stopped.cancel()
+    with pytest.raises(Conflict, match="are not running"):
+        await stopped.register(acme, "tidy", NOW, DAY, noop)
+    await stopped.start()
+    await stopped.cancel()
+
+
+async def noop() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"repeat_every": timedelta(seconds=-1)}, "repeat_every"),
+        ({"start_at": datetime(2027, 1, 1)}, "start_at"),
+        ({"timeout": timedelta()}, "timeout"),
+        ({"id": ""}, "id"),
+    ],
+)
+async def test_a_wrong_registration_is_refused_by_its_field(conn, recurring, changes, field):
+    values = {"tenant": "acme", "id": "tidy", "start_at": NOW, "repeat_every": DAY, "fn": noop, **changes}
+    with pytest.raises(InvalidInput) as refused:
+        await recurring.register(**values)
+    assert [error.field for error in refused.value.errors] == [field]
+    assert await list_recurring(conn) == []
+
+
+async def test_a_function_runs_at_once_when_it_is_due_and_gets_its_next_run(conn, recurring, acme):
+    ran = asyncio.Event()
+
+    async def tidy() -> None:
+        ran.set()
+
+    start = NOW - 1.5 * DAY
+    registered = asyncio.get_running_loop().time()
+    await recurring.register("acme", "tidy", start, DAY, tidy)
+    await asyncio.wait_for(ran.wait(), 5)
+    woke = asyncio.get_running_loop().time() - registered
+
+    found = await ended(conn)
+    print(f"a registered function ran after {woke:.3f} s")
+    assert (found.tenant_id, found.run_count, found.last_outcome, found.last_error) == (acme, 1, "succeeded", None)
+    # One run for the two that were missed, and the next in its old rhythm.
+    assert found.next_run_at == start + 2 * DAY
+
+
+async def test_a_second_registration_in_this_process_is_refused_and_another_process_shares_the_schedule(
+    conn, recurring
+):
+    await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+    with pytest.raises(Conflict, match="is registered in this process already"):
+        await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+
+    other = await recurring.another()
+    await other.register("acme", "tidy", NOW + DAY, DAY, noop)
+    unchanged = (await row(conn)).next_run_at
+    third = await recurring.another()
+    await third.register("acme", "tidy", NOW + 2 * DAY, DAY, noop)
+
+    assert unchanged == NOW + DAY
+    assert (await row(conn)).next_run_at == NOW + 2 * DAY
+    assert len(await list_recurring(conn)) == 1
+
+
+async def test_an_unchanged_schedule_keeps_its_next_run_when_it_is_registered_anew(conn, recurring):
+    await recurring.register("acme", "tidy", NOW - DAY, ONCE, noop)
+    done = await ended(conn)
+    other = await recurring.another()
+    await other.register("acme", "tidy", NOW - DAY, ONCE, noop)
+
+    assert done.next_run_at is None
+    assert (await row(conn)).next_run_at is None
+
+
+async def test_an_instance_without_the_function_tracks_it_and_leaves_it_alone(conn, recurring):
+    await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+    await recurring.cancel()
+    await make_due(conn)
+    bystander = await recurring.another()
+    async with asyncio.timeout(5):
+        while not bystander.tracked:
+            await asyncio.sleep(0.01)
+
+    assert [one.id for one in bystander.tracked] == ["tidy"]
+    assert (await row(conn)).run_count == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "outcome", "told"),
+    [
+        ("raises", "failed", "ValueError: no paper"),
+        ("exits", "failed", "SystemExit: 3"),
+        ("cancels itself", "failed", "CancelledError"),
+        ("takes too long", "timeout", "It took longer than 0.05 s."),
+        ("raises a timeout of its own", "failed", "TimeoutError: mine"),
+    ],
+)
+async def test_whatever_becomes_of_a_run_the_next_one_is_set(conn, recurring, what, outcome, told):
+    async def tidy() -> None:
+        match what:
+            case "raises":
+                raise ValueError("no paper")
+            case "exits":
+                raise SystemExit(3)
+            case "cancels itself":
+                raise asyncio.CancelledError
+            case "raises a timeout of its own":
+                raise TimeoutError("mine")
+            case _:
+                await asyncio.sleep(60)
+
+    await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, tidy, timeout=timedelta(seconds=0.05))
+    found = await ended(conn)
+
+    assert (found.last_outcome, found.next_run_at) == (outcome, NOW + DAY / 2)
+    assert told in found.last_error
+
+
+async def test_a_plain_function_runs_in_a_thread(conn, recurring):
+    threads = []
+    await recurring.register("acme", "tidy", NOW, ONCE, lambda: threads.append(threading.current_thread()))
+    assert (await ended(conn)).last_outcome == "succeeded"
+    assert threads[0] is not threading.main_thread()
+
+
+async def test_one_instance_runs_a_due_function_and_the_others_do_not_wait(conn, recurring):
+    running, go_on = [], asyncio.Event()
+
+    async def tidy() -> None:
+        running.append(1)
+        await go_on.wait()
+
+    others = [await recurring.another() for _ in range(3)]
+    for one in (recurring, *others):
+        await one.register("acme", "tidy", NOW - DAY / 2, DAY, tidy)
+    async with asyncio.timeout(5):
+        while not running:
+            await asyncio.sleep(0.01)
+    for one in others:
+        await one._round()
+    go_on.set()
+    await ended(conn)
+
+    assert len(running) == 1
+
+
+async def test_due_functions_run_beside_each_other(conn, recurring):
+    meeting = asyncio.Barrier(3)
+    for id in ("a", "b", "c"):
+        await recurring.register("acme", id, NOW, ONCE, meeting.wait, timeout=timedelta(seconds=5))
+    assert {(await ended(conn, id)).last_outcome for id in ("a", "b", "c")} == {"succeeded"}
+
+
+async def test_a_lease_frees_the_run_of_an_instance_that_died(conn, recurring, acme):
+    await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+    await recurring.cancel()
+    await make_due(conn)
+    [run] = await claim_runs(conn, "a process that dies", [(acme, "tidy")], lease=60)
+    assert await claim_runs(conn, "another", [(acme, "tidy")], lease=60) == []
+
+    await conn.execute("update recurring_jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    [second] = await claim_runs(conn, "another", [(acme, "tidy")], lease=60)
+
+    assert not await finish_run(conn, "a process that dies", run, outcome="succeeded")  # it wakes: too late
+    assert await finish_run(conn, "another", second, outcome="succeeded")
+    assert (await row(conn)).run_count == 2
+
+
+async def test_a_run_that_outlasts_its_lease_keeps_it(conn, recurring):
+    async def slow() -> None:
+        await asyncio.sleep(2.3)
+
+    await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, slow)
+    assert (await ended(conn)).last_outcome == "succeeded"
+
+
+async def test_unregistering_removes_it_from_memory_and_table_and_an_unknown_one_is_refused(conn, recurring):
+    await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+    await recurring.unregister("acme", "tidy")
+    with pytest.raises(NotFound, match="There is no recurring function tidy"):
+        await recurring.unregister("acme", "tidy")
+
+    assert await list_recurring(conn) == []
+    await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
+
+
+async def test_a_stop_gives_the_run_back_and_another_instance_takes_it_up(conn, recurring):
+    begun, ran = asyncio.Event(), asyncio.Event()
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def quick() -> None:
+        ran.set()
+
+    await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, endless)
+    await asyncio.wait_for(begun.wait(), 5)
+    await recurring.cancel()
+    given_back = await row(conn)
+    other = await recurring.another()
+    await other.register("acme", "tidy", NOW - DAY / 2, DAY, quick)
+    await asyncio.wait_for(ran.wait(), 5)
+
+    assert (given_back.last_outcome, given_back.locked_by) == ("stopped", None)
+    assert given_back.next_run_at == NOW - DAY / 2
+
+
+async def test_nothing_runs_while_atlas_is_offline_and_the_missed_run_comes_once_on_return(conn, recurring):
+    ran = []
+
+    async def tidy() -> None:
+        ran.append(1)
+
+    await switch(conn, online=False, actor=DANA)
+    await recurring.register("acme", "tidy", NOW - 5 * DAY, DAY, tidy)
+    await recurring._round()
+    assert ran == []
+    await switch(conn, online=True, actor=DANA)
+    await ended(conn)
+    assert ran == [1]
+
+
+async def test_rounds_are_a_second_apart_even_for_a_function_that_is_always_due(conn, recurring):
+    times = []
+
+    async def eager() -> None:
+        times.append(asyncio.get_running_loop().time())
+
+    await recurring.register("acme", "tidy", NOW, timedelta(microseconds=1), eager)
+    await ended(conn, run=3)
+
+    gaps = [second - first for first, second in pairwise(times)]
+    assert min(gaps) > 0.9
+
+
+async def test_it_rests_until_the_next_is_due_and_no_longer(conn, recurring):
+    ran = asyncio.Event()
+
+    async def tidy() -> None:
+        ran.set()
+
+    now = datetime.now(UTC)
+    await recurring.register("acme", "tidy", now + timedelta(seconds=1.5), ONCE, tidy)
+    await asyncio.wait_for(ran.wait(), 5)
+    found = await ended(conn)
+    late = (found.last_started_at - found.start_at).total_seconds()
+    print(f"started {late:.3f} s after it was due")
+    assert 0 <= late < 1
