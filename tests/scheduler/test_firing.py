@@ -89,7 +89,7 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
     await eventually(f"select exists ({LEADER})")
     led = await pool.fetchval(LEADER)
     second = await scheduler()
-    await eventually(CANDIDATES, equals=2)
+    await eventually(CANDIDATES, equals=2, within=60)
     trigger = await given_schedule(conn, acme, "* * * * *", misfire="all")
 
     first.send_signal(signal.SIGSTOP)
@@ -97,7 +97,7 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
     await conn.execute("update job_triggers set next_fire_at = next_fire_at - interval '5 minutes'")
     await eventually("select count(*) >= 5 from trigger_fires")
     first.send_signal(signal.SIGCONT)
-    await eventually(CANDIDATES, equals=2)
+    await eventually(CANDIDATES, equals=2, within=60)
     led = await pool.fetchval(LEADER)
     second.kill()
     from_dead = await moved_from(pool, led)
@@ -167,5 +167,7 @@ async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, con
     assert await pool.fetchval("select count(*) from trigger_fires") == 0
 
     await switch(conn, online=True, actor=DANA)
-    await eventually("select count(*) from jobs", equals=2, within=5)
-    assert [len(await jobs_of(pool, one)) for one in (schedule, on_event)] == [1, 1]
+    await eventually("select count(*) >= 2 from jobs", within=5)
+    # The latest of what was missed fires once; a minute that begins just now may add its own.
+    assert len(await jobs_of(pool, schedule)) in (1, 2)
+    assert len(await jobs_of(pool, on_event)) == 1
