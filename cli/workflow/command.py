@@ -14,7 +14,7 @@ from cli.parameters import read_id, read_object
 from cli.runtime import caller, connected, execute
 from cli.workflow import decide, policy
 from cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
-from cli.workflow.story import draw, shown_age
+from cli.workflow.story import as_document, draw, shown_age
 from engine.tenants import find_tenant
 from engine.workflows import (
     Verdict,
@@ -121,7 +121,7 @@ def show(run_id: RunId, json: Json = False) -> None:
             return await tell_run(conn, read_id("RUN", run_id))
 
     story = execute(work)
-    say(asdict(story), draw(story), json=json)
+    say(as_document(story), draw(story), json=json)
 
 
 @app.command("check")

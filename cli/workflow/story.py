@@ -1,5 +1,6 @@
 """A run drawn for people: its steps with status, times and attempts, and what it waits for."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,14 @@ def draw(story: RunStory) -> Group:
         rows = [_row(step) for step in story.steps]
         parts += [Text(), table(("", "STEP", "KIND", "STATUS", "ATTEMPTS", "STARTED", "TOOK", ""), rows)]
     return Group(*parts)
+
+
+def as_document(story: RunStory) -> dict[str, Any]:
+    """The same for programs; what a step waits for and its key are said, not left to be guessed."""
+    told = asdict(story)
+    for step, drawn in zip(story.steps, told["steps"], strict=True):
+        drawn |= {"key": step.key, "waits_for": step.waits_for}
+    return told
 
 
 def shown_age(moment: datetime) -> str:

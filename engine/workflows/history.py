@@ -53,10 +53,12 @@ class Recorded:
 class History:
     """The recorded steps of a run, and which of them the function has asked for again."""
 
-    __slots__ = ("_seen", "_steps")
+    __slots__ = ("_seen", "_steps", "size")
 
     def __init__(self, steps: Iterable[Recorded] = ()) -> None:
         self._steps: dict[Spot, Recorded] = {(one.branch, one.position): one for one in steps}
+        # The characters of all it has to be read back.
+        self.size = sum(len(one.output) for one in self._steps.values() if one.output is not None)
         self._seen: set[Spot] = set()
 
     def __len__(self) -> int:

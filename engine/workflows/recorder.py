@@ -57,7 +57,7 @@ class Recorder:
         self._undo = Branch(UNDO)
         self._reset = reset
         self._frozen = frozen
-        self._bytes = 0
+        self._size = history.size
         self._offline = False
 
     @property
@@ -105,7 +105,7 @@ class Recorder:
             self.suspension.at_once = True
             branch.suspended = True
             raise Suspended
-        if len(self.history) + self.new_steps >= MOST_STEPS or self._bytes > MOST_BYTES:
+        if len(self.history) + self.new_steps >= MOST_STEPS or self._size > MOST_BYTES:
             raise PermanentError(
                 f"The run has recorded {MOST_STEPS:,} steps or {MOST_BYTES // 2**20} MiB.",
                 remedy="Let it start children (run.child) for parts of its work.",
@@ -142,7 +142,7 @@ class Recorder:
         self._reset = False
         self.new_steps += 1
         if output is not None:
-            self._bytes += len(output)
+            self._size += len(output)
         if not await self.journal.checkpoint(mark):
             self._offline = True
 

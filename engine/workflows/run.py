@@ -14,7 +14,8 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, InvalidInput
+from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import NewJob
 from engine.workflows.branches import Branch, current, side_by_side
@@ -28,6 +29,7 @@ Duration = timedelta | float | int
 
 DEFAULT_RETRIES = 3
 LONGEST_APPROVAL = timedelta(days=7)
+LONGEST_TITLE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,9 @@ class Run:
         with self._recorder.enter(step or name, "event") as place:
             recorded = place.recorded
             if recorded is None:
+                wrong = check_name("name", name)
+                if wrong:
+                    raise InvalidInput("The event", wrong)
                 wanted = object_text("The match", match or {}, field="match")
                 wait = _wait(place, input=wanted, event_name=name, event_match=wanted, wake_after=_seconds(timeout))
                 await self._recorder.wait(place, wait)
@@ -208,7 +213,7 @@ class Run:
             if recorded is None:
                 text = object_text("The approval", detail or {}, field="detail")
                 seconds = _seconds(expires) or 0.0
-                asked = NewApproval(title, seconds, text)
+                asked = NewApproval(title[:LONGEST_TITLE], seconds, text)
                 await self._recorder.wait(place, _wait(place, input=text, approval=asked, wake_after=seconds))
             assert recorded is not None
             if recorded.status != "waiting":

@@ -78,7 +78,9 @@ async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas
     listed = await atlas("workflow", "list", "--status", "waiting", "--json")
     questions = await atlas("workflow", "approvals", "--json")
     shown = await atlas("workflow", "show", run_id)
+    told = await atlas("workflow", "show", run_id, "--json")
 
+    assert (told.document["run"]["status"], told.document["steps"][0]["key"]) == ("waiting", "ask")
     assert checked.stdout == f"{file} is fit to be saved.\n"
     assert saved.stdout == "greet is saved: version 1.\n"
     assert (again.document["version"], again.document["is_new"]) == (1, False)
@@ -192,3 +194,18 @@ async def test_status_tells_whether_an_engine_looks_and_warns_when_none_does(atl
     assert "Warning: the engine last looked 0:02:0" in silent.stdout
     assert "1 requests wait for it" in silent.stdout
     assert "The engine is off; 1 requests wait for it." in off.stdout
+
+
+async def test_a_published_event_wakes_who_waits_for_it(atlas, engine, online):
+    run_id = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 7}', "--json")).document["id"]
+    await engine()
+    published = await atlas("event", "publish", "paid", "--context", '{"order": 7}', "--json")
+    broken = await atlas("event", "publish", "paid", "--context", "[1]")
+    stranger = await atlas("event", "publish", "paid", "--tenant", "nobody")
+    await engine()
+    shown = await atlas("workflow", "show", run_id, "--json")
+
+    assert published.document["woken"] == 1
+    assert "--context: is not a JSON object" in broken.refusal
+    assert "There is no tenant nobody" in stranger.refusal
+    assert shown.document["run"]["output"] == {"first": {"order": 7}}

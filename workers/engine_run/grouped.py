@@ -32,6 +32,17 @@ class AskAgain(Exception):
     """The database cannot say now; nothing was done."""
 
 
+class _Asked(Generic[T, R]):
+    """One item, who waits for its answer, and the call it is in at this moment."""
+
+    __slots__ = ("flight", "future", "item")
+
+    def __init__(self, item: T, future: asyncio.Future[R]) -> None:
+        self.item = item
+        self.future = future
+        self.flight: asyncio.Future[None] | None = None
+
+
 class Grouped(Generic[T, R]):
     """Asks for many things in one call, on at most `lanes` connections at once."""
 
@@ -40,18 +51,27 @@ class Grouped(Generic[T, R]):
         self._call = call
         self._most = most
         self._lanes = lanes
-        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._waiting: deque[_Asked[T, R]] = deque()
         self._open_lanes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._sleepers: list[asyncio.Future[None]] = []
         self._again = False
 
     async def ask(self, item: T) -> R:
-        """The answer for one item."""
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        """The answer for one item.
+
+        Who is cancelled while the call is in flight learns of it when the call is over: what it wrote is then settled,
+        and nobody who takes up the run meanwhile can have missed it.
+        """
+        asked = _Asked[T, R](item, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
         self._wake_lane()
-        return await future
+        try:
+            return await asked.future
+        except asyncio.CancelledError:
+            if asked.flight is not None:
+                await asyncio.wait([asked.flight], timeout=SILENCE_SECONDS)
+            raise
 
     def _wake_lane(self) -> None:
         while self._sleepers:
@@ -83,7 +103,6 @@ class Grouped(Generic[T, R]):
             await asyncio.sleep(PAUSE_SECONDS / 5)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("a group of steps is written again", reason=str(error) or type(error).__name__)
-            self._forget_abandoned()
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _something_waits(self) -> bool:
@@ -103,19 +122,35 @@ class Grouped(Generic[T, R]):
         return bool(self._waiting)
 
     async def _send(self, conn: Connection) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+        batch = self._take()
+        if not batch:
+            return
         again, self._again = self._again, False
+        flight: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for asked in batch:
+            asked.flight = flight
         try:
             async with asyncio.timeout(SILENCE_SECONDS):
                 await self._ask_for(conn, batch, again)
         except BaseException:
-            self._waiting.extendleft((item, future) for item, future in reversed(batch) if not future.done())
+            self._waiting.extendleft(asked for asked in reversed(batch) if not asked.future.done())
             self._again = True
             raise
+        finally:
+            flight.set_result(None)
 
-    async def _ask_for(self, conn: Connection, batch: list[tuple[T, asyncio.Future[R]]], again: bool) -> None:
+    def _take(self) -> list[_Asked[T, R]]:
+        """What goes into the next call. What nobody waits for any more is left out."""
+        batch: list[_Asked[T, R]] = []
+        while self._waiting and len(batch) < self._most:
+            asked = self._waiting.popleft()
+            if not asked.future.done():
+                batch.append(asked)
+        return batch
+
+    async def _ask_for(self, conn: Connection, batch: list[_Asked[T, R]], again: bool) -> None:
         try:
-            answers = await self._call(conn, [item for item, _ in batch], again)
+            answers = await self._call(conn, [asked.item for asked in batch], again)
         except asyncpg.UniqueViolationError:
             if again:
                 raise
@@ -127,13 +162,9 @@ class Grouped(Generic[T, R]):
             if len(batch) > 1:
                 for one in batch:
                     await self._ask_for(conn, [one], again)
-            elif not batch[0][1].done():
-                batch[0][1].set_exception(error)
+            elif not batch[0].future.done():
+                batch[0].future.set_exception(error)
         else:
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if not future.done():
-                    future.set_result(answer)
-
-    def _forget_abandoned(self) -> None:
-        """What nobody waits for any more, because its worker lost its lease or stops, is not asked for again."""
-        self._waiting = deque((item, future) for item, future in self._waiting if not future.done())
+            for asked, answer in zip(batch, answers, strict=True):
+                if not asked.future.done():
+                    asked.future.set_result(answer)

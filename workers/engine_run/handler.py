@@ -8,7 +8,7 @@ from engine.jobs.context import JobContext
 from engine.jobs.outcomes import JobCanceled, Settled, Snooze
 from engine.jobs.types import job
 from engine.workflows.declared.interpret import run_document
-from engine.workflows.declared.store import load_document
+from engine.workflows.declared.store import known_document
 from engine.workflows.drive import drive
 from engine.workflows.errors import Suspended, WorkflowNotFound
 from engine.workflows.history import History, Suspension
@@ -21,8 +21,9 @@ from workers.engine_run.journal import RunJournal, RunLost, WorkerJournal, journ
 
 Function = Callable[[Run], Awaitable[Any]]
 
-# A run whose code another worker has is tried again by whoever comes first.
-ELSEWHERE_SECONDS = 0.5
+# A run whose code another worker has is tried again by whoever comes first, ever more rarely.
+ELSEWHERE_SECONDS = 0.1
+LONGEST_ELSEWHERE = 10.0
 
 
 @job(ENGINE_RUN, success_action="WORKFLOW_COMPLETE")
@@ -30,8 +31,8 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     """One attempt at a run: replays what is recorded, goes on from there, and leaves when it must wait."""
     wanted = read_input(input)
     ctx.notes.audit_meta["workflow"] = wanted.workflow
-    function = await _find(wanted, ctx)
     journal = journal_of(ctx.pool, ctx.worker_id)
+    function = await _find(wanted, ctx, journal)
     # A run that was never taken up before has recorded nothing, unless it was forked from another.
     is_new = ctx.attempt == 1 and not wanted.forked
     history = History() if is_new else await journal.histories.ask(ctx.job_id)
@@ -54,11 +55,10 @@ async def _leave(journal: WorkerJournal, suspension: Suspension) -> None:
         raise JobCanceled("Canceled while running.")
 
 
-async def _find(wanted: RunInput, ctx: JobContext) -> Function:
+async def _find(wanted: RunInput, ctx: JobContext, journal: WorkerJournal) -> Function:
     """What to call: the declared document the run began with, or this process's function."""
     if wanted.document_id is not None:
-        async with ctx.pool.acquire() as conn:
-            document = await load_document(conn, wanted.document_id)
+        document = known_document(wanted.document_id) or await journal.documents.ask(wanted.document_id)
         return lambda run: run_document(run, document, wanted.input)
     known = registered_workflows().get(wanted.workflow)
     if known is not None:
@@ -67,5 +67,6 @@ async def _find(wanted: RunInput, ctx: JobContext) -> Function:
     async with ctx.pool.acquire() as conn:
         others = await known_workflows(conn, ctx.tenant_id)
     if others.get(wanted.workflow):
-        raise Snooze(ELSEWHERE_SECONDS * (1 + random.random()), "another worker has this workflow")
+        delay = min(LONGEST_ELSEWHERE, ELSEWHERE_SECONDS * 2 ** min(ctx.attempt, 10))
+        raise Snooze(delay * (1 + random.random()), "another worker has this workflow")
     raise WorkflowNotFound(wanted.workflow, near(wanted.workflow, [*others, *registered_workflows()]))

@@ -11,6 +11,8 @@ from engine.jobs.admit import Admission, admitted, load_admission
 from engine.jobs.cancel import cancel_many
 from engine.jobs.enqueue import NewJob
 from engine.workflows.checkpoints import load_histories, write_checkpoints
+from engine.workflows.declared.document import Document
+from engine.workflows.declared.store import load_document
 from engine.workflows.history import Checkpoint, History, Suspension, Wait
 from engine.workflows.publish import database_now
 from engine.workflows.runs import ENGINE
@@ -36,21 +38,26 @@ class WorkerJournal:
     def __init__(self, pool: Pool, worker_id: str) -> None:
         self.pool = pool
         self._worker_id = worker_id
-        self._terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
+        self._known_terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
         self.checkpoints = Grouped(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
         self.histories = Grouped(pool, self._load, most=MOST_RUNS)
         self.suspensions = Grouped(pool, self._suspend, most=MOST_RUNS)
+        # Asked for rarely; grouped all the same, because what is grouped outlives a database that goes away.
+        self.documents = Grouped(pool, self._document, most=1)
+        self.clock = Grouped(pool, self._now, most=MOST_RUNS)
+        self.cancels = Grouped(pool, self._cancel, most=MOST_RUNS)
+        self._terms = Grouped(pool, self._load_terms, most=1)
 
     async def terms(self, job_type: str, tenant_id: UUID) -> Admission:
         """What decides about jobs of this type, as it was published a moment ago."""
-        known = self._terms.get((job_type, tenant_id))
-        if known is None or known[0] < time.monotonic():
-            async with self.pool.acquire() as conn:
-                admission = await load_admission(conn, job_type, tenant_id)
-            known = self._terms[job_type, tenant_id] = (time.monotonic() + TERMS_SECONDS, admission)
-            if len(self._terms) > MOST_TERMS:
-                self._terms.clear()
-        return known[1]
+        known = self._known_terms.get((job_type, tenant_id))
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        if len(self._known_terms) >= MOST_TERMS:
+            self._known_terms.clear()
+        admission = await self._terms.ask((job_type, tenant_id))
+        self._known_terms[job_type, tenant_id] = (time.monotonic() + TERMS_SECONDS, admission)
+        return admission
 
     async def _checkpoint(self, conn: Connection, marks: Sequence[Checkpoint], again: bool) -> list[bool | None]:
         """For each mark whether Atlas is online, or None where the run is lost."""
@@ -70,6 +77,20 @@ class WorkerJournal:
         if "busy" in verdicts:
             raise AskAgain
         return verdicts
+
+    async def _document(self, conn: Connection, document_ids: Sequence[UUID], _again: bool) -> list[Document]:
+        return [await load_document(conn, one) for one in document_ids]
+
+    async def _now(self, conn: Connection, asked: Sequence[None], _again: bool) -> list[datetime]:
+        return [await database_now(conn)] * len(asked)
+
+    async def _cancel(self, conn: Connection, job_ids: Sequence[UUID], _again: bool) -> list[bool]:
+        """For each job whether it was stopped; False: it had ended."""
+        verdicts = await cancel_many(conn, job_ids, actor=ENGINE)
+        return [verdicts.get(job_id) in ("canceled", "requested") for job_id in job_ids]
+
+    async def _load_terms(self, conn: Connection, wanted: Sequence[tuple[str, UUID]], _again: bool) -> list[Admission]:
+        return [await load_admission(conn, job_type, tenant_id) for job_type, tenant_id in wanted]
 
 
 class RunJournal:
@@ -102,14 +123,11 @@ class RunJournal:
 
     async def now(self) -> datetime:
         """The database's clock."""
-        async with self._worker.pool.acquire() as conn:
-            return await database_now(conn)
+        return await self._worker.clock.ask(None)
 
     async def abandon(self, child_id: UUID) -> bool:
         """Cancel a child. False: it has ended already."""
-        async with self._worker.pool.acquire() as conn:
-            verdicts = await cancel_many(conn, [child_id], actor=ENGINE)
-        return verdicts.get(child_id) in ("canceled", "requested")
+        return await self._worker.cancels.ask(child_id)
 
 
 # A worker that lost its lease goes on under a new id, with a new journal; the old one is dropped.

@@ -13,9 +13,9 @@ from atlas.errors import Conflict, NotFound
 from atlas.pool import Connection, Queryable
 from atlas.statements import fetch_row, fetch_value, statement
 from audit import Event, record
-from engine.jobs.outcomes import PermanentError
 from engine.workflows.declared.check import parse_document
 from engine.workflows.declared.document import Document
+from engine.workflows.errors import WorkflowFailed
 from engine.workflows.runs import json_of
 
 SAVE = statement("engine/workflows/sql/save_workflow.sql")
@@ -94,15 +94,17 @@ async def enable_workflow(
         await record(conn, _event(word, key, actor, tenant_id, {}))
 
 
+def known_document(document_id: UUID) -> Document | None:
+    """The document a run keeps, if this process has read it before."""
+    return _documents.get(document_id)
+
+
 async def load_document(conn: Connection, document_id: UUID) -> Document:
     """The document a run keeps."""
-    known = _documents.get(document_id)
-    if known is not None:
-        return known
     text = await fetch_value(conn, LOAD, id=document_id)
     if text is None:
-        raise PermanentError(
-            f"The workflow version {document_id} is gone.", remedy="Save the workflow and run it anew."
+        raise WorkflowFailed(
+            f"The workflow version {document_id} is gone.", {}, remedy="Save the workflow and run it anew."
         )
     if len(_documents) >= _MOST_KEPT:
         _documents.clear()

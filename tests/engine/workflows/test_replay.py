@@ -44,6 +44,14 @@ async def test_the_beginning_of_a_history_leads_beyond_it_without_doing_anything
     assert calls == {}
 
 
+def test_there_is_a_history_of_every_kind_of_step():
+    kinds = {step["kind"] for history in HISTORIES for step in history["steps"]}
+    print(
+        f"replay: {len(HISTORIES)} stored histories, {len(list(plantings()))} planted changes, each refused by its own test"
+    )
+    assert kinds == {"step", "job", "child", "sleep", "event", "approval", "value"}
+
+
 def renamed(steps: list[dict[str, Any]], at: int) -> None:
     steps[at]["name"] += "!"
 

@@ -119,6 +119,24 @@ async def test_what_nobody_waits_for_any_more_is_not_asked_again(pool):
     assert tries == before
 
 
+async def test_who_is_cancelled_in_the_middle_of_a_call_learns_of_it_when_the_call_is_over(pool):
+    over = asyncio.Event()
+    began = asyncio.Event()
+
+    async def call(_conn, items, _again):
+        began.set()
+        await asyncio.sleep(0.1)
+        over.set()
+        return items
+
+    task = asyncio.create_task(Grouped(pool, call, most=50).ask("x"))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert over.is_set()
+
+
 async def test_an_answer_is_never_lost_between_two_lanes(pool):
     async def call(_conn, items, _again):
         await asyncio.sleep(0)
