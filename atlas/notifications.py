@@ -1,6 +1,7 @@
 """Live notifications: hints that something changed. Polling is the truth, so losing one costs a moment, never a job."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -35,6 +36,8 @@ class Listener:
         self._answered = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.hears = False
+        # How long the last notification to itself was under way.
+        self.lag_seconds: float | None = None
 
     def start(self) -> None:
         """Begin to listen, in the background."""
@@ -74,9 +77,11 @@ class Listener:
 
     async def _check(self, conn: Any) -> None:
         self._answered.clear()
+        began = time.monotonic()
         async with asyncio.timeout(ANSWER_SECONDS):
             await conn.execute("select pg_notify($1, '')", self._ping)
             await self._answered.wait()
+        self.lag_seconds = time.monotonic() - began
         self.hears = True
 
     def _receive(self, _conn: Any, _pid: int, channel: str, payload: object) -> None:

@@ -7,6 +7,7 @@ import typer
 from atlas import __version__
 from atlas.errors import AtlasError
 from cli import (
+    api,
     audit,
     bench,
     definition,
@@ -37,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(up.up)
+app.command()(api.api)
 app.command()(worker.worker)
 app.command()(scheduler.scheduler)
 app.command()(migrate.migrate)

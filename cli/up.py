@@ -29,10 +29,13 @@ ACTOR = system("atlas up")
 
 def up(
     app: App = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
     demo: Annotated[bool, typer.Option(help="Show examples and a demo tenant.")] = True,
     json: Json = False,
 ) -> None:
     """Run everything in the foreground; Ctrl-C stops it."""
+    if port is not None:
+        os.environ["ATLAS_PORT"] = str(port)  # The programs read it too.
     load_apps(app or [])  # A module that cannot be imported is told once, before anything starts.
     raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), demo=demo, json=json)))
 
@@ -43,6 +46,7 @@ def programs(apps: Sequence[str]) -> list[Program]:
     return [
         Program("worker", atlas_argv("worker", "--all", *given), comes_back=True),
         Program("scheduler", atlas_argv("scheduler", *given), comes_back=True),
+        Program("api", atlas_argv("api", *given), comes_back=True),
     ]
 
 

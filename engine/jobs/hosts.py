@@ -15,6 +15,7 @@ from engine.jobs.backoff import AGENT
 
 ADD = statement("engine/jobs/sql/add_host.sql")
 ADD_INSTANCE = statement("engine/jobs/sql/add_server_instance.sql")
+EDIT = statement("engine/jobs/sql/edit_host.sql")
 FIND = statement("engine/jobs/sql/find_host.sql")
 LIST = statement("engine/jobs/sql/list_hosts.sql")
 LIST_INSTANCES = statement("engine/jobs/sql/list_server_instances.sql")
@@ -79,6 +80,17 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
         facts = {"name": name, "host_id": str(host.id)}
         await record(conn, _event("SERVER_INSTANCE_ADDED", "server_instance", made.id, made.tenant_id, actor, **facts))
     return made
+
+
+async def edit_host(conn: Connection, host: Host, *, is_active: bool, actor: Actor) -> Host:
+    """Let a host fetch jobs, or not. What it runs goes on."""
+    async with conn.transaction():
+        row = await fetch_row(conn, EDIT, id=host.id, is_active=is_active)
+        if row is None:
+            raise NotFound("host", host.id)
+        word = "HOST_ENABLED" if is_active else "HOST_DISABLED"
+        await record(conn, _event(word, "host", host.id, host.tenant_id, actor, name=host.name))
+    return Host(**row)
 
 
 async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None) -> Host:

@@ -1,0 +1,170 @@
+"""Jobs that several requests of one caller ask for at the same moment become one transaction.
+
+A request on its own is enqueued at once. While that is under way, the caller's next ones gather, and go together when
+it has ended: the busier, the larger the groups, and the less each costs. A request is answered when its job is
+committed, and its event names its own request. Where a group is refused because of one of its jobs, each is tried
+alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from api.calls import Call
+from api.memory import Memory
+from api.state import Api
+from atlas.actors import Actor
+from atlas.errors import AtlasError, Conflict
+from atlas.pool import Connection
+from atlas.statements import fetch, statement
+from engine.jobs import NewJob, enqueue_many
+from engine.jobs.admit import Admission, load_admission
+from engine.jobs.hosts import SERVER_TYPES
+from engine.jobs.types import canonical
+
+MADE = statement("api/sql/made.sql")
+
+# More than one, so that a slow commit does not hold up the next group; few, so that groups form.
+AT_ONCE = 2
+LARGEST_GROUP = 500
+ADMISSION_SECONDS = 2.0
+
+_OF_A_JOB = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A job that is committed, as its request is told of it."""
+
+    id: UUID
+    tenant_id: UUID
+    status: str
+    job_type: str
+    definition_key: str | None
+    queued_at: datetime
+    deduplicated: bool
+
+
+@dataclass(slots=True)
+class _Line:
+    """What one caller has asked for and nobody has taken up yet."""
+
+    tenant_id: UUID | None
+    waiting: deque[tuple[NewJob, "asyncio.Future[Made]"]] = field(default_factory=deque)
+    flushing: int = 0
+
+
+class Gathering:
+    """Enqueues single jobs, together where they come together."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._lines: dict[tuple[UUID | None, str, str], _Line] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._admissions: Memory[tuple[str, UUID], Admission] = Memory(ADMISSION_SECONDS)
+
+    async def admission(self, job_type: str, tenant_id: UUID) -> Admission:
+        """What decides about jobs of a type, as it was at most a moment ago."""
+
+        async def look_up() -> Admission:
+            async with self._api.transaction(tenant_id, read_only=True) as conn:
+                return await load_admission(conn, job_type, tenant_id)
+
+        return await self._admissions.get((canonical(job_type), tenant_id), look_up)
+
+    async def enqueue(self, call: Call, job: NewJob) -> Made:
+        """Enqueue one admitted job and wait until it is committed."""
+        actor = call.actor
+        job.asked_by = actor
+        key = (call.caller.tenant_id, actor.type, actor.id)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(call.caller.tenant_id)
+        made: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
+        line.waiting.append((job, made))
+        if line.flushing < AT_ONCE:
+            line.flushing += 1
+            task = asyncio.create_task(self._flush(key, line, actor))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await made
+
+    async def _flush(self, key: tuple[UUID | None, str, str], line: _Line, actor: Actor) -> None:
+        drained = False
+        try:
+            async with self._api.acquire() as conn:
+                while line.waiting:
+                    group = [line.waiting.popleft() for _ in range(min(len(line.waiting), LARGEST_GROUP))]
+                    await self._enqueue_group(conn, line, group, actor)
+                # Before the connection is given back, which takes a moment: what comes now begins anew.
+                self._leave(key, line)
+                drained = True
+        except Exception as error:
+            # No connection, or a broken one: those who wait are told, and may try again.
+            for _, made in line.waiting:
+                _settle(made, error)
+            line.waiting.clear()
+        finally:
+            if not drained:
+                self._leave(key, line)
+
+    def _leave(self, key: tuple[UUID | None, str, str], line: _Line) -> None:
+        line.flushing -= 1
+        if not line.flushing:
+            self._lines.pop(key, None)
+
+    async def _enqueue_group(
+        self, conn: Connection, line: _Line, group: list[tuple[NewJob, "asyncio.Future[Made]"]], actor: Actor
+    ) -> None:
+        group = [(job, made) for job, made in group if not made.done()]
+        if not group:
+            return
+        try:
+            async with self._api.brief(conn, line.tenant_id):
+                found = await make(conn, [job for job, _ in group], actor)
+        except _OF_A_JOB as error:
+            if len(group) == 1:
+                _settle(group[0][1], error)
+                return
+            for one in group:
+                await self._enqueue_group(conn, line, [one], actor)
+        except BaseException as error:
+            for _, made in group:
+                _settle(made, error)
+            raise
+        else:
+            for (_, made), job in zip(group, found, strict=True):
+                if not made.done():
+                    made.set_result(job)
+
+
+async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[Made]:
+    """Enqueue jobs, all or none, and read what they became."""
+    answers = await enqueue_many(conn, jobs, actor=actor)
+    rows: dict[UUID, Any] = {row["id"]: row for row in await fetch(conn, MADE, ids=[one.id for one in answers])}
+    if any(one.id not in rows for one in answers):
+        raise Conflict("The job that held the dedupe key was just deleted.", remedy="Try again.")
+    return [_made(rows[one.id], deduplicated=one.deduplicated) for one in answers]
+
+
+def is_plain(job: NewJob) -> bool:
+    """True for a job that is enqueued by one statement; those of hosts and those with secrets need several."""
+    return not (job.secrets or job.host_id or job.server_instance_id or job.job_type in SERVER_TYPES)
+
+
+def _made(row: Any, *, deduplicated: bool) -> Made:
+    definition_key = row["job_type"] if row["is_command"] else None
+    return Made(
+        row["id"], row["tenant_id"], row["status"], row["job_type"], definition_key, row["created_at"], deduplicated
+    )
+
+
+def _settle(made: "asyncio.Future[Made]", error: BaseException) -> None:
+    if not made.done():
+        made.set_exception(error)

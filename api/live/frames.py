@@ -1,0 +1,69 @@
+"""What a live frame says about a job, a run or the gate."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+# Of one kind in one frame; what is more is counted. A screen holds no more, and a frame stays under 64 KiB.
+MOST_OF_A_KIND = 60
+LONGEST_ERROR = 200
+
+EVENTS = {
+    "JOB_CREATED": "job.created",
+    "JOB_SUCCEEDED": "job_run.completed",
+    "EMAIL_SENT": "job_run.completed",
+    "WORKFLOW_COMPLETE": "job_run.completed",
+    "JOB_CANCELED": "job_run.completed",
+    "JOB_RETRY_SCHEDULED": "job_run.failed",
+    "JOB_FAILED": "job_run.failed",
+    "JOB_EXHAUSTED_RETRIES": "job_run.failed",
+    "JOB_POISONED": "job_run.failed",
+    "LEASE_EXPIRED": "job_run.failed",
+    "WORKFLOW_FAILED": "job_run.failed",
+    "JOB_RETRIED": "job.created",
+    "ATLAS_ONLINE": "atlas.online",
+    "ATLAS_OFFLINE": "atlas.online",
+    "APPROVAL_REQUESTED": "run.updated",
+    "APPROVAL_DECIDED": "run.updated",
+}
+RUN = "ENGINE_RUN"
+
+
+def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One event of the account as a frame tells it; `row` has the job's columns where it is about one."""
+    kind = EVENTS[row["action"]]
+    if kind == "atlas.online":
+        return {
+            "event": kind,
+            "online": row["action"] == "ATLAS_ONLINE",
+            "reason": row["message"] or None,
+            "by": row["actor_id"],
+        }
+    if kind == "run.updated":
+        return {"event": kind, "run_id": row["run_id"] or row["entity_id"], "status": row["action"].lower()}
+    return {"event": kind, **job_facts(row), "error": _error(row) if kind == "job_run.failed" else None}
+
+
+def job_facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's side of an event."""
+    attempt = row["attempt_count"]
+    return {
+        "job_id": row["job_id"] or row["entity_id"],
+        "job_run_id": f"{row['job_id']}:{attempt}" if attempt else None,
+        "job_type": row["job_type"],
+        "status": row["status"],
+        "duration_ms": row["duration_ms"],
+        "error": None,
+        "server_instance_id": row["server_instance_id"],
+    }
+
+
+def write(frame: Mapping[str, Any]) -> str:
+    """A frame as text."""
+    return orjson.dumps(frame, default=str, option=orjson.OPT_UTC_Z).decode()
+
+
+def _error(row: Mapping[str, Any]) -> str | None:
+    words = row["message"] or row["error_message"]
+    return None if not words else str(words)[:LONGEST_ERROR]

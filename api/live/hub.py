@@ -1,0 +1,195 @@
+"""The hub: looks at the database for all who watch, and gives each room what is its own.
+
+It looks only while someone watches, at most five times a second. Everyone who watches the same tenant is sent the same
+frame: the events since the look before, at most some of each kind, and counts of the rest. A frame carries the place in
+the account that it reaches to; a client that comes back with its last place is sent what it missed, or the mark
+`refetch`.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from api.hints import Hints
+from api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, write
+from api.live.window import Running, Window, place_of, read_place, read_running, read_window, write_place
+from api.state import Api
+from atlas.errors import AtlasError
+from atlas.logs import get_logger
+from atlas.pool import UNREACHABLE
+from audit.find import Horizon
+
+LOOK_SECONDS = 0.2
+MOST_WAITING = 50
+# Missed frames are told one by one up to here; past it the client fetches anew.
+MOST_MISSED = 200
+
+ACTIONS = sorted(EVENTS)
+Room = UUID | None
+log = get_logger("live")
+
+
+class Watcher:
+    """One connection. Frames wait here until they are sent; one that takes none is cut."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.frames: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self.too_slow = asyncio.Event()
+
+    def offer(self, frame: str) -> None:
+        """Send a frame as soon as the connection takes it."""
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            self.too_slow.set()
+
+
+class Hub:
+    """All who watch, in this process."""
+
+    def __init__(self, api: Api, hints: Hints) -> None:
+        self._api = api
+        self._hints = hints
+        self._watchers: set[Watcher] = set()
+        self._watched = asyncio.Event()
+        self._place: Horizon | None = None
+        self._running: dict[UUID, Running] = {}
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    async def join(self, room: Room, since: str | None) -> Watcher:
+        """Begin to watch a tenant, or everything; `since` is the place of the last frame that was seen."""
+        watcher = Watcher(room)
+        async with self._api.acquire() as conn:
+            if self._place is None:
+                self._place, self._running = await read_place(conn), await read_running(conn)
+            # In the room before the missed events are read: some may be told twice, none is left out.
+            self._watchers.add(watcher)
+            self._watched.set()
+            try:
+                place = await read_place(conn)
+                missed = await self._missed(conn, room, since) if since is not None else None
+            except BaseException:
+                self.leave(watcher)
+                raise
+        watcher.offer(write({"type": "hello", "place": write_place(place), "room": "all" if room is None else room}))
+        if missed is not None:
+            watcher.offer(write(missed))
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Watch no more."""
+        self._watchers.discard(watcher)
+        if not self._watchers:
+            self._watched.clear()
+            self._place = None
+
+    async def run(self) -> None:
+        """Look for as long as the process lives. A database that is away is looked for again."""
+        while True:
+            await self._watched.wait()
+            gate = self._hints.gate.next()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await gate.wait()
+            try:
+                await self._look()
+            except (*UNREACHABLE, asyncpg.PostgresError, AtlasError) as error:
+                log.warning("the live view could not look", reason=str(error) or type(error).__name__)
+                await asyncio.sleep(1)
+
+    async def _look(self) -> None:
+        since = self._place
+        if since is None:
+            return
+        async with self._api.acquire() as conn:
+            window = await read_window(conn, since, ACTIONS, most_each=MOST_OF_A_KIND)
+            running = await read_running(conn)
+        before, self._running = self._running, running
+        if self._place is since:
+            self._place = window.place
+        live = _changes(before, running)
+        for room in {watcher.room for watcher in self._watchers}:
+            frame = _frame(window, live, room)
+            if frame is not None:
+                text = write(frame)
+                for watcher in self._watchers:
+                    if watcher.room == room:
+                        watcher.offer(text)
+
+    async def _missed(self, conn: Any, room: Room, since: str) -> dict[str, Any] | None:
+        place = place_of(since)
+        if place is None:
+            return {"type": "refetch"}
+        try:
+            window = await read_window(conn, place, ACTIONS, most_each=MOST_MISSED)
+        except asyncpg.DataError:
+            return {"type": "refetch"}
+        if window.more is None or any(tenant in (room, None) or room is None for tenant, _ in window.more):
+            return {"type": "refetch", "place": write_place(window.place)}
+        return _frame(window, {}, room)
+
+
+def _frame(window: Window, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
+    """What one room is sent, if anything happened in it."""
+    place = write_place(window.place)
+    if window.more is None:
+        return {"type": "refetch", "place": place}
+    events = [event_of(row) for row in window.rows if room is None or row["tenant_id"] in (room, None)]
+    events += [one for tenant, ones in live.items() if room in (None, tenant) for one in ones]
+    more: dict[str, int] = defaultdict(int)
+    for (tenant, action), count in window.more.items():
+        if room is None or tenant in (room, None):
+            more[EVENTS[action]] += count
+    if not events:
+        return None
+    events, cut = _shortened(events)
+    for kind, count in cut.items():
+        more[kind] += count
+    return {"type": "events", "place": place, "events": events, "more": more}
+
+
+def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """At most some of each kind, the newest; a room of all tenants would otherwise have some of each tenant."""
+    kept: list[dict[str, Any]] = []
+    seen: dict[str, int] = defaultdict(int)
+    cut: dict[str, int] = defaultdict(int)
+    for one in reversed(list(events)):
+        kind = one["event"]
+        seen[kind] += 1
+        if seen[kind] > MOST_OF_A_KIND:
+            cut[kind] += 1
+        else:
+            kept.append(one)
+    return kept[::-1], cut
+
+
+def _changes(before: Mapping[UUID, Running], now: Mapping[UUID, Running]) -> dict[UUID, list[dict[str, Any]]]:
+    """What began, got on, or was put down, by tenant: none of it is in the account."""
+    found: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
+    for id, job in now.items():
+        known = before.get(id)
+        if known is None or known.attempt != job.attempt:
+            found[job.tenant_id].append({"event": "job_run.started", **job_facts(job.row)})
+            if job.row["job_type"] == RUN:
+                found[job.tenant_id].append({"event": "run.updated", "run_id": id, "status": "running"})
+        elif known.progress != job.progress:
+            found[job.tenant_id].append(
+                {"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)}
+            )
+    for id, job in before.items():
+        if id not in now and job.row["job_type"] == RUN:
+            found[job.tenant_id].append({"event": "run.updated", "run_id": id, "status": "put_down"})
+    return found
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)

@@ -1,0 +1,133 @@
+"""The WebSocket `/api/v1/live`: who may watch which room, and for how long.
+
+Whoever asks is checked before the connection is accepted: a browser by its session and the origin of its page, a
+program by its token. The room is the credential's tenant; only those who belong to none choose. The credential is
+looked at again every ten seconds, and a connection whose credential is no longer good is closed.
+"""
+
+import asyncio
+import contextlib
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from api.callers import Caller, own_origin
+from api.calls import named_tenant
+from api.door import PREFIX
+from api.errors import Forbidden, TooManyRequests, Unauthenticated
+from api.live.hub import Hub, Room, Watcher
+from api.state import Api
+from atlas.errors import AtlasError, NotFound
+from atlas.logs import get_logger
+from engine.tokens import ROLES
+
+router = APIRouter(prefix=PREFIX)
+log = get_logger("live")
+
+WATCHERS = frozenset(ROLES) - {"host", "worker"}
+CHECK_SECONDS = 10.0
+SEND_SECONDS = 10.0
+LARGEST_FRAME = 64 * 1024
+MOST_WATCHERS = 1000
+
+# Close codes of our own, by RFC 6455 from 4000 on.
+REVOKED, FORBIDDEN, UNKNOWN_ROOM, TOO_SLOW, TOO_MANY = 4401, 4403, 4404, 4408, 4429
+
+
+@router.websocket("/live")
+async def live(socket: WebSocket) -> None:
+    """Send the room's frames until one side has enough."""
+    api: Api = socket.app.state.api
+    hub: Hub = socket.app.state.hub
+    try:
+        caller, room = await _admitted(api, socket)
+    except AtlasError as error:
+        # Refused before it is accepted: the client sees the plain answer 403, and nothing else.
+        await socket.close(_code(error))
+        return
+    if len(hub) >= MOST_WATCHERS:
+        await socket.close(TOO_MANY)
+        return
+    await socket.accept()
+    watcher = await hub.join(room, socket.query_params.get("since"))
+    try:
+        await _serve(socket, caller, watcher)
+    finally:
+        hub.leave(watcher)
+
+
+async def _admitted(api: Api, socket: WebSocket) -> tuple[Caller, Room]:
+    caller = await api.callers.identify(socket)
+    origin = socket.headers.get("origin")
+    # A page of another site may open a socket with the visitor's cookie; a program has no page, and no cookie.
+    if origin != own_origin(socket) and (origin is not None or caller.session is not None):
+        raise Forbidden("The page that asks is not one of this Atlas.")
+    await api.slow_down(caller)
+    if caller.role not in WATCHERS:
+        raise Forbidden(f"The role {caller.role} does not watch.")
+    wanted = socket.query_params.get("tenant")
+    if not wanted:
+        return caller, caller.tenant_id
+    return caller, await named_tenant(api, caller, wanted)
+
+
+async def _serve(socket: WebSocket, caller: Caller, watcher: Watcher) -> None:
+    tasks = [
+        asyncio.create_task(_send(socket, watcher)),
+        asyncio.create_task(_listen(socket)),
+        asyncio.create_task(_recheck(caller)),
+        asyncio.create_task(watcher.too_slow.wait()),
+    ]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        code = TOO_SLOW if tasks[3] in done or tasks[0] in done else REVOKED
+        if tasks[1] not in done:
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+                async with asyncio.timeout(SEND_SECONDS):
+                    await socket.close(code)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _send(socket: WebSocket, watcher: Watcher) -> None:
+    """Hand the frames over; ends when the reader does not take one in time."""
+    while True:
+        frame = await watcher.frames.get()
+        async with asyncio.timeout(SEND_SECONDS):
+            await socket.send_text(frame)
+
+
+async def _listen(socket: WebSocket) -> None:
+    """Nothing is expected from the other side but its end."""
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+
+
+async def _recheck(caller: Caller) -> None:
+    """Ends when the credential is no longer good."""
+    assert caller.again is not None
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        try:
+            await caller.again()
+        except (Unauthenticated, TooManyRequests):
+            return
+        except Exception as error:
+            # The database may be away; who was good stays until it can be asked again.
+            log.debug("a watcher could not be checked", reason=str(error))
+
+
+def _code(error: AtlasError) -> int:
+    match error:
+        case Unauthenticated():
+            return REVOKED
+        case NotFound():
+            return UNKNOWN_ROOM
+        case TooManyRequests():
+            return TOO_MANY
+        case _:
+            return FORBIDDEN

@@ -1,0 +1,19 @@
+-- What was committed between two snapshots: of each tenant and action the newest, with how many there were, and the job each
+-- is about. Looks across tenants: every room is then given its own.
+with window_rows as materialized (
+  select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message, w.meta->>'run_id' as run_id
+  from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w
+  where w.action = any (:actions::text[])
+),
+counted as (
+  select *, count(*) over (partition by tenant_id, action) as of_kind,
+    row_number() over (partition by tenant_id, action order by xid desc, id desc) as nth
+  from window_rows
+)
+select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.of_kind, j.id as job_id, j.job_type,
+  j.status::text as status, nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
+  (extract(epoch from j.finished_at - j.started_at) * 1000)::int as duration_ms
+from counted c
+left join jobs j on c.entity_type = 'job' and j.id = c.entity_id::uuid
+where c.nth <= :most_each
+order by c.xid, c.id;

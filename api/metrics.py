@@ -1,0 +1,146 @@
+"""Figures for Prometheus: about this process, and about the installation as the database tells it.
+
+Counters of jobs come from the account: between two scrapes the rows committed since the last one are counted, so that
+every process of an installation shows the same movement, whoever did the work. Waiting and run times are taken from
+the jobs that ended in between, at most some thousand of them. What is asked of the database is kept for some seconds.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from api.border import Traffic
+from api.hints import Hints
+from api.live.hub import Hub
+from api.live.window import read_place
+from api.memory import Memory
+from api.state import Api
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, statement
+from audit import seal_lag
+from audit.find import Horizon
+from engine.jobs.gate import read_gate
+from engine.jobs.summary import KINDS
+
+DEPTH = statement("api/sql/metrics_depth.sql")
+EVENTS = statement("api/sql/metrics_events.sql")
+TIMES = statement("api/sql/metrics_times.sql")
+FACTS = statement("api/sql/metrics_facts.sql")
+
+KEPT_SECONDS = 3.0
+MOST_EVENTS = 200_000
+MOST_TIMES = 2000
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics(Collector):
+    """The figures of one process."""
+
+    def __init__(self, api: Api, traffic: Traffic, hub: Hub, hints: Hints) -> None:
+        self._api = api
+        self._traffic = traffic
+        self._hub = hub
+        self._hints = hints
+        self._registry = CollectorRegistry()
+        self._waits = self._histogram("atlas_job_wait_seconds", "From being due to the start of an attempt.")
+        self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
+        self._registry.register(self)
+        self._memory: Memory[str, bytes] = Memory(KEPT_SECONDS)
+        self._place: Horizon | None = None
+        self._events: dict[str, int] = dict.fromkeys(dict.fromkeys(KINDS.values()), 0)
+        self._facts: dict[str, Any] = {}
+        self._depth: list[Any] = []
+        self._lag = 0.0
+
+    async def text(self) -> bytes:
+        """What a scrape is answered; several at once share one look."""
+        return await self._memory.get("text", self._look)
+
+    def collect(self) -> Iterable[Metric]:
+        """What is not a histogram, from the last look."""
+        yield from self._of_process()
+        yield from self._of_installation()
+
+    def _histogram(self, name: str, words: str) -> Histogram:
+        return Histogram(name, words, ["job_type"], buckets=BUCKETS, registry=self._registry)
+
+    async def _look(self) -> bytes:
+        async with self._api.transaction(None, read_only=True) as conn:
+            self._depth = await fetch(conn, DEPTH)
+            self._facts = dict(await fetch_row(conn, FACTS) or {})
+            self._facts["gate"] = await read_gate(conn)
+            self._lag = await seal_lag(conn)
+            await self._count(conn)
+        return generate_latest(self._registry)
+
+    async def _count(self, conn: Connection) -> None:
+        since, self._place = self._place, await read_place(conn)
+        if since is None or since.epoch != self._place.epoch:
+            return
+        bounds = {"epoch": since.epoch, "prev": since.snapshot, "cur": self._place.snapshot}
+        for row in await fetch(conn, EVENTS, **bounds, most=MOST_EVENTS):
+            kind = KINDS.get(row["action"])
+            if kind is not None:
+                self._events[kind] += row["count"]
+        for row in await fetch(conn, TIMES, **bounds, most=MOST_TIMES):
+            self._runs.labels(row["job_type"]).observe(max(0.0, row["run_seconds"]))
+            if row["wait_seconds"] is not None:
+                self._waits.labels(row["job_type"]).observe(max(0.0, row["wait_seconds"]))
+
+    def _of_process(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "atlas_http_requests", "Answered requests.", labels=["method", "route", "status"]
+        )
+        seconds = CounterMetricFamily("atlas_http_seconds", "Time spent on them.", labels=["method", "route"])
+        spent: dict[tuple[str, str], float] = defaultdict(float)
+        for (method, route, status), (count, total) in list(self._traffic.counts.items()):
+            requests.add_metric([method, route, str(status)], count)
+            spent[method, route] += total
+        for labels, total in spent.items():
+            seconds.add_metric(list(labels), total)
+        yield requests
+        yield seconds
+        pool = self._api.pool
+        yield _gauge("atlas_pool_connections", "Connections of this process.", pool.get_size())
+        yield _gauge("atlas_pool_idle", "Those that nobody uses now.", pool.get_idle_size())
+        yield _gauge("atlas_live_watchers", "Open live connections.", len(self._hub))
+        yield _gauge("atlas_notifications", "1 if hints arrive, 0 while this process polls.", float(self._hints.hears))
+        lag = self._hints.lag_seconds
+        if lag is not None:
+            yield _gauge("atlas_notification_lag_seconds", "How long a notification to oneself took last.", lag)
+
+    def _of_installation(self) -> Iterator[Metric]:
+        if not self._facts:
+            return
+        depth = GaugeMetricFamily(
+            "atlas_jobs", "Active jobs and dead letters.", labels=["tenant", "job_type", "status"]
+        )
+        for row in self._depth:
+            depth.add_metric([row["tenant"], row["job_type"], row["status"]], row["count"])
+        yield depth
+        events = CounterMetricFamily(
+            "atlas_job_events", "What happened to jobs since this process began.", labels=["kind"]
+        )
+        for kind, count in self._events.items():
+            events.add_metric([kind], count)
+        yield events
+        yield _gauge("atlas_online", "1 if work may start.", float(self._facts["gate"].online))
+        yield _gauge("atlas_workers", "Workers whose lease stands.", self._facts["workers"])
+        yield _gauge("atlas_oldest_due_seconds", "How long the oldest due job waits.", self._facts["oldest"] or 0.0)
+        yield _gauge("atlas_seal_lag_seconds", "Age of the oldest row of the account without a seal.", self._lag)
+        yield _gauge(
+            "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
+        )
+        yield _gauge("atlas_scraped_at_seconds", "When the database was looked at.", time.time())
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)

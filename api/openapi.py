@@ -1,0 +1,134 @@
+"""The API's description of itself: exact about who may what, what else is answered, and what a job's body is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic.json_schema import models_json_schema
+
+from api.door import PREFIX, terms_of
+from api.models.jobs import MOST_JOBS, NewJobBody
+from api.problems import MEDIA_TYPE, Problem
+from engine.tokens import ROLES
+
+ABOUT = (
+    "Jobs, workflows, schedules and the account of what happened. Programs send a token as "
+    "`Authorization: Bearer atl_…`; people sign in with one at `/api/v1/session`. The tenant comes from the "
+    "credential; an operator, who has none, names one with `?tenant=`. "
+    "Everything that goes wrong has one shape, Problem."
+)
+REFERENCE = "#/components/schemas/{model}"
+WORDS = {
+    401: "No credential, or none that is good now.",
+    403: "The caller may not do this.",
+    404: "It does not exist, or not for this caller.",
+    409: "It does not fit the state that the thing is in.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "The request is not valid; `errors` names each field and reason.",
+    429: "Too many requests; `Retry-After` says when to come back.",
+    503: "The database cannot be reached; `Retry-After` says when to come back.",
+}
+BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A call that is sent again with the same key gets the first answer.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
+}
+CORRELATION_ID = {
+    "name": "X-Correlation-Id",
+    "in": "header",
+    "required": False,
+    "description": "The correlation id of jobs that have none of their own.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+TENANT = {
+    "name": "tenant",
+    "in": "query",
+    "required": False,
+    "description": "Slug or id of the tenant that is meant; callers who belong to one may only name that one.",
+    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Let the application describe itself; the description is made when it is first asked for."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    spec = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=app.routes)
+    schemas: dict[str, Any] = spec["components"]["schemas"]
+    _, models = models_json_schema([(NewJobBody, "validation"), (Problem, "serialization")], ref_template=REFERENCE)
+    schemas.update(models["$defs"])
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    spec["components"]["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "A token, `atl_<prefix>_<secret>`."},
+    }
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            for method in route.methods or ():
+                _complete(spec["paths"][route.path_format][method.lower()], route, method)
+    _describe_jobs(spec["paths"][f"{PREFIX}/jobs"]["post"])
+    _name_bounds(spec)
+    return spec
+
+
+def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
+    terms = terms_of(route.endpoint)
+    answers = {429, 503}
+    if terms.roles:
+        operation["x-roles"] = [role for role in ROLES if role in terms.roles]
+        operation["security"] = [{"token": []}]
+        answers |= {401, 403, 422}
+    if terms.by_tenant:
+        operation.setdefault("parameters", []).append(TENANT)
+    if terms.by_tenant or "{" in route.path_format:
+        answers.add(404)
+    if "requestBody" in operation or terms.raw:
+        answers |= {413, 415, 422}
+    if method != "GET" or "{" in route.path_format:
+        answers.add(409)
+    if route.path_format.endswith(("/session", "/metrics")):
+        answers |= {401, 403, 409}
+    for status in sorted(answers):
+        operation["responses"][str(status)] = _problem(WORDS[status])
+
+
+def _describe_jobs(operation: dict[str, Any]) -> None:
+    one: Mapping[str, Any] = {"$ref": REFERENCE.format(model="NewJobBody")}
+    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_JOBS}
+    operation["requestBody"] = {
+        "required": True,
+        "content": {"application/json": {"schema": {"anyOf": [one, many]}}},
+    }
+    operation["parameters"] = [IDEMPOTENCY_KEY, CORRELATION_ID, *operation.get("parameters", [])]
+
+
+def _name_bounds(value: Any) -> None:
+    """Bounds behind a validator of ours are left under pydantic's names; JSON Schema has its own."""
+    if isinstance(value, dict):
+        if value.get("type") in ("integer", "number"):
+            for ours, theirs in BOUNDS.items():
+                if ours in value:
+                    value[theirs] = value.pop(ours)
+        for inner in value.values():
+            _name_bounds(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _name_bounds(inner)
+
+
+def _problem(words: str) -> dict[str, Any]:
+    return {"description": words, "content": {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}}

@@ -1,0 +1,36 @@
+"""Calls that may be sent again: with an Idempotency-Key the first answer is given once more."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Header, Request
+from starlette.responses import Response
+
+from api.answers import json_answer, json_bytes
+from api.calls import Call
+from atlas.pool import Connection
+from engine.idempotency import Answer, call_key, once
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1, max_length=200, description="A call that is sent again with the same key gets the first answer."
+    ),
+]
+
+
+async def create_once(
+    request: Request, call: Call, key: str | None, work: Callable[[Connection], Awaitable[Any]]
+) -> Response:
+    """Do the work in a transaction of the caller and answer 201 with what it made; with a key, once."""
+
+    async def answer(conn: Connection) -> Answer:
+        return Answer(201, json_bytes(await work(conn)))
+
+    async with call.writing() as conn:
+        if key is None:
+            given = await answer(conn)
+        else:
+            asked = (request.method.encode(), request.url.path.encode(), str(call.home).encode(), request._body)
+            given = await once(conn, call_key(call.home, call.caller.subject, key, *asked), lambda: answer(conn))
+    return json_answer(given.body, given.status, {"Idempotency-Replayed": "true"} if given.repeated else None)

@@ -1,0 +1,149 @@
+"""Approvals, and the policy that asks for them."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Text, Whole
+from api.roles import MANAGERS, READERS
+from atlas.errors import NotFound
+from engine.workflows.approvals import decide_approval, list_approvals
+from engine.workflows.rules import add_rule, list_rules, remove_rule
+
+router = APIRouter(prefix=PREFIX, route_class=Door, tags=["approvals"])
+
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "canceled"]
+Count = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
+
+
+class ApprovalShown(Shown):
+    """A question to a person, bound to the exact input it is about."""
+
+    id: UUID
+    tenant_id: UUID
+    run_id: UUID
+    kind: Literal["intent", "step"]
+    step: str | None
+    title: str
+    detail: Document
+    input_hash: str
+    requested_by: str
+    status: ApprovalStatus
+    expires_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+    comment: str | None
+    created_at: datetime
+
+
+class DecisionBody(Body):
+    """The answer. With `input_hash` it holds only for the input that its author has seen."""
+
+    approve: Flag
+    comment: Text | None = None
+    input_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class Decided(Shown):
+    id: UUID
+    status: Literal["approved", "rejected"]
+
+
+class RuleBody(Body):
+    """A rule applies when the workflow fits and everything it names is exceeded; the strictest that applies decides."""
+
+    label: Name
+    effect: Literal["allow", "review", "block"]
+    workflow: Name = "*"
+    except_workflows: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    spend_above_cents: Count | None = None
+    spend_per_day_cents: Count | None = None
+    runs_per_day: Count | None = None
+
+
+class RuleShown(Shown):
+    """A rule of the policy."""
+
+    id: UUID
+    tenant_id: UUID | None
+    label: str
+    effect: Literal["allow", "review", "block"]
+    workflow: str
+    except_workflows: list[str]
+    spend_above_cents: int | None
+    spend_per_day_cents: int | None
+    runs_per_day: int | None
+
+
+class RuleAdded(Shown):
+    id: UUID
+
+
+@router.get("/approvals", summary="List approvals, newest first")
+@allows(*READERS)
+async def show_list(
+    call: Calling,
+    status: ApprovalStatus | None = None,
+    run_id: Id | None = None,
+    limit: Limit = 50,
+    cursor: Id | None = None,
+) -> Page[ApprovalShown]:
+    async with call.reading() as conn:
+        found = await list_approvals(
+            conn, tenant_id=call.tenant_id, run_id=run_id, status=status, before=cursor, limit=limit
+        )
+    items = [ApprovalShown.model_validate(one) for one in found]
+    return Page(items=items, next_cursor=str(found[-1].id) if len(found) == limit else None)
+
+
+@router.get("/approvals/{approval_id:uuid}", summary="One approval")
+@allows(*READERS)
+async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
+    async with call.reading() as conn:
+        found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
+    if not found:
+        raise NotFound("approval", approval_id)
+    return ApprovalShown.model_validate(found[0])
+
+
+@router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; who asked for the work may not")
+@allows(*MANAGERS)
+async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
+    async with call.writing() as conn:
+        status = await decide_approval(
+            conn,
+            approval_id,
+            body.approve,
+            actor=call.actor,
+            comment=body.comment,
+            input_hash=body.input_hash,
+            tenant_id=call.tenant_id,
+        )
+    return Decided.model_validate({"id": approval_id, "status": status})
+
+
+@router.get("/policies", summary="The rules that decide about intents", tags=["policies"])
+@allows(*READERS)
+async def show_rules(call: Calling) -> Listed[RuleShown]:
+    async with call.reading() as conn:
+        found = await list_rules(conn, tenant_id=call.tenant_id)
+    return Listed(items=[RuleShown.model_validate(one) for one in found])
+
+
+@router.post("/policies", status_code=201, summary="Add a rule, for one tenant or for all", tags=["policies"])
+@allows("operator")
+async def add(body: RuleBody, call: Calling) -> RuleAdded:
+    async with call.writing() as conn:
+        return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
+
+
+@router.delete("/policies/{label}", status_code=204, summary="Remove a rule", tags=["policies"])
+@allows("operator")
+async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call: Calling) -> None:
+    async with call.writing() as conn:
+        await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)

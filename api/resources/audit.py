@@ -1,0 +1,177 @@
+"""The account: read it, prove a row of it, take a part of it along."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from api.calls import Call, Calling
+from api.door import PREFIX, Door, allows
+from api.errors import Forbidden
+from api.models.common import Document, Limit, Moment, Page, Shown
+from api.roles import READERS
+from atlas.statements import fetch, statement
+from audit import Extract, export, find, prove
+from audit import Query as AuditQuery
+from audit.keys import signing_key
+
+router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
+
+SEALS = statement("api/sql/seals.sql")
+CHECKPOINTS = statement("api/sql/checkpoints.sql")
+NEWEST = 2**63 - 1
+
+Words = Annotated[str | None, Query(max_length=200)]
+Number = Annotated[int | None, Query(ge=1, le=NEWEST, description="The `next_cursor` of the page before.")]
+
+
+class EntryShown(Shown):
+    """One row of the account."""
+
+    id: int
+    created_at: datetime
+    tenant_id: UUID | None
+    actor_type: Literal["user", "agent", "system"]
+    actor_id: str
+    level: Literal["info", "warn", "error"]
+    action: str
+    entity_type: str
+    entity_id: str
+    message: str
+    meta: Document
+
+
+class SealShown(Shown):
+    """A batch of rows that became leaves of the tree, and the tree's root after it."""
+
+    n: int
+    epoch: int
+    first_index: int
+    count: int
+    size: int
+    sealed_at: datetime
+    root: str
+
+
+class CheckpointShown(Shown):
+    """The tree's size and root, signed; anyone with the public key can check it."""
+
+    size: int
+    key_name: str
+    epoch: int
+    signed_at: datetime
+    note: str
+
+
+@router.get("", summary="What happened, newest first")
+@allows(*READERS)
+async def show_list(
+    call: Calling,
+    actor_id: Words = None,
+    action: Annotated[list[str] | None, Query(max_length=50)] = None,
+    entity_type: Words = None,
+    entity_id: Words = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    text: Annotated[
+        str | None, Query(max_length=200, description="Searched in action, entity, actor, message and meta.")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Annotated[
+        str | None, Query(pattern=r"^\d{1,9}\.\d{1,19}\.\d{1,18}$", description="The `next_cursor` of the page before.")
+    ] = None,
+) -> Page[EntryShown]:
+    wanted = AuditQuery(
+        call.tenant_id,
+        actor_id,
+        None if action is None else tuple(action),
+        entity_type,
+        entity_id,
+        since,
+        until,
+        text,
+    )
+    async with call.reading() as conn:
+        found = await find(conn, wanted, limit=limit, cursor=cursor)
+    return Page(items=[EntryShown.model_validate(one) for one in found.entries], next_cursor=found.cursor)
+
+
+@router.get("/seals", summary="The seals, newest first")
+@allows("operator", "auditor", whole=True)
+async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[SealShown]:
+    async with call.reading() as conn:
+        rows = await fetch(conn, SEALS, before=cursor or NEWEST, limit=limit)
+    items = [SealShown.model_validate(dict(row)) for row in rows]
+    return Page(items=items, next_cursor=str(items[-1].n) if len(items) == limit else None)
+
+
+@router.get("/checkpoints", summary="The signed checkpoints, newest first")
+@allows(*READERS, by_tenant=False)
+async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[CheckpointShown]:
+    """They say nothing about what is in the account, only how large it is and that it has not changed."""
+    async with call.as_engine() as conn:
+        rows = await fetch(conn, CHECKPOINTS, before=cursor or NEWEST, limit=limit)
+    items = [CheckpointShown.model_validate(dict(row)) for row in rows]
+    return Page(items=items, next_cursor=str(items[-1].size) if len(items) == limit else None)
+
+
+@router.get(
+    "/key",
+    response_class=PlainTextResponse,
+    summary="The public key that checkpoints are checked with",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+@allows(*READERS, by_tenant=False)
+async def show_key(call: Calling) -> str:
+    return signing_key(call.api.settings).public + "\n"
+
+
+@router.get(
+    "/export",
+    response_model=None,
+    summary="The account, or a tenant's part of it, as lines that verify offline",
+    responses={
+        200: {
+            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+            "description": "One JSON object a line.",
+        }
+    },
+)
+@allows(*READERS)
+async def take_along(
+    call: Calling,
+    since: Annotated[Moment | None, Query(description="By the time of sealing.")] = None,
+    until: Moment | None = None,
+    personal: Annotated[bool, Query(description="With personal values that were not erased; for operators.")] = False,
+) -> Response:
+    """That it was made is an event itself. `atlas audit verify --export` checks it without a database."""
+    if personal and call.caller.role != "operator":
+        raise Forbidden("Personal values are exported by operators only.")
+    lines = _lines(call, Extract(call.tenant_id, since, until, personal))
+    # The first line before the answer begins, so that a refusal is told as one.
+    first = await anext(lines)
+    headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
+    return StreamingResponse(_chained(first, lines), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/{row_id}/proof", summary="A proof that one row is in the signed tree, for anyone with the public key")
+@allows(*READERS)
+async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Calling) -> Document:
+    async with call.as_engine() as conn:
+        return await prove(conn, row_id, tenant_id=call.tenant_id)
+
+
+async def _lines(call: Call, extract: Extract) -> AsyncIterator[bytes]:
+    # No transaction around it: the event that tells of the export stands, however the reading ends.
+    async with call.api.acquire() as conn:
+        async for line in export(conn, extract, actor=call.actor):
+            yield line
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for line in rest:
+        yield line

@@ -1,0 +1,151 @@
+"""Command definitions: the allow-list of programs that jobs may run. Operators write it."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query
+from pydantic import ConfigDict, Field
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Flag, Listed, Name, Number, Shown, Text, Whole
+from engine.jobs.definition_spec import Limits
+from engine.jobs.definitions import (
+    Definition,
+    add_definition,
+    disable_definition,
+    edit_definition,
+    find_definition,
+    list_definitions,
+)
+
+router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=Door, tags=["definitions"])
+
+READERS = ("operator", "auditor")
+Key = Annotated[str, Path(min_length=1, max_length=100)]
+
+
+class WhenGiven(Body):
+    """Arguments that are there only when the payload has a field."""
+
+    when: Name
+    args: Annotated[list[str], Field(min_length=1, max_length=50)]
+
+
+Argument = str | WhenGiven
+Seconds = Annotated[Whole, Field(ge=1, le=7 * 86_400)]
+
+
+class DefinitionShown(Shown):
+    """A command that jobs may run."""
+
+    id: UUID
+    key: str
+    description: str
+    argv: list[Any] = Field(description="The program and its arguments; `{name}` is filled from the payload.")
+    arg_schema: Document
+    timeout_seconds: int
+    max_retries: int
+    max_attempts: int
+    retry_policy: Any
+    concurrency: int | None
+    limits: Limits
+    env: dict[str, str | None]
+    is_active: bool
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, definition: Definition) -> "DefinitionShown":
+        return cls(**definition.as_json(), max_attempts=definition.spec.max_retries + 1)
+
+
+class RetryTerms(Body):
+    """Seconds to wait after a failure: base · factor^n, at most cap, plus up to a share of jitter."""
+
+    base: Annotated[Number, Field(gt=0, le=86_400)]
+    factor: Annotated[Number, Field(ge=1, le=100)] = 2
+    cap: Annotated[Number, Field(gt=0, le=604_800)] = 3600
+    jitter: Annotated[Number, Field(ge=0, le=1)] = 0.1
+
+
+class DefinitionChange(Body):
+    """What to change. `max_attempts` is `max_retries` and one."""
+
+    description: Text | None = None
+    argv: Annotated[list[Argument], Field(min_length=1, max_length=200)] | None = None
+    arg_schema: Document | None = None
+    timeout_seconds: Seconds | None = None
+    max_retries: Annotated[Whole, Field(ge=0, le=1000)] | None = None
+    max_attempts: Annotated[Whole, Field(ge=1, le=1001)] | None = None
+    retry_policy: Literal["atlas", "capped", "agent"] | RetryTerms | None = None
+    concurrency: Annotated[Whole, Field(ge=1, le=100_000)] | None = None
+    limits: Limits | None = None
+    env: dict[str, str | None] | None = None
+    is_active: Flag | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The fields as the engine reads them; what is null, except a concurrency, was not meant."""
+        told = self.model_dump(exclude_unset=True)
+        return {name: value for name, value in told.items() if value is not None or name == "concurrency"}
+
+
+class NewDefinition(DefinitionChange):
+    """A command to be allowed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "key": "backup.run",
+                    "argv": ["/usr/bin/pg_dump", "--dbname={database}"],
+                    "arg_schema": {
+                        "type": "object",
+                        "properties": {"database": {"type": "string", "pattern": "^[a-z]+$"}},
+                        "required": ["database"],
+                    },
+                    "max_attempts": 3,
+                }
+            ]
+        }
+    )
+
+    key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    argv: Annotated[list[Argument], Field(min_length=1, max_length=200)]
+
+
+@router.get("", summary="List the definitions")
+@allows(*READERS, whole=True)
+async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False) -> Listed[DefinitionShown]:
+    async with call.reading() as conn:
+        found = await list_definitions(conn, active_only=active_only)
+    return Listed(items=[DefinitionShown.of(one) for one in found])
+
+
+@router.post("", status_code=201, summary="Allow a command")
+@allows("operator", whole=True)
+async def create(body: NewDefinition, call: Calling) -> DefinitionShown:
+    async with call.writing() as conn:
+        return DefinitionShown.of(await add_definition(conn, body.described(), actor=call.actor))
+
+
+@router.get("/{key}", summary="One definition")
+@allows(*READERS, whole=True)
+async def show_one(key: Key, call: Calling) -> DefinitionShown:
+    async with call.reading() as conn:
+        return DefinitionShown.of(await find_definition(conn, key))
+
+
+@router.patch("/{key}", summary="Change a definition; it holds for attempts that begin afterwards")
+@allows("operator", whole=True)
+async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
+    async with call.writing() as conn:
+        return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
+
+
+@router.delete("/{key}", summary="Disable a definition: none of its jobs is made or begun any more")
+@allows("operator", whole=True)
+async def disable(key: Key, call: Calling) -> DefinitionShown:
+    async with call.writing() as conn:
+        return DefinitionShown.of(await disable_definition(conn, key, actor=call.actor))

@@ -1,0 +1,113 @@
+"""Hosts: machines that fetch their own jobs, and the servers they look after."""
+
+from datetime import datetime
+from uuid import UUID
+
+from fastapi import APIRouter
+
+from api.calls import Call, Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Flag, Id, Listed, Name, Shown
+from api.roles import MANAGERS, READERS
+from atlas.pool import Connection
+from engine.jobs.hosts import (
+    Host,
+    add_host,
+    add_server_instance,
+    edit_host,
+    find_host,
+    list_hosts,
+    list_server_instances,
+)
+
+router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=Door, tags=["hosts"])
+
+
+class NewName(Body):
+    """A name that is not taken yet."""
+
+    name: Name
+
+
+class HostChange(Body):
+    """Whether a host may fetch jobs."""
+
+    is_active: Flag
+
+
+class HostShown(Shown):
+    """A machine of a tenant, and the names of the servers it looks after."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    is_active: bool
+    last_seen_at: datetime | None
+    created_at: datetime
+    instances: list[str]
+
+
+class InstanceShown(Shown):
+    """A server that a host looks after."""
+
+    id: UUID
+    tenant_id: UUID
+    host_id: UUID
+    name: str
+    created_at: datetime
+
+
+@router.get("", summary="List the hosts")
+@allows(*READERS)
+async def show_list(call: Calling) -> Listed[HostShown]:
+    async with call.reading() as conn:
+        found = await list_hosts(conn, tenant_id=call.tenant_id)
+    return Listed(items=[HostShown.model_validate(one) for one in found])
+
+
+@router.post("", status_code=201, summary="Make a host known; it comes with a token of the role host")
+@allows(*MANAGERS)
+async def create(body: NewName, call: Calling) -> HostShown:
+    async with call.writing() as conn:
+        return HostShown.model_validate(await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor))
+
+
+@router.get("/{host_id:uuid}", summary="One host")
+@allows(*READERS)
+async def show_one(host_id: Id, call: Calling) -> HostShown:
+    async with call.reading() as conn:
+        return await _shown(conn, await _find(conn, host_id, call))
+
+
+@router.patch("/{host_id:uuid}", summary="Let a host fetch jobs, or not")
+@allows(*MANAGERS)
+async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
+    async with call.writing() as conn:
+        host = await _find(conn, host_id, call)
+        return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
+
+
+@router.get("/{host_id:uuid}/instances", summary="The servers a host looks after")
+@allows(*READERS)
+async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
+    async with call.reading() as conn:
+        host = await _find(conn, host_id, call)
+        found = await list_server_instances(conn, host.id)
+    return Listed(items=[InstanceShown.model_validate(one) for one in found])
+
+
+@router.post("/{host_id:uuid}/instances", status_code=201, summary="Make a server of a host known")
+@allows(*MANAGERS)
+async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
+    async with call.writing() as conn:
+        host = await _find(conn, host_id, call)
+        return InstanceShown.model_validate(await add_server_instance(conn, host, name=body.name, actor=call.actor))
+
+
+async def _find(conn: Connection, host_id: UUID, call: Call) -> Host:
+    return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
+
+
+async def _shown(conn: Connection, host: Host) -> HostShown:
+    names = [one.name for one in await list_server_instances(conn, host.id)]
+    return HostShown.model_validate({**HostShown.model_validate(host).model_dump(), "instances": names})

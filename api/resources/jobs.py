@@ -1,0 +1,154 @@
+"""Jobs: make them, list them, count them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from api.answers import json_answer, json_bytes
+from api.calls import Call, Calling
+from api.door import PREFIX, Door, Terms, allows, read_body, terms_of
+from api.gathering import Gathering, Made, is_plain, make
+from api.models.common import Id, Limit, Moment, Page
+from api.models.jobs import (
+    MOST_JOBS,
+    EnqueuedJob,
+    JobShown,
+    JobSource,
+    JobStatus,
+    NewJobBody,
+    SummaryShown,
+)
+from api.problems import fields_of
+from api.repeats import create_once
+from api.resources.starts import Start, start_of
+from api.roles import JOB_MAKERS, JOB_READERS
+from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.pool import Connection
+from engine.jobs import JobFilter, NewJob, list_jobs
+from engine.jobs.admit import admitted
+from engine.jobs.summary import estimate, summarize
+from engine.workflows.intents import NewIntent, request_workflows
+
+router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
+
+FARTHEST_OFFSET = 10_000
+
+_ONE = TypeAdapter(NewJobBody)
+_MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    response_model=EnqueuedJob | list[EnqueuedJob],
+    summary="Enqueue one job, or a list of jobs, all or none",
+)
+@allows(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=200_000, raw=True)
+async def create(request: Request) -> Response:
+    """A job that is answered with 201 is committed.
+
+    With an `Idempotency-Key`, a call that is sent again gets the first answer; the same key with another body is 409.
+    A job of type ENGINE_RUN (`payload: {"workflow", "input"}`) is a request for a workflow, which policy decides about.
+    """
+    call: Call = request.scope["atlas.call"]
+    value = await read_body(request, CREATE_TERMS)
+    bodies = _bodies(value)
+    correlation_id = request.headers.get("x-correlation-id")
+    starts = [start_of(body, call, correlation_id) for body in bodies]
+    gathering: Gathering = request.app.state.gathering
+    jobs = [
+        admitted(one, await gathering.admission(one.job_type, one.tenant_id)) if isinstance(one, NewJob) else one
+        for one in starts
+    ]
+    for body, job in zip(bodies, jobs, strict=True):
+        if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
+            raise NotFound("definition", body.definition_key)
+    key = request.headers.get("idempotency-key")
+    first = jobs[0]
+    if key is None and not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
+        made = await gathering.enqueue(call, first)
+        request.scope["atlas.facts"] = {"job_id": str(made.id)}
+        return json_answer(json_bytes(made), 201)
+
+    async def work(conn: Connection) -> Made | list[Made]:
+        made = await _make(conn, call, jobs)
+        return made if isinstance(value, list) else made[0]
+
+    return await create_once(request, call, key, work)
+
+
+CREATE_TERMS: Terms = terms_of(create)
+
+
+@router.get("/jobs", summary="List jobs, newest first")
+@allows(*JOB_READERS)
+async def show_list(
+    call: Calling,
+    status: Annotated[
+        JobStatus | None, Query(description="`dead_letter` is failed for good, `waiting` not due yet.")
+    ] = None,
+    job_type: Annotated[str | None, Query(max_length=200)] = None,
+    source: JobSource | None = None,
+    correlation_id: Annotated[str | None, Query(max_length=200)] = None,
+    created_after: Moment | None = None,
+    created_before: Moment | None = None,
+    limit: Limit = 50,
+    cursor: Annotated[Id | None, Query(description="The `next_cursor` of the page before.")] = None,
+    offset: Annotated[
+        int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
+    ] = 0,
+) -> Page[JobShown]:
+    wanted = JobFilter(call.tenant_id, status, job_type, source, correlation_id, created_after, created_before)
+    async with call.reading() as conn:
+        found = await list_jobs(conn, wanted, before=cursor, limit=limit, offset=offset)
+    return Page(
+        items=[JobShown.of(job) for job in found], next_cursor=str(found[-1].id) if len(found) == limit else None
+    )
+
+
+@router.get("/jobs/summary", summary="Counts by status, the oldest that waits, and rates")
+@allows(*JOB_READERS)
+async def show_summary(call: Calling) -> SummaryShown:
+    async with call.reading() as conn:
+        summary = await summarize(conn, tenant_id=call.tenant_id)
+    if summary.estimated:
+        async with call.as_engine() as conn:
+            summary = await estimate(conn, summary, tenant_id=call.tenant_id)
+    return SummaryShown(
+        counts=summary.counts,
+        estimated=summary.estimated,
+        running=summary.counts["running"],
+        oldest_queued_seconds=summary.oldest_queued_seconds,
+        per_minute=summary.per_minute,
+    )
+
+
+def _bodies(value: Any) -> Sequence[NewJobBody]:
+    try:
+        if not isinstance(value, list):
+            return [_ONE.validate_python(value)]
+        if len(value) > MOST_JOBS:
+            raise InvalidInput("The list", [FieldError("", f"holds more than {MOST_JOBS:,} jobs")])
+        if not value:
+            raise InvalidInput("The list", [FieldError("", "is empty")])
+        return _MANY.validate_python(value)
+    except ValidationError as error:
+        raise InvalidInput("The job", fields_of(error.errors(include_input=False, include_url=False))) from None
+
+
+async def _make(conn: Connection, call: Call, starts: Sequence[Start]) -> list[Made]:
+    jobs = [one for one in starts if isinstance(one, NewJob)]
+    intents = [one for one in starts if isinstance(one, NewIntent)]
+    made = iter(await make(conn, jobs, call.actor) if jobs else [])
+    if intents:
+        await request_workflows(conn, call.home, intents, requested_by=call.actor)
+    now: Any = await conn.fetchval("select clock_timestamp()") if intents else None
+    return [
+        next(made)
+        if isinstance(one, NewJob)
+        else Made(one.id, call.home, "queued", "ENGINE_RUN", None, now, deduplicated=False)
+        for one in starts
+    ]

@@ -1,0 +1,87 @@
+"""What is not the API itself: the first page, its documentation, health and figures."""
+
+import asyncio
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from starlette.responses import FileResponse, Response
+
+from api.door import Door, allows
+from api.errors import Forbidden
+from api.metrics import CONTENT_TYPE, Metrics
+from api.state import Api
+from atlas.errors import NotFound
+from atlas.statements import fetch_value, parse
+
+router = APIRouter(route_class=Door, include_in_schema=False)
+health = APIRouter(route_class=Door, tags=["health"])
+
+STATIC = Path(__file__).parent.parent / "pages"
+READY_SECONDS = 3.0
+READY = parse("select 1")
+ASSETS = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
+LOCAL = ("127.0.0.1", "::1")
+
+
+@router.get("/")
+@allows()
+async def first_page() -> Response:
+    return FileResponse(ASSETS["index.html"], media_type="text/html")
+
+
+@router.get("/docs")
+@allows()
+async def docs() -> Response:
+    return FileResponse(ASSETS["docs.html"], media_type="text/html")
+
+
+@router.get("/assets/{name}")
+@allows()
+async def asset(name: str) -> Response:
+    if name not in ASSETS or name.endswith(".html"):
+        raise NotFound("file", name)
+    return FileResponse(ASSETS[name], headers={"Cache-Control": "max-age=300"})
+
+
+@health.get("/healthz", summary="Whether the process is alive")
+@allows()
+async def alive() -> dict[str, bool]:
+    return {"ok": True}
+
+
+@health.get("/readyz", summary="Whether the database answers")
+@allows()
+async def ready(request: Request) -> dict[str, bool]:
+    api: Api = request.app.state.api
+    async with asyncio.timeout(READY_SECONDS), api.acquire() as conn:
+        await fetch_value(conn, READY)
+    return {"ok": True}
+
+
+@health.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+@allows()
+async def figures(request: Request) -> Response:
+    """For operators and auditors of the whole installation; from this very machine, for anyone."""
+    api: Api = request.app.state.api
+    if not _is_local(request):
+        caller = await api.callers.identify(request)
+        if caller.tenant_id is not None or caller.role not in ("operator", "auditor"):
+            raise Forbidden("The figures are about the whole installation.")
+    metrics: Metrics = request.app.state.metrics
+    return Response(await metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _is_local(request: Request) -> bool:
+    """True for a direct connection from this machine; what a proxy passes on comes from anywhere."""
+    forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
+    return (
+        not forwarded
+        and request.client is not None
+        and request.client.host in LOCAL
+        and "authorization" not in request.headers
+    )

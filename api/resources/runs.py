@@ -1,0 +1,274 @@
+"""Runs of workflows, and the intents they come from."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
+from api.repeats import IdempotencyKey, create_once
+from api.roles import JOB_MAKERS, MANAGERS, PEOPLE
+from atlas.errors import NotFound
+from atlas.pool import Connection
+from engine.workflows.events import signal_run
+from engine.workflows.find import IntentRow, RunRow, StepRow, get_run, list_intents, list_runs, list_steps
+from engine.workflows.intents import request_workflow
+from engine.workflows.manage import cancel_run, fork_run, retry_run
+
+router = APIRouter(prefix=PREFIX, route_class=Door, tags=["runs"])
+
+RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
+IntentStatus = Literal["draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"]
+Workflow = Annotated[str | None, Query(max_length=200)]
+
+
+class NewIntentBody(Body):
+    """A request for a workflow. Policy allows it, sends it to a person, or blocks it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"workflow": "WF-010", "input": {"topic": "energy"}}]})
+
+    workflow: Name
+    input: Document = Field(default_factory=dict)
+    priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = 0
+    spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
+    correlation_id: Name | None = None
+
+
+class RunId(Shown):
+    """The id of the intent, and of the run that it becomes."""
+
+    id: UUID
+
+
+class IntentShown(Shown):
+    """A request for a workflow, as it stands."""
+
+    id: UUID
+    tenant_id: UUID
+    workflow: str
+    input: Document
+    input_hash: str
+    status: IntentStatus
+    reason: str | None
+    decision: Document
+    spend_cents: int
+    priority: int
+    source: str
+    source_ref: str | None
+    correlation_id: str | None
+    requested_by: str
+    forked_from: UUID | None
+    forked_step: str | None
+    queued_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class RunShown(Shown):
+    """A run, as it stands. `waiting`: its time, or what it waits for, has not come."""
+
+    id: UUID
+    tenant_id: UUID
+    workflow: str
+    version: int
+    status: RunStatus
+    requested_by: str
+    parent_run_id: UUID | None
+    forked_from: UUID | None
+    created_at: datetime
+    input: Document
+    output: Document
+    error: Document
+    attempt_count: int
+    claimed_by: str | None
+    correlation_id: str | None
+    source: str
+    source_ref: str | None
+    wakes_at: datetime | None
+    cancel_requested_at: datetime | None
+    finished_at: datetime | None
+
+
+class StepShown(Shown):
+    """A step as it is recorded. `key` names it in its run, for a fork."""
+
+    key: str
+    branch: str
+    position: int
+    name: str
+    kind: str
+    status: str
+    attempts: int
+    started_at: datetime
+    finished_at: datetime | None
+    wake_at: datetime | None
+    waits_for: str | None
+    child_id: UUID | None
+    child_status: str | None
+    approval_id: UUID | None
+    event_name: str | None
+    event_match: Document | None
+    input: Any
+    output: Any
+    error: Document | None
+
+
+class Stopped(Shown):
+    """`canceled` at once, `requested` of the worker that drives it, or `rejected` before it became a run."""
+
+    id: UUID
+    verdict: Literal["canceled", "requested", "rejected"]
+
+
+class ForkBody(Body):
+    """The step from which the new run does everything itself."""
+
+    step: Name
+
+
+class SignalBody(Body):
+    """An event for one run alone."""
+
+    name: Name
+    context: Document = Field(default_factory=dict)
+
+
+class Signaled(Shown):
+    """The event, and whether it woke the run; a run at work finds it when it waits."""
+
+    id: UUID
+    woken: int
+
+
+@router.post("/intents", status_code=201, summary="Ask for a workflow", response_model=RunId)
+@allows(*JOB_MAKERS)
+async def ask(request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> dict[str, UUID]:
+        id = await request_workflow(
+            conn,
+            call.home,
+            body.workflow,
+            body.input,
+            call.actor,
+            priority=body.priority,
+            spend_cents=body.spend_cents,
+            correlation_id=body.correlation_id,
+        )
+        return {"id": id}
+
+    return await create_once(request, call, idempotency_key, work)
+
+
+@router.get("/intents", summary="List intents, newest first")
+@allows(*PEOPLE)
+async def show_intents(
+    call: Calling,
+    workflow: Workflow = None,
+    status: IntentStatus | None = None,
+    limit: Limit = 50,
+    cursor: Id | None = None,
+) -> Page[IntentShown]:
+    async with call.reading() as conn:
+        found = await list_intents(
+            conn, tenant_id=call.tenant_id, workflow=workflow, status=status, before=cursor, limit=limit
+        )
+    return Page(items=[_intent(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None)
+
+
+@router.get("/intents/{intent_id:uuid}", summary="One intent")
+@allows(*PEOPLE)
+async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
+    async with call.reading() as conn:
+        found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
+    if not found:
+        raise NotFound("intent", intent_id)
+    return _intent(found[0])
+
+
+@router.get("/runs", summary="List runs, newest first")
+@allows(*PEOPLE)
+async def show_list(
+    call: Calling,
+    workflow: Workflow = None,
+    status: RunStatus | None = None,
+    parent_run_id: Id | None = None,
+    limit: Limit = 50,
+    cursor: Id | None = None,
+) -> Page[RunShown]:
+    filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
+    async with call.reading() as conn:
+        found = await list_runs(conn, tenant_id=call.tenant_id, **filters, before=cursor, limit=limit)
+    return Page(items=[_run(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None)
+
+
+@router.get("/runs/{run_id:uuid}", summary="One run")
+@allows(*PEOPLE)
+async def show_one(run_id: Id, call: Calling) -> RunShown:
+    async with call.reading() as conn:
+        return _run(await _find(conn, run_id, call.tenant_id))
+
+
+@router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they began")
+@allows(*PEOPLE)
+async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
+    async with call.reading() as conn:
+        await _find(conn, run_id, call.tenant_id)
+        found = await list_steps(conn, run_id)
+    return Listed(items=[_step(one) for one in found])
+
+
+@router.post("/runs/{run_id:uuid}/cancel", summary="Stop a run and its children, or withdraw an intent")
+@allows(*MANAGERS)
+async def cancel(run_id: Id, call: Calling) -> Stopped:
+    async with call.writing() as conn:
+        verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
+    return Stopped.model_validate({"id": run_id, "verdict": verdict})
+
+
+@router.post("/runs/{run_id:uuid}/retry", status_code=202, summary="Let a run go on from where it failed")
+@allows(*MANAGERS)
+async def retry(run_id: Id, call: Calling) -> RunId:
+    async with call.writing() as conn:
+        await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
+    return RunId(id=run_id)
+
+
+@router.post(
+    "/runs/{run_id:uuid}/fork", status_code=201, summary="Ask for a new run that reuses what this one did before a step"
+)
+@allows(*MANAGERS)
+async def fork(run_id: Id, body: ForkBody, call: Calling) -> RunId:
+    async with call.writing() as conn:
+        return RunId(id=await fork_run(conn, run_id, body.step, actor=call.actor, tenant_id=call.tenant_id))
+
+
+@router.post("/runs/{run_id:uuid}/signal", status_code=201, summary="Send an event to one run alone")
+@allows(*JOB_MAKERS)
+async def signal(run_id: Id, body: SignalBody, call: Calling) -> Signaled:
+    async with call.writing() as conn:
+        told = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
+    return Signaled(id=told.id, woken=told.woken)
+
+
+async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:
+    run = await get_run(conn, run_id, tenant_id=tenant_id)
+    if run is None:
+        raise NotFound("run", run_id)
+    return run
+
+
+def _intent(row: IntentRow) -> IntentShown:
+    return IntentShown.model_validate(row)
+
+
+def _run(row: RunRow) -> RunShown:
+    return RunShown.model_validate(row)
+
+
+def _step(row: StepRow) -> StepShown:
+    return StepShown.model_validate(row)

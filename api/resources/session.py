@@ -1,0 +1,95 @@
+"""Signing in: a token is exchanged for a cookie that no script can read."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field, StringConstraints
+
+from api.callers import Caller, address_of, cookie_name
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.errors import Forbidden, Unauthenticated
+from api.models.common import Body, Shown
+from api.state import Api
+from atlas.actors import Actor
+from engine.sessions import csrf_token, end_session, open_session
+from engine.tokens import ROLES
+
+router = APIRouter(prefix=f"{PREFIX}/session", route_class=Door, tags=["session"])
+
+PEOPLES_ROLES = ("operator", "tenant_admin", "enqueuer", "auditor")
+
+
+class SignIn(Body):
+    """A token of a person."""
+
+    token: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+
+
+class SessionShown(Shown):
+    """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
+
+    subject: str
+    role: Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+    tenant_id: UUID | None
+    tenant: str | None = Field(description="The tenant's slug; null for those who see all.")
+    csrf_token: str | None
+    expires_at: datetime | None
+
+
+@router.post("", status_code=201, summary="Exchange a token for a session's cookie")
+@allows()
+async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
+    api: Api = request.app.state.api
+    _refuse_other_sites(request)
+    address = address_of(request)
+    caller = await api.callers.by_token(body.token.strip(), address)
+    if caller.role not in PEOPLES_ROLES:
+        raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
+    actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
+    async with api.acquire() as conn:
+        session, clear = await open_session(conn, caller.token, actor=actor)
+    secure = request.url.scheme == "https"
+    lifetime = int((session.expires_at - session.created_at).total_seconds())
+    response.set_cookie(
+        cookie_name(request), clear, max_age=lifetime, path="/", secure=secure, httponly=True, samesite="lax"
+    )
+    return await _shown(api, Caller(caller.token, session, csrf_token(clear)))
+
+
+@router.get("", summary="Who is signed in")
+@allows(*ROLES, by_tenant=False)
+async def show(call: Calling) -> SessionShown:
+    return await _shown(call.api, call.caller)
+
+
+@router.delete("", status_code=204, summary="Sign out")
+@allows(*ROLES, by_tenant=False)
+async def sign_out(request: Request, response: Response, call: Calling) -> None:
+    session = call.caller.session
+    if session is None:
+        raise Unauthenticated("There is no session to end; a token is revoked instead.")
+    async with call.api.acquire() as conn:
+        await end_session(conn, session, actor=call.actor)
+    call.api.callers.forget()
+    response.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """Nobody signs a person in as someone else by a page of their own."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("Signing in works from Atlas's own pages only.")
+
+
+async def _shown(api: Api, caller: Caller) -> SessionShown:
+    tenant = None if caller.tenant_id is None else (await api.tenant(caller.tenant_id)).slug
+    return SessionShown(
+        subject=caller.subject,
+        role=caller.role,
+        tenant_id=caller.tenant_id,
+        tenant=tenant,
+        csrf_token=caller.csrf,
+        expires_at=caller.session.expires_at if caller.session else caller.token.expires_at,
+    )

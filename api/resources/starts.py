@@ -1,0 +1,70 @@
+"""What a request for a job becomes: a job, or, for a workflow, an intent."""
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from api.calls import Call
+from api.models.common import Body, Document, Whole
+from api.models.jobs import NewJobBody
+from api.problems import fields_of
+from atlas.errors import FieldError, InvalidInput
+from engine.jobs import NewJob
+from engine.workflows.intents import NewIntent
+
+Start: TypeAlias = NewJob | NewIntent
+
+ENGINE_RUN = "ENGINE_RUN"
+LONGEST_CORRELATION = 200
+
+
+class EngineRunPayload(Body):
+    """The payload of a job of type ENGINE_RUN."""
+
+    workflow: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    input: Document = Field(default_factory=dict)
+    spend_cents: Whole = Field(default=0, ge=0, le=2_000_000_000)
+
+
+def start_of(body: NewJobBody, call: Call, correlation_id: str | None) -> Start:
+    """The job or the intent that a body asks for. The header's correlation id serves where the body has none."""
+    if correlation_id is not None and (len(correlation_id) > LONGEST_CORRELATION or not correlation_id.isprintable()):
+        raise InvalidInput(
+            "The request", [FieldError("header.X-Correlation-Id", "must be a line of at most 200 characters")]
+        )
+    correlation = body.correlation_id or correlation_id or None
+    if body.job_type == ENGINE_RUN:
+        return _intent_of(body, correlation)
+    return NewJob(
+        body.kind,
+        body.payload,
+        call.home,
+        body.priority or None,
+        None,
+        body.scheduled_for,
+        body.max_retries,
+        body.dedupe_key,
+        correlation,
+        timeout_seconds=body.timeout_seconds,
+        host_id=body.host_id,
+        server_instance_id=body.server_instance_id,
+    )
+
+
+def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
+    unfit = ("scheduled_for", "dedupe_key", "max_retries", "timeout_seconds", "host_id", "server_instance_id")
+    wrong = [FieldError(name, "does not apply to a workflow") for name in unfit if getattr(body, name) is not None]
+    if wrong:
+        raise InvalidInput("The job", wrong)
+    try:
+        asked = EngineRunPayload.model_validate(body.payload)
+    except ValidationError as error:
+        found = fields_of(error.errors(include_input=False, include_url=False))
+        raise InvalidInput("The payload", [FieldError(f"payload.{one.field}", one.reason) for one in found]) from None
+    return NewIntent(
+        asked.workflow,
+        asked.input,
+        priority=body.priority,
+        spend_cents=asked.spend_cents,
+        correlation_id=correlation_id,
+    )

@@ -1,0 +1,208 @@
+"""The gate, what stands behind it, and who works."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Query
+from pydantic import ConfigDict, Field
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Flag, Listed, Moment, Number, Shown, Text
+from api.roles import PEOPLE
+from atlas.statements import fetch, statement
+from engine.jobs.find import queue_depth
+from engine.jobs.gate import Gate, read_gate, switch
+from engine.usage import read_usage
+from engine.watch import read_findings
+from engine.workflows.find import read_engine
+
+router = APIRouter(prefix=PREFIX, route_class=Door, tags=["system"])
+
+WORKERS = statement("api/sql/workers.sql")
+JOB_TYPES = statement("api/sql/job_types.sql")
+LONGEST_SECONDS = 366 * 86_400
+
+
+class GateShown(Shown):
+    """The switch that every start obeys, and its story."""
+
+    online: bool
+    engine_enabled: bool
+    reason: str | None
+    by: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class GateBody(Body):
+    """On or off, why, and for how long."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"online": False, "reason": "provider outage", "for_seconds": 7200}]}
+    )
+
+    online: Flag
+    reason: Text | None = None
+    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_SECONDS)] | None = Field(
+        default=None, description="Back online by itself after so many seconds."
+    )
+
+
+class DepthShown(Shown):
+    """How many active jobs of a type are in a state, and how long the oldest has waited."""
+
+    job_type: str
+    status: Literal["queued", "waiting", "running"]
+    count: int
+    oldest_seconds: float | None
+
+
+class WorkerShown(Shown):
+    """A worker process."""
+
+    worker_id: str
+    hostname: str
+    version: str
+    job_types: list[str]
+    running_count: int
+    started_at: datetime
+    last_seen_at: datetime
+    lease_expires_at: datetime
+    dead_at: datetime | None
+    is_alive: bool
+
+
+class EngineShown(Shown):
+    """Whether someone turns intents into runs, and how many wait for that."""
+
+    last_tick_at: datetime | None
+    silent_seconds: float | None
+    waiting: int
+    is_silent: bool
+
+
+class StatusShown(Shown):
+    """The gate, the queue and the workers."""
+
+    gate: GateShown
+    queue: list[DepthShown]
+    workers: list[WorkerShown]
+    engine: EngineShown
+
+
+class FindingShown(Shown):
+    """Something that a person should look at."""
+
+    kind: str
+    subject: str
+    message: str
+
+
+class JobTypeShown(Shown):
+    """A job type that a worker has published, or a command."""
+
+    key: str
+    description: str
+    input_schema: Document
+    max_retries: int
+    timeout_seconds: int | None
+    concurrency: int | None
+    last_seen_at: datetime
+    is_command: bool
+
+    @classmethod
+    def of_row(cls, row: Any) -> "JobTypeShown":
+        return cls.model_validate({**row, "input_schema": orjson.loads(row["input_schema"])})
+
+
+class UsageShown(Shown):
+    """Finished attempts and what they took."""
+
+    tenant_id: UUID
+    job_type: str
+    hour: datetime | None
+    runs: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    canceled: int
+    lost: int
+    run_seconds: float
+    queue_seconds: float
+    cost_cents: int
+
+
+@router.get("/system/atlas-online", summary="Whether Atlas starts work")
+@allows(*PEOPLE, "host", "worker", by_tenant=False)
+async def show_gate(call: Calling) -> GateShown:
+    async with call.reading() as conn:
+        return _gate(await read_gate(conn))
+
+
+@router.put("/system/atlas-online", summary="Let work start, or nothing; what runs may end")
+@allows("operator", whole=True)
+async def turn(body: GateBody, call: Calling) -> GateShown:
+    """When turning it off has been answered, nothing starts until it is on again."""
+    until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
+    # Outside of a transaction, so that who holds it up can be named.
+    async with call.api.acquire() as conn:
+        return _gate(await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until))
+
+
+@router.get("/system/status", summary="The gate, the queue and the workers")
+@allows("operator", "auditor", whole=True)
+async def show_status(call: Calling) -> StatusShown:
+    async with call.reading() as conn:
+        gate, queue = await read_gate(conn), await queue_depth(conn)
+        workers = await fetch(conn, WORKERS, alive_only=True)
+        engine = await read_engine(conn)
+    return StatusShown(
+        gate=_gate(gate),
+        queue=[DepthShown.model_validate(one) for one in queue],
+        workers=[WorkerShown.model_validate(dict(row)) for row in workers],
+        engine=EngineShown.model_validate(engine),
+    )
+
+
+@router.get("/system/findings", summary="What a person should look at: silent workers, stuck intents, rising failures")
+@allows("operator", "auditor", whole=True)
+async def show_findings(call: Calling) -> Listed[FindingShown]:
+    async with call.reading() as conn:
+        return Listed(items=[FindingShown.model_validate(one) for one in await read_findings(conn)])
+
+
+@router.get("/workers", summary="The worker processes, newest first", tags=["workers"])
+@allows("operator", "auditor", whole=True)
+async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = False) -> Listed[WorkerShown]:
+    async with call.reading() as conn:
+        rows = await fetch(conn, WORKERS, alive_only=alive_only)
+    return Listed(items=[WorkerShown.model_validate(dict(row)) for row in rows])
+
+
+@router.get("/job-types", summary="The job types that can be enqueued, with the schema of their payload", tags=["jobs"])
+@allows(*PEOPLE, "worker", by_tenant=False)
+async def show_types(call: Calling) -> Listed[JobTypeShown]:
+    async with call.reading() as conn:
+        rows = await fetch(conn, JOB_TYPES)
+    return Listed(items=[JobTypeShown.of_row(row) for row in rows])
+
+
+@router.get("/usage", summary="What finished attempts took, by tenant and job type", tags=["usage"])
+@allows("operator", "tenant_admin", "auditor")
+async def show_usage(
+    call: Calling,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    by_hour: Annotated[bool, Query()] = False,
+) -> Listed[UsageShown]:
+    async with call.reading() as conn:
+        found = await read_usage(conn, tenant_id=call.tenant_id, start=start, end=end, by_hour=by_hour)
+    return Listed(items=[UsageShown.model_validate(one) for one in found])
+
+
+def _gate(gate: Gate) -> GateShown:
+    return GateShown(**asdict(gate))

@@ -1,0 +1,94 @@
+"""Tenants: the customers of the installation."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from api.calls import Call, Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Listed, Name, Shown
+from api.roles import READERS
+from atlas.errors import NotFound
+from atlas.pool import Connection
+from engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
+
+router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=Door, tags=["tenants"])
+
+SlugOrId = Annotated[str, Path(min_length=1, max_length=63, description="The tenant's slug or id.")]
+
+
+class TenantChange(Body):
+    """What to change about a tenant."""
+
+    name: Name | None = None
+    timezone: Name | None = None
+    limits: Document | None = Field(
+        default=None, description="`in_flight` jobs at once, `requests_per_second` to the API, `email` settings."
+    )
+    retention: Document | None = Field(default=None, description="Days to keep finished things, by kind.")
+
+    def described(self) -> dict[str, Any]:
+        return {name: value for name, value in self.given().items() if value is not None}
+
+
+class NewTenant(Body):
+    """A customer to be."""
+
+    slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    name: Name
+    timezone: Name = "UTC"
+
+
+class TenantShown(Shown):
+    """A customer."""
+
+    id: UUID
+    slug: str
+    name: str
+    timezone: str
+    limits: Document
+    retention: Document
+    created_at: datetime
+
+
+@router.get("", summary="List the tenants; those who belong to one see that one")
+@allows(*READERS, by_tenant=False)
+async def show_list(call: Calling) -> Listed[TenantShown]:
+    async with call.reading() as conn:
+        found = [one for one in await list_tenants(conn) if call.tenant_id in (None, one.id)]
+    return Listed(items=[TenantShown.model_validate(one) for one in found])
+
+
+@router.post("", status_code=201, summary="Add a tenant")
+@allows("operator", whole=True)
+async def create(body: NewTenant, call: Calling) -> TenantShown:
+    async with call.writing() as conn:
+        made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
+    return TenantShown.model_validate(made)
+
+
+@router.get("/{slug_or_id}", summary="One tenant")
+@allows(*READERS, by_tenant=False)
+async def show_one(slug_or_id: SlugOrId, call: Calling) -> TenantShown:
+    async with call.reading() as conn:
+        return TenantShown.model_validate(await _find(conn, slug_or_id, call))
+
+
+@router.patch("/{slug_or_id}", summary="Change a tenant's name, time zone, limits or retention")
+@allows("operator", whole=True)
+async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> TenantShown:
+    async with call.writing() as conn:
+        tenant = await _find(conn, slug_or_id, call)
+        changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor)
+    call.api.forget_tenants()
+    return TenantShown.model_validate(changed)
+
+
+async def _find(conn: Connection, slug_or_id: str, call: Call) -> Tenant:
+    found = await find_tenant(conn, slug_or_id)
+    if call.tenant_id not in (None, found.id):
+        raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
+    return found

@@ -1,0 +1,118 @@
+"""Tokens: the credentials of people and programs. The clear text is shown once, when one is made."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field
+
+from api.calls import Call, Calling
+from api.door import PREFIX, Door, allows
+from api.errors import Forbidden
+from api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
+from api.roles import MANAGERS
+from atlas.errors import NotFound
+from atlas.pool import Connection
+from engine.tokens import Token, add_token, list_tokens, revoke_token
+
+router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=Door, tags=["tokens"])
+
+RoleName = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+
+
+class NewToken(Body):
+    """A credential to be. Those of an operator belong to no tenant, the others to the caller's or to `?tenant=`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"subject": "billing", "role": "worker", "scopes": {"job_types": ["invoice.send"]}}]
+        }
+    )
+
+    subject: Name = Field(description="The person or program that acts with it.")
+    role: RoleName
+    scopes: Document = Field(
+        default_factory=dict,
+        description="A worker's `job_types`, a host's `host_id`; empty for everything of the role.",
+    )
+    expires_at: Moment | None = None
+
+
+class TokenShown(Shown):
+    """A credential without its secret."""
+
+    id: UUID
+    prefix: str
+    subject: str
+    role: RoleName
+    tenant_id: UUID | None
+    scopes: Document
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+class TokenMade(TokenShown):
+    """A new credential, with its clear text, which nobody can see again."""
+
+    token: str
+
+
+@router.get("", summary="List the tokens, oldest first")
+@allows(*MANAGERS)
+async def show_list(call: Calling) -> Listed[TokenShown]:
+    async with call.reading() as conn:
+        return Listed(items=[TokenShown.model_validate(one) for one in await _visible(conn, call)])
+
+
+@router.post("", status_code=201, summary="Make a token")
+@allows(*MANAGERS)
+async def create(body: NewToken, call: Calling) -> TokenMade:
+    if body.role == "operator" and call.caller.role != "operator":
+        raise Forbidden("Only an operator makes operators.")
+    # An operator who names no tenant makes tokens for the whole installation, where the role allows that.
+    whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
+    tenant = None if whole else await call.home_tenant()
+    async with call.writing() as conn:
+        token, clear = await add_token(
+            conn,
+            subject=body.subject,
+            role=body.role,
+            tenant=tenant,
+            scopes=body.scopes,
+            expires_at=body.expires_at,
+            actor=call.actor,
+        )
+    return TokenMade(**TokenShown.model_validate(token).model_dump(), token=clear)
+
+
+@router.get("/{token_id:uuid}", summary="One token")
+@allows(*MANAGERS)
+async def show_one(token_id: Id, call: Calling) -> TokenShown:
+    async with call.reading() as conn:
+        return TokenShown.model_validate(await _find(conn, token_id, call))
+
+
+@router.delete("/{token_id:uuid}", summary="Revoke a token, and end every session that was opened with it")
+@allows(*MANAGERS)
+async def revoke(token_id: Id, call: Calling) -> TokenShown:
+    """It is refused everywhere within 30 seconds, on open WebSockets too."""
+    async with call.writing() as conn:
+        found = await _find(conn, token_id, call)
+        revoked = await revoke_token(conn, str(found.id), actor=call.actor)
+    call.api.callers.forget()
+    return TokenShown.model_validate(revoked)
+
+
+async def _visible(conn: Connection, call: Call) -> list[Token]:
+    tenant = None if call.tenant_id is None else await call.home_tenant()
+    return await list_tokens(conn, tenant=tenant)
+
+
+async def _find(conn: Connection, token_id: UUID, call: Call) -> Token:
+    for one in await _visible(conn, call):
+        if one.id == token_id:
+            return one
+    raise NotFound("token", token_id)

@@ -1,0 +1,223 @@
+"""Triggers: what starts work by itself, at a time or after an event."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import ConfigDict, Field
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Whole
+from api.roles import MANAGERS, READERS
+from engine.triggers import (
+    Trigger,
+    add_trigger,
+    edit_trigger,
+    find_trigger,
+    fire_now,
+    list_fires,
+    list_triggers,
+    preview,
+    read_cron,
+    remove_trigger,
+)
+
+router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=Door, tags=["triggers"])
+
+
+class TriggerShown(Shown):
+    """A trigger. `zone` is the clock that its schedule follows: its own, else its tenant's."""
+
+    id: UUID
+    tenant_id: UUID
+    label: str
+    trigger_type: Literal["event", "schedule"]
+    is_enabled: bool
+    event_name: str | None
+    cron_expr: str | None
+    timezone: str | None
+    definition_key: str | None
+    job_type: str | None
+    workflow: str | None
+    payload_template: Document
+    dedupe_window_seconds: int
+    misfire: Literal["skip", "latest", "all"]
+    zone: str
+    last_fire_at: datetime | None
+    next_fire_at: datetime | None
+    last_error: Document | None
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, trigger: Trigger) -> "TriggerShown":
+        return cls(**trigger.as_json())
+
+
+class TriggerChange(Body):
+    """What to change about a trigger."""
+
+    label: Name | None = None
+    trigger_type: Literal["event", "schedule"] | None = None
+    is_enabled: Flag | None = None
+    event_name: Name | None = None
+    cron_expr: Name | None = None
+    timezone: Name | None = None
+    definition_key: Name | None = None
+    job_type: Name | None = None
+    workflow: Name | None = None
+    payload_template: Document | None = None
+    dedupe_window_seconds: Annotated[Whole, Field(ge=0, le=30 * 86_400)] | None = None
+    misfire: Literal["skip", "latest", "all"] | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The fields as the engine reads them. Null takes away what may be missing, and is no change of the others."""
+        kept = {"label", "trigger_type", "is_enabled", "payload_template", "dedupe_window_seconds", "misfire"}
+        return {name: value for name, value in self.given().items() if value is not None or name not in kept}
+
+
+class NewTrigger(TriggerChange):
+    """A trigger to be: an event's name or a cron expression, and exactly one thing to start."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "label": "Morning report",
+                    "trigger_type": "schedule",
+                    "cron_expr": "0 7 * * 1-5",
+                    "timezone": "Europe/Berlin",
+                    "job_type": "report.build",
+                    "payload_template": {"day": "{{ fire.due_at }}"},
+                }
+            ]
+        }
+    )
+
+    label: Name
+    trigger_type: Literal["event", "schedule"]
+
+
+class FireBody(Body):
+    """What stands for the event's context, where the trigger waits for one."""
+
+    context: Document = Field(default_factory=dict)
+
+
+class Fired(Shown):
+    """The job, or the intent and with it the run, that was started."""
+
+    job_id: UUID
+
+
+class FireShown(Shown):
+    """A firing as it is recorded."""
+
+    id: UUID
+    trigger_id: UUID
+    tenant_id: UUID
+    due_at: datetime | None
+    event_id: UUID | None
+    fired_at: datetime
+    result: Literal["fired", "swallowed", "failed"]
+    job_id: UUID | None
+    error: str | None
+    created_by: str
+
+
+class PreviewBody(Body):
+    """A schedule to look at before it is kept."""
+
+    cron_expr: Name
+    timezone: Name | None = None
+    count: Annotated[Whole, Field(ge=1, le=100)] = 20
+
+
+class Occurrence(Shown):
+    """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
+
+    utc: datetime
+    local: str
+    note: str
+
+
+@router.get("", summary="List the triggers, oldest first")
+@allows(*READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[TriggerShown]:
+    async with call.reading() as conn:
+        found = await list_triggers(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
+    return Page(
+        items=[TriggerShown.of(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None
+    )
+
+
+@router.post("", status_code=201, summary="Add a trigger")
+@allows(*MANAGERS)
+async def create(body: NewTrigger, call: Calling) -> TriggerShown:
+    async with call.writing() as conn:
+        return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor))
+
+
+@router.post("/preview", summary="The next times of a schedule, before it is kept")
+@allows(*READERS)
+async def look_ahead(body: PreviewBody, call: Calling) -> Listed[Occurrence]:
+    zone = body.timezone or (await call.home_tenant()).timezone
+    return _occurrences(read_cron(body.cron_expr, zone), body.count)
+
+
+@router.get("/{trigger_id:uuid}", summary="One trigger")
+@allows(*READERS)
+async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
+    async with call.reading() as conn:
+        return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
+
+
+@router.patch("/{trigger_id:uuid}", summary="Change a trigger; a schedule that changes begins anew from now")
+@allows(*MANAGERS)
+async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
+    async with call.writing() as conn:
+        changed = await edit_trigger(conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id)
+    return TriggerShown.of(changed)
+
+
+@router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; what it did stays on record")
+@allows(*MANAGERS)
+async def remove(trigger_id: Id, call: Calling) -> None:
+    async with call.writing() as conn:
+        await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id)
+
+
+@router.post("/{trigger_id:uuid}/fire", status_code=201, summary="Fire a trigger now, whatever its schedule")
+@allows(*MANAGERS)
+async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
+    context = (body or FireBody()).context
+    async with call.writing() as conn:
+        job_id = await fire_now(conn, trigger_id, actor=call.actor, context=context, tenant_id=call.tenant_id)
+    return Fired(job_id=job_id)
+
+
+@router.get("/{trigger_id:uuid}/fires", summary="What a trigger did lately, newest first")
+@allows(*READERS)
+async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed[FireShown]:
+    async with call.reading() as conn:
+        await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
+        found = await list_fires(conn, trigger_id, tenant_id=call.tenant_id, limit=limit)
+    return Listed(items=[FireShown.model_validate(one) for one in found])
+
+
+@router.get("/{trigger_id:uuid}/preview", summary="The next times of a schedule")
+@allows(*READERS)
+async def look_ahead_of(
+    trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
+) -> Listed[Occurrence]:
+    async with call.reading() as conn:
+        trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
+    return Listed(items=[]) if trigger.spec.cron_expr is None else _occurrences(trigger.cron, count)
+
+
+def _occurrences(cron: Any, count: int) -> Listed[Occurrence]:
+    found = preview(cron, datetime.now(UTC), count=count)
+    return Listed(items=[Occurrence(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])

@@ -1,0 +1,140 @@
+"""Verifying the account: it takes a while, so it runs beside the requests, and everyone can watch how far it is."""
+
+import asyncio
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Request
+
+from api.calls import Calling
+from api.chores import Chores
+from api.door import PREFIX, Door, allows
+from api.models.common import Id, Listed, Shown
+from api.state import Api
+from atlas.actors import Actor
+from atlas.errors import AtlasError, NotFound
+from atlas.ids import new_id
+from atlas.logs import get_logger
+from atlas.statements import fetch, fetch_row, statement
+from audit import Event, record, seal_and_sign, verify
+from audit.checkpoint import copied_notes
+from audit.keys import checkpoint_folder, public_key_file, read_key, signing_key
+from audit.verifier.notes import split_notes
+
+router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=Door, tags=["audit"])
+
+KEEP = statement("api/sql/keep_verification.sql")
+FIND = statement("api/sql/find_verification.sql")
+LIST = statement("api/sql/list_verifications.sql")
+
+TELL_SECONDS = 1.0
+NEWEST = 100
+log = get_logger("api")
+
+
+class VerificationShown(Shown):
+    """How far a verification is, and what it found. `lost`: the process that ran it is gone."""
+
+    id: UUID
+    status: Literal["running", "whole", "damaged", "failed", "lost"]
+    done: int
+    total: int
+    started_by: str
+    updated_at: datetime
+    findings: list[dict[str, Any]]
+    notices: list[str]
+    report: dict[str, Any]
+
+
+@router.post("", status_code=202, summary="Verify the whole account, in the background")
+@allows("operator", "auditor", whole=True)
+async def start(request: Request, call: Calling) -> VerificationShown:
+    id = new_id()
+    async with call.writing() as conn:
+        await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
+        await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
+        shown = await _find(conn, id)
+    chores: Chores = request.app.state.chores
+    chores.start(_verify(call.api, id, call.actor))
+    return shown
+
+
+@router.get("", summary="The last verifications, newest first")
+@allows("operator", "auditor", whole=True)
+async def show_list(call: Calling) -> Listed[VerificationShown]:
+    async with call.reading() as conn:
+        return Listed(items=[_shown(row) for row in await fetch(conn, LIST)])
+
+
+@router.get("/{verification_id:uuid}", summary="How far a verification is, and what it found")
+@allows("operator", "auditor", whole=True)
+async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
+    async with call.reading() as conn:
+        return await _find(conn, verification_id)
+
+
+async def _verify(api: Api, id: UUID, actor: Actor) -> None:
+    told: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
+    telling = asyncio.create_task(_tell(api, id, told))
+    try:
+        key = signing_key(api.settings)
+        await seal_and_sign(api.pool, api.settings)
+        notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
+        async with api.acquire() as conn:
+            report = await verify(
+                conn,
+                [read_key(public_key_file(api.settings))],
+                notes,
+                progress=lambda done, total: told.update(done=done, total=total),
+            )
+        findings = [asdict(one) for one in report.findings]
+        figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
+        told.update(
+            status="whole" if report.ok else "damaged",
+            findings=findings,
+            notices=report.notices,
+            report={**figures, "key": key.name},
+        )
+    except AtlasError as error:
+        told.update(status="failed", notices=[str(error)])
+    finally:
+        telling.cancel()
+        async with api.acquire() as conn:
+            await _keep(conn, id, told)
+
+
+def _copies(folder: Path) -> list[str]:
+    """The last note of each day and the newest of the last one: a root vouches for all that came before it."""
+    days = [split_notes(file.read_text()) for file in copied_notes(folder)] if folder.is_dir() else []
+    return [note for notes in days[:-1] for note in notes[-1:]] + [
+        note for notes in days[-1:] for note in notes[-NEWEST:]
+    ]
+
+
+async def _tell(api: Api, id: UUID, told: dict[str, Any]) -> None:
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        async with api.acquire() as conn:
+            await _keep(conn, id, told)
+
+
+async def _keep(conn: Any, id: UUID, told: dict[str, Any]) -> None:
+    await fetch(conn, KEEP, key=f"verification:{id}", value=orjson.dumps(told).decode(), by=told["started_by"])
+
+
+async def _find(conn: Any, id: UUID) -> VerificationShown:
+    row = await fetch_row(conn, FIND, key=f"verification:{id}")
+    if row is None:
+        raise NotFound("verification", id)
+    return _shown(row)
+
+
+def _shown(row: Any) -> VerificationShown:
+    value = {"findings": [], "notices": [], "report": {}, **orjson.loads(row["value"])}
+    if value["status"] == "running" and row["is_silent"]:
+        value["status"] = "lost"
+    return VerificationShown(id=row["key"].removeprefix("verification:"), updated_at=row["updated_at"], **value)

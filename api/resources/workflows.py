@@ -1,0 +1,121 @@
+"""Workflows: the declared ones, which are saved here, and those that workers bring in their code."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path
+from pydantic import ConfigDict
+
+from api.calls import Calling
+from api.door import PREFIX, Door, allows
+from api.models.common import Body, Document, Flag, Listed, Shown
+from api.problems import ProblemField
+from api.roles import MANAGERS, PEOPLE, READERS
+from atlas.errors import NotFound
+from engine.workflows.declared.check import check_document
+from engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
+
+router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=Door, tags=["workflows"])
+
+Key = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class WorkflowShown(Shown):
+    """A workflow: a declared one in its newest version, or (version 0) one in a worker's code."""
+
+    id: UUID
+    tenant_id: UUID | None
+    key: str
+    version: int
+    kind: Literal["code", "declared"]
+    description: str
+    input_schema: Document
+    document: Document | None
+    is_enabled: bool
+    created_by: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+class WorkflowDocument(Body):
+    """A declared workflow: steps that need each other. Saving checks the whole of it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "document": {
+                        "key": "welcome",
+                        "steps": [{"id": "mail", "job": "EMAIL_SEND", "with": {"to": "{{ input.to }}"}}],
+                    }
+                }
+            ]
+        }
+    )
+
+    document: Document
+
+
+class SavedWorkflow(Shown):
+    """The version that holds the document; `is_new` is false if the newest one held it already."""
+
+    id: UUID
+    key: str
+    version: int
+    is_new: bool
+
+
+class Checked(Shown):
+    """What is wrong with a document, all at once; nothing if it can be saved."""
+
+    ok: bool
+    errors: list[ProblemField]
+
+
+class WorkflowChange(Body):
+    """Whether a workflow may start."""
+
+    is_enabled: Flag
+
+
+@router.get("", summary="List the workflows, by key")
+@allows(*PEOPLE)
+async def show_list(call: Calling) -> Listed[WorkflowShown]:
+    async with call.reading() as conn:
+        found = await list_workflows(conn, tenant_id=call.tenant_id)
+    return Listed(items=[WorkflowShown.model_validate(one) for one in found])
+
+
+@router.post("", status_code=201, summary="Save a declared workflow as its newest version")
+@allows(*MANAGERS)
+async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
+    """An operator who names no tenant saves it for all of them. Running runs keep the version they began with."""
+    async with call.writing() as conn:
+        saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id)
+    return SavedWorkflow.model_validate(saved)
+
+
+@router.post("/check", summary="Everything that is wrong with a declared workflow, without saving it")
+@allows(*READERS)
+async def check(body: WorkflowDocument, call: Calling) -> Checked:
+    found = check_document(body.document)
+    return Checked(ok=not found, errors=[ProblemField(field=one.field, reason=one.reason) for one in found])
+
+
+@router.get("/{key}", summary="One workflow")
+@allows(*PEOPLE)
+async def show_one(key: Key, call: Calling) -> WorkflowShown:
+    async with call.reading() as conn:
+        found = [one for one in await list_workflows(conn, tenant_id=call.tenant_id) if one.key == key]
+    if not found:
+        raise NotFound("workflow", key)
+    # A tenant's own stands before everyone's.
+    return WorkflowShown.model_validate(max(found, key=lambda one: (one.tenant_id is not None, one.version)))
+
+
+@router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; what runs goes on")
+@allows(*MANAGERS)
+async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
+    async with call.writing() as conn:
+        await enable_workflow(conn, key, enabled=body.is_enabled, actor=call.actor, tenant_id=call.tenant_id)

@@ -1,0 +1,126 @@
+"""What every request shares: the pool, who is known, how fast callers may be, and what was looked up a moment ago."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from api.callers import Caller, Callers
+from api.errors import TooManyRequests
+from api.memory import Memory
+from api.rates import Buckets, Rates
+from atlas.logs import get_logger
+from atlas.pool import Connection, Pool
+from atlas.settings import Settings
+from atlas.statements import fetch_value, statement
+from engine.tenants import Tenant, find_tenant
+
+WALLS = statement("api/sql/walls.sql")
+
+# How long a request waits for a connection before it is told to come back.
+ACQUIRE_SECONDS = 10.0
+READ_TIMEOUT = "5s"
+WRITE_TIMEOUT = "15s"
+TENANT_SECONDS = 5.0
+
+log = get_logger("api")
+
+
+# Runs some due jobs in-process and answers counts, a dataclass: `tick(pool, url, limit=10)`.
+Tick = Callable[..., Awaitable[Any]]
+
+
+class Api:
+    """The API of one process."""
+
+    def __init__(self, settings: Settings, pool: Pool, url: str, *, tick: Tick | None, rates: Rates) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.url = url
+        self.tick = tick
+        self.rates = rates
+        self.callers = Callers(pool, rates)
+        self._buckets = Buckets()
+        self._tenants: Memory[str, Tenant] = Memory(TENANT_SECONDS)
+        self._walls: bool | None = None
+
+    @asynccontextmanager
+    async def transaction(self, tenant_id: UUID | None, *, read_only: bool = False) -> AsyncIterator[Connection]:
+        """A transaction that sees one tenant's rows alone, or everything where no tenant is named."""
+        async with self.acquire() as conn, self.terms(conn, tenant_id, read_only=read_only):
+            yield conn
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """A connection, within a bearable time."""
+        async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn:
+            yield conn
+
+    @asynccontextmanager
+    async def terms(self, conn: Connection, tenant_id: UUID | None, *, read_only: bool = False) -> AsyncIterator[None]:
+        """A transaction on a connection at hand, under the terms of a tenant.
+
+        They are set for the transaction, not the session: a pooled connection must not keep the last tenant's.
+        """
+        walls = tenant_id is not None and await self._has_walls(conn)
+        async with conn.transaction(readonly=read_only):
+            await conn.execute(_terms(tenant_id, walls=walls, read_only=read_only))
+            yield
+
+    @asynccontextmanager
+    async def brief(self, conn: Connection, tenant_id: UUID | None) -> AsyncIterator[None]:
+        """The same in fewer round trips, for verbs that open no transaction of their own within it."""
+        walls = tenant_id is not None and await self._has_walls(conn)
+        await conn.execute(f"begin; {_terms(tenant_id, walls=walls, read_only=False)}")
+        try:
+            yield
+        except BaseException:
+            if not conn.is_closed():
+                await conn.execute("rollback")
+            raise
+        await conn.execute("commit")
+
+    async def tenant(self, slug_or_id: str | UUID) -> Tenant:
+        """A tenant, as it was at most some seconds ago."""
+        key = str(slug_or_id)
+
+        async def look_up() -> Tenant:
+            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn:
+                return await find_tenant(conn, key)
+
+        return await self._tenants.get(key, look_up)
+
+    def forget_tenants(self) -> None:
+        """Look every tenant up again."""
+        self._tenants.forget()
+
+    async def slow_down(self, caller: Caller) -> None:
+        """Refuse a request beyond the rate of its token or of its tenant."""
+        rates = self.rates
+        wait = self._buckets.take(caller.token.id, rates.token, rates.token * rates.burst_seconds)
+        if wait:
+            raise TooManyRequests("with this token", wait)
+        if caller.tenant_id is not None:
+            limits = (await self.tenant(caller.tenant_id)).limits
+            rate = float(limits.get("requests_per_second", rates.tenant))
+            wait = self._buckets.take(caller.tenant_id, rate, max(1.0, rate * rates.burst_seconds))
+            if wait:
+                raise TooManyRequests("of this tenant", wait)
+
+    async def _has_walls(self, conn: Connection) -> bool:
+        """True if the database itself keeps tenants apart; asked once."""
+        if self._walls is None:
+            self._walls = bool(await fetch_value(conn, WALLS))
+            if not self._walls:
+                log.warning("row-level security is not in force; `atlas doctor` says what the database lacks")
+        return self._walls
+
+
+def _terms(tenant_id: UUID | None, *, walls: bool, read_only: bool) -> str:
+    terms = [f"statement_timeout = '{READ_TIMEOUT if read_only else WRITE_TIMEOUT}'"]
+    if read_only:
+        # Lists and counts have many shapes; a plan for each is cheaper than one plan for all.
+        terms.append("plan_cache_mode = 'force_custom_plan'")
+    if walls:
+        terms += [f"atlas.tenant = '{tenant_id}'", "role = 'atlas_tenant'"]
+    return "; ".join(f"set local {term}" for term in terms)

@@ -1,0 +1,85 @@
+"""JSON as it comes in: read quickly, and refused where two readers could understand it differently.
+
+`orjson` refuses NaN, infinities, broken text and lone surrogates. What it lets pass is looked for here: keys that stand
+twice, whole numbers that it would round, U+0000, and structures too deep or too large to be meant. The usual body
+pays one parse and one walk; the slow second parse is for the few that look suspicious.
+"""
+
+import json
+from typing import Any
+
+import orjson
+
+from atlas.errors import FieldError, InvalidInput
+
+DEEPEST = 32
+MOST_NODES = 10_000
+_LARGEST = 2**63
+
+
+def read_json(body: bytes, *, most_nodes: int = MOST_NODES) -> Any:
+    """The value of a body, or InvalidInput with what is wrong with it."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _refused(f"is not JSON: {error.msg} at character {error.pos}") from None
+    keys, rounded = _walk(value, most_nodes)
+    # A colon inside a text counts too, so more colons than keys is only a suspicion.
+    if rounded or body.count(b":") != keys:
+        _read_slowly(body)
+    if b"\\u0000" in body:
+        _refuse_nul(value)
+    return value
+
+
+def _walk(value: Any, most_nodes: int) -> tuple[int, bool]:
+    """How many keys there are, and whether a number is so large that it may have been rounded."""
+    keys = nodes = 0
+    rounded = False
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                keys += len(item)
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            elif kind is float and not -_LARGEST < item < _LARGEST:
+                rounded = True
+        nodes += len(level)
+        if nodes > most_nodes:
+            raise _refused(f"holds more than {most_nodes:,} values")
+        if not below:
+            return keys, rounded
+        level = below
+    raise _refused(f"is nested more than {DEEPEST} levels deep")
+
+
+def _read_slowly(body: bytes) -> None:
+    try:
+        json.loads(body, object_pairs_hook=_each_once, parse_int=_whole)
+    except RecursionError:
+        raise _refused(f"is nested more than {DEEPEST} levels deep") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _refused(f"names the key {twice[:50]!r} twice")
+
+
+def _whole(digits: str) -> None:
+    if len(digits) > 20 or not -_LARGEST <= int(digits) < 2 * _LARGEST:
+        raise _refused("holds a whole number of more than 64 bits; send it as text")
+
+
+def _refuse_nul(value: Any) -> None:
+    if "\\u0000" in orjson.dumps(value).decode().replace("\\\\", ""):
+        raise _refused("holds the character U+0000")
+
+
+def _refused(reason: str) -> InvalidInput:
+    return InvalidInput("The body", [FieldError("", reason)])

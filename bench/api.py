@@ -1,0 +1,210 @@
+"""How much of what an HTTP server can do is left when a request becomes a committed job.
+
+One uvicorn process serves two addresses in turn: `POST /api/v1/jobs`, which checks the caller, commits the job with its
+audit row and answers, and an endpoint that only parses and validates the same body. A worker drains the queue
+meanwhile, and Postgres, the API, the worker and the caller share the machine. The figure is the ratio of the two rates.
+
+    python -m bench.api [--seconds 5] [--connections 32] [--rounds 3]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+import uvloop
+from fastapi import Body
+
+from api.app import create_app
+from api.models.jobs import NewJobBody
+from api.rates import Rates
+from atlas.actors import system
+from atlas.embedded import start_embedded
+from atlas.logs import configure_logs
+from atlas.migrations import migrate
+from atlas.pool import connect, open_pool
+from atlas.settings import load_settings
+from engine.jobs import job, switch
+from engine.tenants import add_tenant
+from engine.tokens import add_token
+from workers.worker import Worker, WorkerOptions
+
+PORT = 18089
+ME = system("bench")
+BODY = {
+    "job_type": "bench.noop",
+    "payload": {"to": "ann@example.com", "subject": "Hello", "text": "It works.", "n": 1},
+    "priority": 3,
+    "correlation_id": "bench",
+}
+
+
+@job("bench.noop")
+async def noop(input: dict[str, Any]) -> None:
+    """Nothing at all."""
+
+
+def serve(url: str, ready: Event) -> None:
+    """The API as `atlas api` runs it, with one more endpoint beside."""
+
+    async def run() -> None:
+        configure_logs("warning")
+        pool = await open_pool(url, size=8)
+        app = create_app(load_settings(), pool, url, rates=Rates(token=1e9, tenant=1e9))
+
+        @app.post("/parse", status_code=201)
+        async def parse(body: NewJobBody | list[NewJobBody] = Body()) -> dict[str, bool]:
+            return {"ok": True}
+
+        server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="warning", access_log=False, lifespan="on"))
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.05)
+        ready.set()
+        await serving
+
+    uvloop.run(run())
+
+
+def work(url: str) -> None:
+    """A worker with the usual settings."""
+
+    async def run() -> None:
+        configure_logs("warning")
+        pool = await open_pool(url, size=6)
+        worker = Worker(pool, url, WorkerOptions(["bench.noop"]))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+        await worker.run()
+        await pool.close()
+
+    uvloop.run(run())
+
+
+class Caller(asyncio.Protocol):
+    """One connection that asks again as soon as it has been answered."""
+
+    def __init__(self, request: bytes, until: float) -> None:
+        self.request = request
+        self.until = until
+        self.answers = 0
+        self.wrong: bytes | None = None
+        self.buffer = b""
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(self.request)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head = self.buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        start = self.buffer.find(b"content-length: ") + 16
+        length = int(self.buffer[start : self.buffer.find(b"\r\n", start)])
+        if len(self.buffer) < head + 4 + length:
+            return
+        if not self.buffer.startswith(b"HTTP/1.1 201"):
+            self.wrong = self.buffer
+        self.buffer = b""
+        self.answers += 1
+        if self.wrong or time.perf_counter() >= self.until:
+            self.transport.close()
+        else:
+            self.transport.write(self.request)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.ended.set_result(None)
+
+
+async def rate(path: str, token: str, *, seconds: float, connections: int) -> float:
+    """Requests a second that were answered with 201."""
+    body = json.dumps(BODY).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    callers = [
+        (await loop.create_connection(lambda: Caller(head.encode() + body, began + seconds), "127.0.0.1", PORT))[1]
+        for _ in range(connections)
+    ]
+    await asyncio.gather(*(caller.ended for caller in callers))
+    wrong = next((caller.wrong for caller in callers if caller.wrong), None)
+    if wrong:
+        raise SystemExit(f"an unexpected answer: {wrong[:500]!r}")
+    return sum(caller.answers for caller in callers) / (time.perf_counter() - began)
+
+
+async def measure(url: str, seconds: float, connections: int, rounds: int) -> dict[str, Any]:
+    """Both rates in turn, so that what else happens on the machine touches both."""
+    pool = await open_pool(url, size=1)
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=ME)
+        tenant = await add_tenant(conn, slug="bench", name="Bench", actor=ME)
+        _, token = await add_token(conn, subject="bench", role="enqueuer", tenant=tenant, actor=ME)
+    for path in ("/parse", "/api/v1/jobs"):
+        await rate(path, token, seconds=1, connections=connections)
+    pairs = []
+    for _ in range(rounds):
+        parse = await rate("/parse", token, seconds=seconds, connections=connections)
+        enqueue = await rate("/api/v1/jobs", token, seconds=seconds, connections=connections)
+        pairs.append((parse, enqueue))
+    jobs = await pool.fetchval("select count(*) from jobs")
+    await pool.close()
+    ratios = [enqueue / parse for parse, enqueue in pairs]
+    return {
+        "parse_per_second": round(statistics.median(parse for parse, _ in pairs)),
+        "enqueue_per_second": round(statistics.median(enqueue for _, enqueue in pairs)),
+        "ratio": round(statistics.median(ratios), 3),
+        "ratios": [round(one, 3) for one in ratios],
+        "jobs": jobs,
+    }
+
+
+async def main(seconds: float, connections: int, rounds: int) -> dict[str, Any]:
+    """Bring everything up, measure, and take it down."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        server = await start_embedded(Path(home))
+        try:
+            admin = await connect(server.url("postgres"))
+            await admin.execute("create database atlas")
+            await admin.close()
+            url = server.url("atlas")
+            await migrate(url)
+            spawn = multiprocessing.get_context("spawn")
+            ready = spawn.Event()
+            programs = [spawn.Process(target=serve, args=(url, ready)), spawn.Process(target=work, args=(url,))]
+            for program in programs:
+                program.start()
+            try:
+                await asyncio.to_thread(ready.wait, 60)
+                return await measure(url, seconds, connections, rounds)
+            finally:
+                for program in programs:
+                    program.terminate()
+                    await asyncio.to_thread(program.join, 30)
+        finally:
+            server.release()
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    options.add_argument("--seconds", type=float, default=5)
+    options.add_argument("--connections", type=int, default=32)
+    options.add_argument("--rounds", type=int, default=3)
+    given = options.parse_args()
+    with contextlib.suppress(KeyboardInterrupt):
+        found = uvloop.run(main(given.seconds, given.connections, given.rounds))
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")

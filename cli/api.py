@@ -1,0 +1,81 @@
+"""`atlas api`: answers people and programs over HTTP."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from api.app import create_app
+from atlas.logs import get_logger
+from cli.output import Json, say
+from cli.ports import PATIENCE_SECONDS, require_port
+from cli.programs import run_program
+from cli.runtime import Atlas
+from cli.worker import App
+from workers.apps import load_apps
+from workers.tick import tick
+
+# Requests hold a connection for as long as their statement takes; gathered ones share it.
+CONNECTIONS = 20
+# Whoever watches or waits for a job comes back by itself; nobody else takes longer.
+FAREWELL_SECONDS = 3
+LARGEST_FRAME = 64 * 1024
+
+log = get_logger("api")
+
+
+def api(
+    app: App = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen; ATLAS_HOST if not given.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="ATLAS_PORT if not given.")] = None,
+    json: Json = False,
+) -> None:
+    """Serve the API until stopped. Any number may run, on any number of machines."""
+
+    async def work(atlas: Atlas, stop: asyncio.Event) -> None:
+        load_apps(app or [])
+        await serve(atlas, stop)
+
+    run_program(work, size=CONNECTIONS, atlas_host=host, atlas_port=port)
+    say({"stopped": True}, "The API has stopped.", json=json)
+
+
+async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
+    """Listen and answer until told to stop."""
+    settings = atlas.settings
+    await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
+    config = uvicorn.Config(
+        create_app(settings, atlas.pool, atlas.url, tick=tick),
+        host=settings.atlas_host,
+        port=settings.atlas_port,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws_max_size=LARGEST_FRAME,
+        timeout_graceful_shutdown=FAREWELL_SECONDS,
+    )
+    server = _Server(config)
+    stopping = asyncio.create_task(_stop_when(stop, server))
+    log.info("the API listens", host=settings.atlas_host, port=settings.atlas_port)
+    try:
+        await server.serve()
+    finally:
+        stopping.cancel()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the program it is part of."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
+    await stop.wait()
+    server.should_exit = True

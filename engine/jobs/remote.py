@@ -1,0 +1,169 @@
+"""What a worker outside, in any language, does with jobs of its tenant: claim, keep the lease, complete, fail.
+
+Each of its jobs carries a lease of its own and is claimed under the name of its token, so that a lease answers only
+that token. Every call about a job names the attempt; a worker that fell silent finds its job taken back, and what it
+still says about it is refused with LeaseLost.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, statement
+from engine.jobs.backoff import RetryPolicy, policy_of
+from engine.jobs.outcomes import (
+    ClaimedJob,
+    Finish,
+    JobCanceled,
+    Notes,
+    PermanentError,
+    RetryAfter,
+    decide,
+    succeed,
+)
+from engine.jobs.progress import report_progress
+from engine.jobs.redact import Redactor
+from engine.jobs.secrets import reveal
+from engine.jobs.turn import Claimant, finish
+from engine.jobs.types import INPUT_LIMIT, canonical, dump_output
+
+CLAIM = statement("engine/jobs/sql/remote_claim.sql")
+CURRENT = statement("engine/jobs/sql/host_job.sql")
+HEARTBEAT = statement("engine/jobs/sql/host_heartbeat.sql")
+
+MOST_JOBS = 100
+# Another claim counts limits for a millisecond or two; asking again is quicker than the worker's next poll.
+BUSY_TRIES = 20
+BUSY_PAUSE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A job in the hands of a worker outside, with its input in clear."""
+
+    job: ClaimedJob
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, as its worker tells it, and what it wishes for the next."""
+
+    message: str
+    permanent: bool = False
+    retry_after: timedelta | None = None
+
+
+class WorkerFailed(AtlasError):
+    """The worker outside reported that its attempt failed."""
+
+
+def claimant_of(token_id: UUID) -> str:
+    """The name that a worker outside claims under."""
+    return f"remote:{token_id}"
+
+
+async def claim_remote(
+    conn: Connection, token_id: UUID, tenant_id: UUID, job_types: Sequence[str], *, limit: int, lease: float
+) -> list[RemoteJob]:
+    """Take up to `limit` due jobs of one tenant and some types. None is an ordinary answer, also at a closed gate."""
+    values = {
+        "claimant": claimant_of(token_id),
+        "tenant_id": tenant_id,
+        "job_types": sorted({canonical(one) for one in job_types}),
+        "limit": min(limit, MOST_JOBS),
+        "lease": lease,
+    }
+    for _ in range(BUSY_TRIES):
+        rows = await fetch(conn, CLAIM, **values)
+        if not rows or rows[0]["kind"] != b"b":
+            break
+        await asyncio.sleep(BUSY_PAUSE)
+    taken = [ClaimedJob(*columns) for kind, *columns in rows if kind == b"c"]
+    return [RemoteJob(job, orjson.loads((await reveal(conn, job.id, job.tenant_id, job.input))[0])) for job in taken]
+
+
+async def heartbeat_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, *, lease: float) -> bool:
+    """Renew a job's lease. True: the job was asked to stop, and the worker should end it and say so."""
+    row = await fetch_row(conn, HEARTBEAT, claimant=claimant_of(token_id), job_id=job_id, attempt=attempt, lease=lease)
+    if row is None:
+        raise LeaseLost(job_id, attempt)
+    return bool(row["cancel_requested"])
+
+
+async def progress_remote(
+    conn: Connection, token_id: UUID, job_id: UUID, attempt: int, *, percent: float | None, message: str | None
+) -> None:
+    """Tell how far a job is."""
+    held = await _held(conn, token_id, job_id, attempt)
+    words = message if message is None or held.redactor is None else held.redactor.text(message)
+    if not await report_progress(conn, claimant_of(token_id), job_id, attempt, percent=percent, message=words):
+        raise LeaseLost(job_id, attempt)
+
+
+async def complete_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, output: dict[str, Any]) -> str:
+    """running → succeeded."""
+    held = await _held(conn, token_id, job_id, attempt)
+    text = dump_output(output if held.redactor is None else held.redactor.value(output))
+    if text is not None and len(text.encode()) > INPUT_LIMIT:
+        raise InvalidInput("The outcome", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
+    ending = succeed(held.job, claimant_of(token_id), text, "JOB_SUCCEEDED", Notes())
+    return await _end(conn, token_id, held, ending)
+
+
+async def fail_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, failure: Failure) -> str:
+    """running → queued for its retry, failed, or canceled if it was asked to stop. Answers which."""
+    held = await _held(conn, token_id, job_id, attempt)
+    return await _end(conn, token_id, held, _failed(token_id, held, failure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A job in the hands of this token, and what decides about its end."""
+
+    job: ClaimedJob
+    policy: RetryPolicy
+    asked_to_stop: bool
+    redactor: Redactor | None
+
+
+async def _held(conn: Connection, token_id: UUID, job_id: UUID, attempt: int) -> _Held:
+    row = await fetch_row(conn, CURRENT, claimant=claimant_of(token_id), job_id=job_id, attempt=attempt)
+    if row is None:
+        raise LeaseLost(job_id, attempt)
+    *columns, described, asked_to_stop = row
+    job = ClaimedJob(*columns)
+    _, redactor = await reveal(conn, job.id, job.tenant_id, job.input)
+    return _Held(job, policy_of(None if described is None else orjson.loads(described)), asked_to_stop, redactor)
+
+
+def _failed(token_id: UUID, held: _Held, failure: Failure) -> Finish:
+    words = failure.message if held.redactor is None else held.redactor.text(failure.message)
+    error: AtlasError = WorkerFailed(words)
+    if held.asked_to_stop:
+        error = JobCanceled("Canceled while running.")
+    elif failure.permanent:
+        error = PermanentError(words)
+    elif failure.retry_after is not None:
+        error = RetryAfter(failure.retry_after, words)
+    return decide(held.job, claimant_of(token_id), error, held.policy, Notes())
+
+
+async def _end(conn: Connection, token_id: UUID, held: _Held, ending: Finish) -> str:
+    # What it finishes carries its own lease; the seconds matter to claims alone.
+    claimant = Claimant(claimant_of(token_id), None, lease=1.0)
+    turn = await finish(conn, claimant, [ending])
+    if turn.canceled:
+        # Asked to stop since it was looked at: there is no retry for it.
+        ending = _failed(token_id, replace(held, asked_to_stop=True), Failure(""))
+        turn = await finish(conn, claimant, [ending])
+    if turn.lost:
+        raise LeaseLost(held.job.id, held.job.attempt)
+    return ending.status

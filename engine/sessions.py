@@ -1,0 +1,87 @@
+"""Sessions: a person's sign-in. A token is exchanged for an opaque secret, kept as a hash like the token itself.
+
+A session is good for as long as it has not ended, its time is not over and its token is good, so that revoking a token
+ends everything that was opened with it.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.ids import new_id
+from atlas.pool import Connection
+from atlas.statements import fetch, fetch_row, fetch_value, statement
+from audit import Event, record
+from engine.tokens import Token, token_of
+
+OPEN = statement("engine/sql/open_session.sql")
+FIND = statement("engine/sql/find_session.sql")
+SEEN = statement("engine/sql/session_seen.sql")
+END = statement("engine/sql/end_session.sql")
+FORGET = statement("engine/sql/forget_sessions.sql")
+
+LIFETIME = timedelta(hours=12)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A sign-in and the token that stands behind it."""
+
+    id: UUID
+    token: Token
+    created_at: datetime
+    expires_at: datetime
+
+
+async def open_session(
+    conn: Connection, token: Token, *, actor: Actor, lifetime: timedelta = LIFETIME
+) -> tuple[Session, str]:
+    """Sign in: the session, and its secret, which nobody can see again."""
+    clear = secrets.token_urlsafe(32)
+    async with conn.transaction():
+        row = await fetch_row(
+            conn, OPEN, id=new_id(), token_id=token.id, hash=_hash(clear), seconds=lifetime.total_seconds()
+        )
+        assert row is not None
+        session = Session(row["id"], token, row["created_at"], row["expires_at"])
+        await record(conn, _event("SIGNED_IN", session, actor))
+    return session, clear
+
+
+async def find_session(conn: Connection, clear: str) -> Session | None:
+    """The session behind a secret, if it is good at this moment on the database's clock."""
+    row = await fetch_row(conn, FIND, hash=_hash(clear))
+    if row is None:
+        return None
+    await fetch(conn, SEEN, id=row["session_id"])
+    return Session(row["session_id"], token_of(row), row["session_created_at"], row["session_expires_at"])
+
+
+async def end_session(conn: Connection, session: Session, *, actor: Actor) -> None:
+    """Sign out. Doing so twice is no mistake."""
+    async with conn.transaction():
+        if await fetch_value(conn, END, id=session.id):
+            await record(conn, _event("SIGNED_OUT", session, actor))
+
+
+async def forget_sessions(conn: Connection) -> None:
+    """Remove sessions that ended or ran out a day ago."""
+    await fetch(conn, FORGET)
+
+
+def csrf_token(clear: str) -> str:
+    """What a page of ours sends beside the cookie: only who can read our pages knows it."""
+    return hmac.digest(clear.encode(), b"atlas csrf", "sha256").hex()
+
+
+def _hash(clear: str) -> bytes:
+    return hashlib.sha256(clear.encode("utf-8", "surrogatepass")).digest()
+
+
+def _event(action: str, session: Session, actor: Actor) -> Event:
+    meta = {"prefix": session.token.prefix}
+    return Event(action, "session", str(session.id), actor, session.token.tenant_id, meta=meta)

@@ -1,0 +1,6 @@
+-- open -> ended. No row comes back where it had ended before, so that the event is written once.
+update sessions
+set ended_at = clock_timestamp()
+where id = :id
+  and ended_at is null
+returning true;

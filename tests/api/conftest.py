@@ -1,0 +1,119 @@
+"""An API on a fresh database, and a token for every role."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.rates import Rates
+from atlas.actors import Actor
+from atlas.logs import configure_logs
+from atlas.pool import Pool
+from atlas.settings import Settings
+from engine.jobs import switch
+from engine.tenants import Tenant, add_tenant
+from engine.tokens import ROLES, add_token
+from tests.api.serving import Served, served
+from workers.tick import tick
+
+DANA = Actor("user", "dana")
+# Fast enough for a test that asks a thousand times.
+QUICK = Rates(token=1e6, tenant=1e6, failures=1e6, most_failures=1e6)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet() -> None:
+    """Every request of the tests in the log helps nobody."""
+    configure_logs("error")
+
+
+@dataclass
+class World:
+    """Two tenants, and a token of each role: `tokens["acme", "tenant_admin"]`; operators and auditors under `all`."""
+
+    app: FastAPI
+    acme: Tenant
+    other: Tenant
+    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+    ids: dict[tuple[str, str], UUID] = field(default_factory=dict)
+
+    def headers(self, tenant: str, role: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[tenant, role]}"}
+
+    def client(self, tenant: str = "all", role: str = "operator") -> httpx.AsyncClient:
+        """A client that acts as that role; close it or not, it holds nothing."""
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=("10.1.2.3", 4711))
+        return httpx.AsyncClient(
+            transport=transport, base_url="http://atlas.test/api/v1", headers=self.headers(tenant, role)
+        )
+
+
+async def furnish(pool: Pool, app: FastAPI) -> World:
+    """Tenants, tokens and an open gate."""
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+        acme = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+        other = await add_tenant(conn, slug="other", name="Other", actor=DANA)
+        world = World(app, acme, other)
+        for tenant in (acme, other):
+            for role in ROLES:
+                if role != "operator":
+                    subject = f"{role}@{tenant.slug}"
+                    token, clear = await add_token(conn, subject=subject, role=role, tenant=tenant, actor=DANA)
+                    world.tokens[tenant.slug, role], world.ids[tenant.slug, role] = clear, token.id
+        for role in ("operator", "auditor"):
+            token, clear = await add_token(conn, subject=f"{role}@all", role=role, actor=DANA)
+            world.tokens["all", role], world.ids["all", role] = clear, token.id
+    return world
+
+
+@asynccontextmanager
+async def running(app: FastAPI) -> AsyncIterator[FastAPI]:
+    """The application with its background tasks."""
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+@pytest.fixture
+def settings(tmp_path: Any) -> Settings:
+    """Settings of an installation that has its home to itself."""
+    return Settings(_env_file=None, atlas_home=tmp_path / "home", database_url=None)  # type: ignore[call-arg]
+
+
+@pytest.fixture
+async def world(pool: Pool, database_url: str, settings: Settings) -> AsyncIterator[World]:
+    """An API and everyone who may call it."""
+    app = create_app(settings, pool, database_url, rates=QUICK, tick=tick)
+    async with running(app):
+        yield await furnish(pool, app)
+
+
+@pytest.fixture
+def operator(world: World) -> httpx.AsyncClient:
+    return world.client()
+
+
+@pytest.fixture
+def admin(world: World) -> httpx.AsyncClient:
+    return world.client("acme", "tenant_admin")
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Callable[[Any], Any]]:
+    """Enter contexts that last until the test ends."""
+    async with AsyncExitStack() as stack:
+        yield stack.enter_async_context
+
+
+@pytest.fixture
+async def server(pool: Pool, database_url: str, settings: Settings) -> AsyncIterator[Served]:
+    """A server on loopback; `server.world` has its tenants and tokens."""
+    with served(database_url, settings, QUICK, tick=tick) as started:
+        started.world = await furnish(pool, create_app(settings, pool, database_url))
+        yield started

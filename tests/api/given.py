@@ -1,0 +1,58 @@
+"""One thing of every kind, for each tenant, so that every address has something behind it."""
+
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.pool import Pool
+from engine.jobs import NewJob, enqueue
+from engine.jobs.definitions import add_definition
+from engine.jobs.hosts import add_host, add_server_instance
+from engine.tenants import Tenant
+from engine.triggers import add_trigger
+from engine.workflows.approvals import ask_for_reviews
+from engine.workflows.declared.store import save_workflow
+from engine.workflows.events import publish_event
+from engine.workflows.intents import request_workflow, take_intents
+from engine.workflows.rules import add_rule
+
+DANA = Actor("user", "dana")
+DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
+DEFINITION = {"key": "echo.it", "argv": ["/bin/echo", "hello"]}
+
+
+async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
+    """The ids of what belongs to a tenant, under the names that addresses use."""
+    async with pool.acquire() as conn:
+        job = await enqueue(conn, NewJob("x.work", {"of": tenant.slug}, tenant.id), actor=DANA)
+        host = await add_host(conn, tenant_id=tenant.id, name=f"box-{tenant.slug}", actor=DANA)
+        await add_server_instance(conn, host, name=f"web-{tenant.slug}", actor=DANA)
+        described = {"label": "t", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
+        trigger = await add_trigger(conn, tenant.id, described, actor=DANA)
+        await save_workflow(conn, {**DOCUMENT, "key": f"greet-{tenant.slug}"}, actor=DANA, tenant_id=tenant.id)
+        await add_rule(conn, label=f"rule-{tenant.slug}", effect="allow", actor=DANA, tenant_id=tenant.id)
+        run = await request_workflow(conn, tenant.id, f"greet-{tenant.slug}", {"to": tenant.slug}, DANA)
+        await take_intents(conn, "tests")
+        intent = await request_workflow(conn, tenant.id, f"greet-{tenant.slug}", {}, DANA)
+        await ask_for_reviews(conn, [(intent, "the tests want it")])
+        approval: UUID = await conn.fetchval("select id from approvals where run_id = $1", intent)
+        row: int = await conn.fetchval("select id from audit_log where tenant_id = $1 limit 1", tenant.id)
+        await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)
+    return {
+        "job_id": job.id,
+        "host_id": host.id,
+        "trigger_id": trigger.id,
+        "run_id": run,
+        "intent_id": intent,
+        "approval_id": approval,
+        "row_id": row,
+        "slug_or_id": tenant.slug,
+        "label": f"rule-{tenant.slug}",
+        "key": f"greet-{tenant.slug}",
+    }
+
+
+async def furnish_installation(pool: Pool) -> None:
+    """What belongs to nobody."""
+    async with pool.acquire() as conn:
+        await add_definition(conn, DEFINITION, actor=DANA)

@@ -1,0 +1,75 @@
+"""A real server on loopback, in a thread with a loop and a pool of its own, for callers that speak HTTP themselves."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.rates import Rates
+from atlas.pool import open_pool
+from atlas.settings import Settings
+
+
+class Served:
+    """An API that listens; `address` is where."""
+
+    def __init__(self, url: str, settings: Settings, rates: Rates, *, tick: Any = None) -> None:
+        self._make: Callable[..., FastAPI] = lambda pool: create_app(settings, pool, url, rates=rates, tick=tick)
+        self._url = url
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        # By its protocol's name: asyncio sends small answers at once only where it knows that this is TCP.
+        self.listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self.listening.bind(("127.0.0.1", 0))
+        self.world: Any = None
+        self.address = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(60)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    async def _run(self) -> None:
+        pool = await open_pool(self._url, size=12)
+        self._loop = asyncio.get_running_loop()
+        config = uvicorn.Config(
+            self._make(pool),
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            ws_max_size=64 * 1024,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
+        serving = asyncio.create_task(self._server.serve(sockets=[self.listening]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        self._ready.set()
+        await serving
+        await pool.close()
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def served(url: str, settings: Settings, rates: Rates, *, tick: Any = None) -> Iterator[Served]:
+    server = Served(url, settings, rates, tick=tick)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

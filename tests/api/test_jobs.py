@@ -1,0 +1,306 @@
+"""Jobs over HTTP: made, listed, counted, steered."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+from engine.jobs import NewJob, enqueue_many
+from tests.api.conftest import DANA
+
+
+async def make(client, **fields):
+    answer = await client.post("/jobs", json={"job_type": "x.work", **fields})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_a_job_that_is_answered_with_201_is_committed(admin, world, conn):
+    made = await make(admin, payload={"n": 1}, priority=7, max_retries=2, correlation_id="order-1")
+    row = await conn.fetchrow("select * from jobs where id = $1", UUID(made["id"]))
+
+    assert made["status"] == "queued"
+    assert made["deduplicated"] is False
+    assert made["tenant_id"] == str(world.acme.id)
+    assert datetime.fromisoformat(made["queued_at"]) == row["created_at"]
+    assert (row["priority"], row["max_retries"], row["correlation_id"]) == (7, 2, "order-1")
+    assert row["source"] == "manual"
+    assert row["created_by"] == "tenant_admin@acme"
+
+
+async def test_the_event_of_a_job_names_who_asked_from_where_and_in_which_request(admin, world, conn):
+    answer = await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"})
+    events = (await admin.get("/audit", params={"entity_id": answer.json()["id"]})).json()["items"]
+
+    assert answer.headers["x-request-id"] == "req-1"
+    [event] = events
+    assert event["action"] == "JOB_CREATED"
+    assert event["actor_id"] == "tenant_admin@acme"
+    prefix = world.tokens["acme", "tenant_admin"].split("_")[1]
+    assert event["meta"] == {"job_type": "x.work", "ip": "10.1.2.3", "request_id": "req-1", "token": prefix}
+
+
+async def test_jobs_of_many_requests_at_once_each_keep_their_own_event(admin, conn):
+    answers = await asyncio.gather(
+        *(
+            admin.post("/jobs", json={"job_type": "x.work", "payload": {"n": n}}, headers={"X-Request-Id": f"r{n}"})
+            for n in range(60)
+        )
+    )
+    rows = await conn.fetch(
+        "select j.input->>'n' as n, a.meta->>'request_id' as request from jobs j join audit_log a on a.entity_id = j.id::text"
+    )
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 60
+    assert sorted((row["n"], row["request"]) for row in rows) == sorted((str(n), f"r{n}") for n in range(60))
+
+
+async def test_one_bad_job_among_many_requests_at_once_spoils_no_other(admin):
+    await make(admin, dedupe_key="held", payload={"a": 1})
+    bodies = [{"job_type": "x.work", "payload": {"n": n}} for n in range(30)]
+    bodies += [
+        {"job_type": "x.work", "dedupe_key": "held", "payload": {"a": 2}},
+        {"job_type": "x.work", "dedupe_key": "held", "payload": {"a": 1}},
+    ]
+    answers = await asyncio.gather(*(admin.post("/jobs", json=body) for body in bodies))
+
+    assert [answer.status_code for answer in answers] == [201] * 30 + [409, 201]
+    assert answers[-1].json()["deduplicated"] is True
+    assert "held" in answers[-2].json()["detail"]
+
+
+async def test_a_list_is_enqueued_as_a_whole_or_not_at_all(admin, conn):
+    good = await admin.post("/jobs", json=[{"job_type": "x.work"}, {"job_type": "y.work", "priority": 2}])
+    bad = await admin.post("/jobs", json=[{"job_type": "x.work"}, {"job_type": "x.work", "host_id": str(uuid4())}])
+    many = await admin.post("/jobs", json=[{"job_type": "x.work"}] * 1001)
+    none = await admin.post("/jobs", json=[])
+
+    assert good.status_code == 201
+    assert [one["job_type"] for one in good.json()] == ["x.work", "y.work"]
+    assert [answer.status_code for answer in (bad, many, none)] == [422, 422, 422]
+    assert await conn.fetchval("select count(*) from jobs") == 2
+
+
+async def test_a_thousand_jobs_with_payloads_fit_into_one_call(admin):
+    answer = await admin.post(
+        "/jobs", json=[{"job_type": "x.work", "payload": {"a": n, "b": [1, 2, {"c": "d"}]}} for n in range(1000)]
+    )
+
+    assert answer.status_code == 201
+    assert len(answer.json()) == 1000
+
+
+async def test_a_call_that_is_sent_again_gets_the_first_answer(admin, conn):
+    async def send(n, key="k1"):
+        return await admin.post(
+            "/jobs", json={"job_type": "x.work", "payload": {"n": n}}, headers={"Idempotency-Key": key}
+        )
+
+    first, again = await send(1), await send(1)
+    other_body, other_key = await send(2), await send(1, "k2")
+
+    assert first.status_code == again.status_code == 201
+    assert first.json() == again.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert "idempotency-replayed" not in first.headers
+    assert other_body.status_code == 409
+    assert other_key.json()["id"] != first.json()["id"]
+    assert await conn.fetchval("select count(*) from jobs") == 2
+
+
+async def test_fifty_calls_with_one_key_at_once_make_one_job(admin, conn):
+    answers = await asyncio.gather(
+        *(admin.post("/jobs", json={"job_type": "x.work"}, headers={"Idempotency-Key": "same"}) for _ in range(50))
+    )
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.text for answer in answers}) == 1
+    assert await conn.fetchval("select count(*) from jobs") == 1
+
+
+async def test_a_key_belongs_to_its_caller_and_one_that_failed_is_free_again(world, conn):
+    admin, enqueuer = world.client("acme", "tenant_admin"), world.client("acme", "enqueuer")
+    key = {"Idempotency-Key": "mine"}
+    failed = await admin.post("/jobs", json={"job_type": "x.work", "host_id": str(uuid4())}, headers=key)
+    first = await admin.post("/jobs", json={"job_type": "x.work"}, headers=key)
+    other = await enqueuer.post("/jobs", json={"job_type": "x.work"}, headers=key)
+
+    assert failed.status_code == 422
+    assert first.status_code == other.status_code == 201
+    assert first.json()["id"] != other.json()["id"]
+
+
+async def test_an_operator_names_the_tenant_and_work_without_one_is_the_systems(operator, world):
+    named = await operator.post("/jobs", params={"tenant": "acme"}, json={"job_type": "x.work"})
+    unnamed = await operator.post("/jobs", json={"job_type": "x.work"})
+    unknown = await operator.post("/jobs", params={"tenant": "nobody"}, json={"job_type": "x.work"})
+
+    assert named.json()["tenant_id"] == str(world.acme.id)
+    assert unnamed.json()["tenant_id"] == "00000000-0000-7000-8000-000000000001"
+    assert unknown.status_code == 404
+
+
+async def test_a_job_for_later_waits_and_one_of_a_command_names_it(admin, operator):
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    waiting = await make(admin, scheduled_for=later)
+    await operator.post("/admin/jobs/definitions", json={"key": "echo.it", "argv": ["/bin/echo", "hi"]})
+    command = await admin.post("/jobs", json={"definition_key": "echo.it"})
+    unknown = await admin.post("/jobs", json={"definition_key": "rm.all"})
+    plain = await admin.post("/jobs", json={"definition_key": "x.work"})
+
+    assert waiting["status"] == "waiting"
+    assert command.json()["definition_key"] == command.json()["job_type"] == "echo.it"
+    assert unknown.status_code == plain.status_code == 404
+
+
+async def test_a_payload_is_checked_against_what_its_type_published(admin, conn):
+    await conn.execute(
+        "insert into job_types (key, input_schema) values ('typed', $1)",
+        '{"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}',
+    )
+    wrong = await admin.post("/jobs", json={"job_type": "typed", "payload": {"to": 5}})
+    right = await admin.post("/jobs", json={"job_type": "typed", "payload": {"to": "ann"}})
+
+    assert wrong.status_code == 422
+    assert [error["field"] for error in wrong.json()["errors"]] == ["to"]
+    assert right.status_code == 201
+
+
+async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(admin):
+    made = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"workflow": "wf", "input": {"a": 1}}})
+    wrong = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"input": 5}})
+    intent = (await admin.get(f"/intents/{made.json()['id']}")).json()
+
+    assert made.status_code == 201
+    assert (intent["workflow"], intent["input"], intent["status"]) == ("wf", {"a": 1}, "draft")
+    assert {error["field"] for error in wrong.json()["errors"]} == {"payload.workflow", "payload.input"}
+
+
+async def test_the_correlation_id_of_the_request_serves_jobs_that_have_none(admin, conn):
+    answers = [
+        await admin.post("/jobs", json={"job_type": "x.work", **own}, headers={"X-Correlation-Id": "from-header"})
+        for own in ({}, {"correlation_id": "own"})
+    ]
+    found = [(await admin.get(f"/jobs/{answer.json()['id']}")).json()["correlation_id"] for answer in answers]
+
+    assert found == ["from-header", "own"]
+
+
+async def test_pages_are_stable_while_jobs_arrive(admin, world, pool):
+    async with pool.acquire() as conn:
+        made = await enqueue_many(conn, [NewJob("x.work", {"n": n}, world.acme.id) for n in range(25)], actor=DANA)
+    seen, cursor = [], None
+    while True:
+        page = (await admin.get("/jobs", params={"limit": 10, **({"cursor": cursor} if cursor else {})})).json()
+        seen += [job["id"] for job in page["items"]]
+        await make(admin)  # arrives in front, and is not on any later page
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+
+    assert seen == [str(one.id) for one in reversed(made)]
+
+
+async def test_filters_find_what_they_name(admin, conn, world):
+    one = await make(admin, job_type="a.work", correlation_id="c-1")
+    await make(admin, job_type="b.work")
+    await conn.execute(
+        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
+    )
+
+    async def ids(**params):
+        return [job["id"] for job in (await admin.get("/jobs", params=params)).json()["items"]]
+
+    assert await ids(job_type="a.work") == [one["id"]]
+    assert await ids(correlation_id="c-1") == [one["id"]]
+    assert await ids(status="queued") == [one["id"]]
+    assert len(await ids(status="dead_letter")) == len(await ids(status="failed")) == 1
+    assert await ids(source="event") == []
+    assert await ids(created_before="2020-01-01T00:00:00Z") == []
+    assert len(await ids(created_after="2020-01-01T00:00:00Z")) == 2
+    assert await ids(offset=1, limit=1) == [one["id"]]
+    assert (await admin.get("/jobs", params={"status": "lost"})).status_code == 422
+    assert (await admin.get("/jobs", params={"limit": 201})).status_code == 422
+    assert (await admin.get("/jobs", params={"offset": 10_001})).status_code == 422
+
+
+async def test_a_summary_counts_what_filters_find(admin, conn):
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    for fields in ({}, {}, {"scheduled_for": later}, {"job_type": "b.work"}):
+        await make(admin, **fields)
+    await conn.execute(
+        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
+    )
+    summary = (await admin.get("/jobs/summary")).json()
+
+    assert summary["counts"] == {
+        "queued": 2,
+        "waiting": 1,
+        "running": 0,
+        "dead_letter": 1,
+        "succeeded": 0,
+        "failed": 1,
+        "canceled": 0,
+    }
+    assert summary["estimated"] == []
+    assert summary["oldest_queued_seconds"] > 0
+    assert summary["per_minute"]["enqueued"] == 0.8
+
+
+async def test_jobs_are_canceled_retried_and_deleted(admin, conn):
+    job = (await make(admin))["id"]
+
+    assert (await admin.post(f"/jobs/{job}/cancel")).json() == {"id": job, "verdict": "canceled"}
+    assert (await admin.post(f"/jobs/{job}/cancel")).status_code == 409
+    assert (await admin.post(f"/jobs/{job}/retry")).json() == {"id": job, "verdict": "retried"}
+    assert (await admin.post(f"/jobs/{job}/retry")).status_code == 409
+    await conn.execute("update jobs set status = 'running', claimed_by = 'w', started_at = now()")
+    assert (await admin.delete(f"/jobs/{job}")).status_code == 409
+    await conn.execute("update jobs set status = 'queued', claimed_by = null, started_at = null")
+    assert (await admin.delete(f"/jobs/{job}")).status_code == 204
+    assert (await admin.get(f"/jobs/{job}")).status_code == 404
+    actions = [event["action"] for event in (await admin.get("/audit", params={"entity_id": job})).json()["items"]]
+    assert actions == ["JOB_DELETED", "JOB_RETRIED", "JOB_CANCELED", "JOB_CREATED"]
+
+
+async def test_dead_letters_are_retried_together(admin, conn):
+    for n in range(3):
+        await make(admin, job_type="a.work" if n else "b.work")
+    await conn.execute("update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now()")
+    some = (await admin.post("/jobs/dead-letters/retry", json={"job_type": "a.work"})).json()
+    rest = (await admin.post("/jobs/dead-letters/retry", json={})).json()
+
+    assert (some["retried"], rest["retried"]) == (2, 1)
+    assert set(some["verdicts"].values()) == {"retried"}
+
+
+async def test_a_tick_runs_jobs_inside_the_api(operator):
+    answer = await operator.post("/jobs/tick", json={"limit": 5})
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "ok": True,
+        "ran": 0,
+        "succeeded": 0,
+        "retried": 0,
+        "failed": 0,
+        "canceled": 0,
+        "closed": False,
+    }
+
+
+async def test_a_job_tells_its_attempts_and_why_it_waits(admin, conn):
+    job = (await make(admin))["id"]
+    await conn.execute(
+        "insert into job_attempts (job_id, attempt_no, worker_id, status, started_at, error_text)"
+        " values ($1, 1, 'w', 'failed', now(), 'boom')",
+        UUID(job),
+    )
+    attempts = (await admin.get(f"/jobs/{job}/attempts")).json()["items"]
+    told = (await admin.get(f"/jobs/{job}/explain")).json()
+
+    assert [(one["job_run_id"], one["status"], one["error_text"]) for one in attempts] == [
+        (f"{job}:1", "failed", "boom")
+    ]
+    assert told["reason"] == "no_worker"
+    assert "x.work" in told["sentence"]

@@ -1,0 +1,179 @@
+"""Every address, by every role, for one's own tenant, another's and none: nobody gets further than the table says."""
+
+import re
+from uuid import uuid4
+
+import pytest
+
+from tests.api.given import furnish_installation, furnish_tenant
+from tests.api.table import TABLE
+
+# What an address takes, so that a caller who may use it gets past the reading of it.
+BODIES = {
+    "POST /jobs": {"job_type": "x.work"},
+    "POST /jobs/dead-letters/retry": {},
+    "POST /jobs/tick": {"limit": 1},
+    "POST /jobs/triggers": {"label": "n", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"},
+    "POST /jobs/triggers/preview": {"cron_expr": "0 7 * * *"},
+    "PATCH /jobs/triggers/{trigger_id}": {"label": "m"},
+    "POST /jobs/triggers/{trigger_id}/fire": {},
+    "POST /admin/jobs/definitions": {"key": "true.it", "argv": ["/bin/true"]},
+    "PATCH /admin/jobs/definitions/{key}": {"description": "d"},
+    "POST /events": {"name": "it.happened"},
+    "POST /workflows": {"document": {"key": "made", "steps": [{"id": "wait", "sleep": "1m"}]}},
+    "POST /workflows/check": {"document": {}},
+    "PATCH /workflows/{key}": {"is_enabled": True},
+    "POST /intents": {"workflow": "made"},
+    "POST /runs/{run_id}/fork": {"step": "wait"},
+    "POST /runs/{run_id}/signal": {"name": "go"},
+    "POST /approvals/{approval_id}/decision": {"approve": True},
+    "POST /policies": {"label": "l", "effect": "allow"},
+    "POST /hosts": {"name": "h"},
+    "PATCH /hosts/{host_id}": {"is_active": True},
+    "POST /hosts/{host_id}/instances": {"name": "i"},
+    "POST /tokens": {"subject": "s", "role": "enqueuer"},
+    "POST /tenants": {"slug": "third", "name": "Third"},
+    "PATCH /tenants/{slug_or_id}": {"name": "Renamed"},
+    "PUT /system/atlas-online": {"online": True},
+    "POST /session": {"token": "atl_none"},
+    "POST /worker/jobs/claim": {"job_types": ["x.work"]},
+}
+LEASE = {"heartbeat": {}, "progress": {}, "result": {"status": "succeeded"}, "complete": {}, "fail": {"error": "e"}}
+# Asked for with another kind of credential, or open to this machine alone: tested on their own.
+ELSEWHERE = ("POST /session", "DELETE /session", "GET /metrics")
+# What is said about an object of another tenant must be what is said about one that never was.
+SHARED = {"slug_or_id", "key", "label"}
+
+
+def body_of(row):
+    method, path = row.split(" ")
+    if method in ("GET", "DELETE"):
+        return None
+    last = path.rsplit("/", 1)[-1]
+    if path.startswith("/agent/"):
+        return {"lease": 1, **LEASE[last]}
+    if path.startswith("/worker/jobs/{"):
+        return {"attempt": 1, **LEASE[last]}
+    return BODIES.get(row)
+
+
+def filled(path, things):
+    return re.sub(r"{(\w+)}", lambda found: str(things[found[1]]), path)
+
+
+def may(row, tenant, role):
+    allowed = TABLE[row].split()
+    return "everyone" in allowed or role in allowed or (f"{role}*" in allowed and tenant == "all")
+
+
+@pytest.fixture
+async def things(pool, world):
+    """What each tenant has, and what nobody has."""
+    await furnish_installation(pool)
+    found = {tenant.slug: await furnish_tenant(pool, tenant) for tenant in (world.acme, world.other)}
+    for slug in found:
+        found[slug] |= {"token_id": world.ids[slug, "enqueuer"], "verification_id": uuid4()}
+    found["nobody"] = {
+        name: 2**40 if name == "row_id" else "nobodys" if name in SHARED else uuid4() for name in found["acme"]
+    }
+    return found
+
+
+async def ask(world, tenant, role, row, things):
+    method, path = row.split(" ")
+    place = filled(path, things)
+    base = "http://atlas.test" if path in ("/healthz", "/readyz", "/metrics") else "http://atlas.test/api/v1"
+    query = {"wait": 0} if path.endswith("/jobs") and "agent" in path else None
+    async with world.client(tenant, role) as client:
+        return await client.request(method, f"{base}{place}", json=body_of(row), params=query)
+
+
+async def test_the_table_has_a_row_for_every_address_and_the_description_agrees(world, operator):
+    spec = (await operator.get("http://atlas.test/openapi.json")).json()
+    described = {
+        f"{method.upper()} {path.removeprefix('/api/v1')}": " ".join(one.get("x-roles", ["everyone"]))
+        for path, ones in spec["paths"].items()
+        for method, one in ones.items()
+    }
+
+    assert described == {row: roles.replace("*", "") for row, roles in TABLE.items()}
+
+
+ROLES = ["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_gets_where_the_table_says_and_nowhere_else(world, things, role):
+    tenant = "all" if role == "operator" else "acme"
+    wrong = []
+    for row in TABLE:
+        if row in ELSEWHERE:
+            continue
+        own = dict(things["acme"], key="echo.it") if "definitions" in row else things["acme"]
+        answer = await ask(world, tenant, role, row, own)
+        refused = answer.status_code in (401, 403)
+        if refused == may(row, tenant, role):
+            wrong.append((row, answer.status_code, answer.text[:150]))
+        if answer.status_code >= 500:
+            wrong.append((row, answer.status_code, answer.text[:150]))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])
+async def test_a_thing_of_another_tenant_is_as_missing_as_one_that_never_was(world, things, role):
+    wrong = []
+    for row in TABLE:
+        if "{" not in row or not may(row, "acme", role) or "verification" in row:
+            continue
+        foreign = await ask(world, "acme", role, row, things["other"])
+        missing = await ask(world, "acme", role, row, things["nobody"])
+        same = _without(foreign, things["other"]) == _without(missing, things["nobody"])
+        # What is leased to someone else is lost alike, whoever that is.
+        if foreign.status_code not in (404, 409) or not same:
+            wrong.append((row, foreign.text[:120], missing.text[:120]))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])
+async def test_naming_another_tenant_is_naming_none_that_exists(world, things, role):
+    for row in [row for row in TABLE if may(row, "acme", role) and "{" not in row and "session" not in row]:
+        method, path = row.split(" ")
+        async with world.client("acme", role) as client:
+            foreign = await client.request(method, path, json=body_of(row), params={"tenant": "other"})
+            nobodys = await client.request(method, path, json=body_of(row), params={"tenant": "nobodys"})
+            own = await client.request(method, path, json=body_of(row), params={"tenant": "acme", "limit": 1})
+        assert foreign.text.replace("other", "nobodys") == nobodys.text or foreign.status_code == own.status_code
+        assert foreign.status_code in (404, own.status_code), (row, foreign.text)
+        assert b"of other" not in foreign.content
+        assert str(world.other.id) not in foreign.text
+
+
+async def test_without_a_credential_only_what_is_everyones_answers(world, things):
+    wrong = []
+    for row in TABLE:
+        method, path = row.split(" ")
+        base = "http://atlas.test" if path in ("/healthz", "/readyz", "/metrics") else "http://atlas.test/api/v1"
+        async with world.client() as client:
+            del client.headers["Authorization"]
+            answer = await client.request(method, f"{base}{filled(path, things['acme'])}", json=body_of(row))
+        open_to_all = TABLE[row] == "everyone" and row not in ELSEWHERE
+        if (answer.status_code == 401) == open_to_all:
+            wrong.append((row, answer.status_code))
+    assert wrong == []
+
+
+async def test_lists_of_a_tenant_show_nothing_of_another(world, things):
+    for row in TABLE:
+        method, path = row.split(" ")
+        if method != "GET" or "{" in path or not may(row, "acme", "tenant_admin"):
+            continue
+        answer = await ask(world, "acme", "tenant_admin", row, {})
+        assert str(world.other.id) not in answer.text, row
+        assert "-other" not in answer.text, row
+
+
+def _without(answer, things):
+    text = answer.text
+    for value in sorted(map(str, things.values()), key=len, reverse=True):
+        text = text.replace(value, "?")
+    return answer.status_code, text

@@ -1,0 +1,137 @@
+"""The second wall alone: with no filter of the application, a tenant's transaction sees its own rows and no others."""
+
+import asyncpg
+import pytest
+
+from tests.api.given import furnish_installation, furnish_tenant
+
+TABLES = """
+select c.relname as name, c.relkind::text as kind,
+  exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped) as has_tenant,
+  c.relrowsecurity and c.relforcerowsecurity as is_walled, pg_get_userbyid(c.relowner) as owner
+from pg_class c
+where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p')"""
+# Tables of the installation, which hold nothing of a tenant.
+OF_NOBODY = {
+    "_prisma_migrations",
+    "audit_checkpoint",
+    "audit_epoch",
+    "audit_pruned",
+    "audit_seal",
+    "job_definitions",
+    "job_types",
+    "job_workers",
+    "mail_pace",
+    "system_state",
+    "usage_costs",
+}
+
+
+@pytest.fixture
+async def things(pool, world):
+    await furnish_installation(pool)
+    return {tenant.slug: await furnish_tenant(pool, tenant) for tenant in (world.acme, world.other)}
+
+
+async def as_tenant(conn, tenant):
+    await conn.execute(f"set local role atlas_tenant; set local atlas.tenant = '{tenant.id}'")
+
+
+async def test_every_table_of_a_tenant_is_behind_the_wall_and_belongs_to_the_owner(owner):
+    tables = [row for row in await owner.fetch(TABLES) if row["kind"] != "v"]
+    without = {row["name"] for row in tables if not row["is_walled"]}
+
+    assert without == OF_NOBODY
+    assert {row["name"] for row in tables if row["has_tenant"]}.isdisjoint(without)
+    assert {row["owner"] for row in tables if row["name"] != "_prisma_migrations"} == {"atlas_owner"}
+
+
+async def test_no_table_and_no_view_shows_a_row_of_another_tenant(conn, owner, world, things):
+    foreign = seen = 0
+    relations = [row for row in await owner.fetch(TABLES) if row["name"] not in OF_NOBODY]
+    for row in relations:
+        async with conn.transaction():
+            await as_tenant(conn, world.acme)
+            try:
+                async with conn.transaction():
+                    found = await conn.fetch(f"select t::text as shown from {row['name']} t")
+            except asyncpg.InsufficientPrivilegeError:
+                continue  # nothing at all is shown
+        seen += len(found)
+        foreign += sum(str(world.other.id) in one["shown"] or "other" in one["shown"] for one in found)
+    print(f"relations {len(relations)}, rows seen {seen}, foreign rows {foreign}")
+    assert seen > 20
+    assert foreign == 0
+
+
+async def test_nothing_of_another_tenant_can_be_changed_or_made(conn, owner, world, things):
+    before = await fingerprint(owner, world.other)
+    other = world.other.id
+    attempts = [
+        f"update jobs set priority = 9 where tenant_id = '{other}'",
+        "update jobs set priority = 9",
+        f"delete from jobs where tenant_id = '{other}'",
+        "delete from jobs",
+        f"insert into jobs (tenant_id, job_type) values ('{other}', 'x.work')",
+        f"update jobs set tenant_id = '{other}'",
+        f"insert into events (tenant_id, name, created_by) values ('{other}', 'x', 'mallory')",
+        f"update api_tokens set role = 'operator', tenant_id = null where tenant_id = '{other}'",
+        "update api_tokens set tenant_id = null, role = 'operator'",
+        "insert into policy_rules (label, effect, except_workflows, created_by) values ('mine', 'allow', '{}', 'mallory')",
+        "update workflows set is_enabled = false where tenant_id is null",
+        "delete from policy_rules",
+        "update approvals set status = 'approved', decided_at = now()",
+        "insert into sessions (token_id, hash, expires_at) select id, hash, now() from api_tokens",
+        "delete from audit_log",
+        "update tenants set limits = '{}'",
+        f"select atlas_cancel(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
+        f"select atlas_retry(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
+        "select atlas_switch(false, null, null, 'user', 'mallory', '{}')",
+        "select * from atlas_enqueue('other', 'x.work')",
+        f"select atlas_publish(gen_random_uuid(), '{other}', 'x', '{{}}', null, 'mallory', null)",
+        f"select * from atlas_remote_claim('remote:x', '{other}', array['x.work'], 10, 30)",
+    ]
+    refused = 0
+    for attempt in attempts:
+        transaction = conn.transaction()
+        await transaction.start()
+        await as_tenant(conn, world.acme)
+        try:
+            await conn.execute(attempt)
+            # What went through touched one's own rows alone; it is kept, so that the comparison would see more.
+            await transaction.commit()
+        except asyncpg.PostgresError:
+            refused += 1
+            await transaction.rollback()
+    print(f"attempts {len(attempts)}, refused outright {refused}")
+    assert await fingerprint(owner, world.other) == before
+
+
+async def test_without_a_tenant_nothing_exists(conn, world, things):
+    async with conn.transaction():
+        await conn.execute("set local role atlas_tenant")
+        for table in ("jobs", "tenants", "api_tokens", "audit_log", "intents", "workflow_steps"):
+            assert await conn.fetchval(f"select count(*) from {table}") == 0
+
+
+async def test_a_connection_does_not_keep_the_tenant_of_its_last_borrower(pool, world, things):
+    api = world.app.state.api
+    async with api.transaction(world.acme.id) as conn:
+        assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 1
+    async with pool.acquire() as conn:
+        assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 2
+        assert await conn.fetchval("select current_user") == "atlas_engine"
+        assert await conn.fetchval("select nullif(current_setting('atlas.tenant', true), '')") is None
+
+
+async def fingerprint(owner, tenant):
+    """Everything that a tenant has, and what is everyone's."""
+    found = {}
+    for row in await owner.fetch(TABLES):
+        if row["kind"] == "v" or row["name"] == "audit_log":
+            continue
+        rows = await owner.fetch(f"select t::text as shown from {row['name']} t")
+        theirs = sorted(one["shown"] for one in rows if str(tenant.id) in one["shown"])
+        shared = row["name"] in OF_NOBODY or row["name"] == "sessions"
+        found[row["name"]] = (theirs, len(rows) if shared else None)
+    return found
