@@ -26,9 +26,12 @@ class Statement:
 
     def bind(self, values: dict[str, Any]) -> list[Any]:
         """The values in the statement's order; a missing or an unknown name is a mistake in our code."""
-        if values.keys() != set(self.names):
-            raise TypeError(f"{self.path} takes {sorted(self.names)}, was given {sorted(values)}")
-        return [values[name] for name in self.names]
+        if len(values) == len(self.names):
+            try:
+                return [values[name] for name in self.names]
+            except KeyError:
+                pass
+        raise TypeError(f"{self.path} takes {sorted(self.names)}, was given {sorted(values)}")
 
 
 @cache

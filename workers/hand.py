@@ -100,11 +100,11 @@ class Hand:
         """How long no job has ended, in seconds."""
         return time.monotonic() - self._last_end
 
-    def room(self) -> tuple[int, int]:
-        """How many jobs to ask for now: into free slots, and ahead of them."""
+    def room(self, *, leaving: int) -> tuple[int, int]:
+        """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""
         if self._solo or self._alone is not None:
             return 0, 0
-        taken = len(self._jobs) + self.asked
+        taken = max(0, len(self._jobs) - leaving) + self.asked
         free = max(0, self._slots - taken)
         target = self._slots + min(2 * self._batch, int(self._rate * PREFETCH_SECONDS))
         ahead = min(self._batch, target - taken) - free

@@ -35,6 +35,8 @@ class Appetite:
     drain: bool = False
     most_jobs: int | None = None
     hungry: bool = True
+    # How often someone said that there may be something to claim: an answer is only as young as its question.
+    hints: int = 0
     stopped: bool = False
     started: int = 0
     drained: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,6 +60,7 @@ class Turns:
         self._outbox: list[Finish] = []
         self._wakes = [asyncio.Event() for _ in range(PIPELINES)]
         self._in_turn = 0
+        self._leaving = 0
         self._uncertain = False
         self._closing = False
         self._pipelines: list[asyncio.Task[None]] = []
@@ -96,6 +99,7 @@ class Turns:
     def be_hungry(self) -> None:
         """There may be something to claim."""
         self._appetite.hungry = True
+        self._appetite.hints += 1
         self._wake_one()
 
     def start_over(self, claimant: Claimant) -> None:
@@ -132,9 +136,9 @@ class Turns:
             return False
         claimant = self.claimant
         finishes, self._outbox = self._outbox, []
-        if asked:
-            self._appetite.hungry = False
+        hints = self._appetite.hints
         self._hand.asked += asked
+        self._leaving += len(finishes)
         self._in_turn += 1
         try:
             # A connection that went silent must not outlive the lease it is meant to serve.
@@ -147,16 +151,22 @@ class Turns:
             raise
         finally:
             self._hand.asked -= asked
+            self._leaving -= len(finishes)
             self._in_turn -= 1
         if claimant is self.claimant:
+            if len(turn.claimed) < asked and not turn.again and hints == self._appetite.hints:
+                self._appetite.hungry = False
             self._settle(turn, finishes, asked)
+        if turn.claimed:
+            # Let the slots begin: what ends at once is finished by the same turn that claims the next.
+            await asyncio.sleep(0)
         return True
 
     def _ask(self) -> tuple[int, int]:
         appetite = self._appetite
         if not appetite.hungry or appetite.stopped:
             return 0, 0
-        slots, prefetch = self._hand.room()
+        slots, prefetch = self._hand.room(leaving=self._leaving + len(self._outbox))
         if appetite.most_jobs is not None:
             left = appetite.most_jobs - appetite.started - self._hand.asked
             return max(0, min(slots, left)), 0

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -215,11 +216,15 @@ def _audited(
         finish.message = message[:LONGEST_MESSAGE]
         words = _json(finish.message)
     finish.body = (
-        f'{{"action":{_json(action)},"actor_id":{_json(worker)},"actor_type":"system","entity_id":"{job.id}",'
-        f'"entity_type":"job","level":"{finish.level or "info"}","message":{words},"meta":{facts},'
-        f'"tenant_id":"{job.tenant_id}"}}'
+        f'{_opening(action, worker)}{job.id}","entity_type":"job","level":"{finish.level or "info"}","message":{words},'
+        f'"meta":{facts},"tenant_id":"{job.tenant_id}"}}'
     ).encode()
     return finish
+
+
+@lru_cache(maxsize=64)
+def _opening(action: str, worker: str) -> str:
+    return f'{{"action":{_json(action)},"actor_id":{_json(worker)},"actor_type":"system","entity_id":"'
 
 
 def describe(error: BaseException) -> str:

@@ -16,21 +16,27 @@ from atlas.pool import Connection
 from atlas.statements import fetch, statement
 from engine.jobs.outcomes import ClaimedJob, Finish
 
+CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
 
 # A deadlock loses nothing: even SKIP LOCKED waits when a row's updater ends at the wrong moment.
 DEADLOCK_TRIES = 5
 
+# What the outcomes of a batch often share; sent once where they do.
+_SHARED = {
+    "attempts": attrgetter("attempt"),
+    "statuses": attrgetter("status"),
+    "actions": attrgetter("action"),
+    "levels": attrgetter("level"),
+    "messages": attrgetter("message"),
+    "metas": attrgetter("meta"),
+}
 _COLUMNS = {
     "outputs": attrgetter("output"),
     "errors": attrgetter("error"),
     "delays": attrgetter("delay"),
     "used": attrgetter("used"),
     "costs": attrgetter("cost"),
-    "actions": attrgetter("action"),
-    "levels": attrgetter("level"),
-    "messages": attrgetter("message"),
-    "metas": attrgetter("meta"),
     "bodies": attrgetter("body"),
     "details": attrgetter("detail"),
     "privates": attrgetter("private"),
@@ -70,11 +76,14 @@ async def take_turn(
 
     A finish whose lease was lost, or that would requeue a job asked to stop, changes nothing and is named.
     """
-    ordered = sorted(finishes, key=_by_id)
-    values = _values(claimant, ordered, slots, prefetch)
+    # In a transaction of the caller's, how safely it commits is the caller's to say.
+    query = TURN if finishes or conn.is_in_transaction() else CLAIM
+    values = _asked(claimant, slots, prefetch)
+    if query is TURN:
+        values |= _ended(sorted(finishes, key=_by_id))
     for remaining in range(DEADLOCK_TRIES, 0, -1):
         try:
-            return _read(await fetch(conn, TURN, **values))
+            return _read(await fetch(conn, query, **values))
         except asyncpg.DeadlockDetectedError:
             if remaining == 1 or conn.is_in_transaction():
                 raise
@@ -91,17 +100,21 @@ async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish
     return await take_turn(conn, claimant, finishes)
 
 
-def _values(claimant: Claimant, ordered: list[Finish], slots: int, prefetch: int) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _asked(claimant: Claimant, slots: int, prefetch: int) -> dict[str, Any]:
+    return {
         "worker": claimant.id,
         "slots": slots,
         "prefetch": prefetch,
         "types": claimant.job_types,
         "lease": claimant.lease,
-        "ids": [one.job_id for one in ordered],
-        "attempts": [one.attempt for one in ordered],
-        "statuses": [one.status for one in ordered],
     }
+
+
+def _ended(ordered: list[Finish]) -> dict[str, Any]:
+    values: dict[str, Any] = {"ids": [one.job_id for one in ordered]}
+    for name, read in _SHARED.items():
+        column = list(map(read, ordered))
+        values[name] = column[:1] if column.count(column[0] if column else None) == len(column) else column
     for name, read in _COLUMNS.items():
         column = list(map(read, ordered))
         values[name] = None if column.count(None) == len(column) else column
@@ -112,10 +125,9 @@ def _read(rows: Sequence[Any]) -> Turn:
     turn = Turn()
     claimed = turn.claimed
     for row in rows:
-        kind, *columns = row
-        match kind:
+        match row[0]:
             case b"c":
-                claimed.append(ClaimedJob(*columns))
+                claimed.append(ClaimedJob(*row[1:]))
             case b"l":
                 turn.lost.append((row[1], row[5]))
             case b"k":

@@ -7,7 +7,7 @@ import orjson
 import pytest
 import structlog
 
-from engine.jobs import NewJob, cancel, enqueue, list_attempts, switch
+from engine.jobs import NewJob, cancel, enqueue, list_attempts, switch, take_turn
 from engine.jobs.types import job
 from tests.workers.conftest import DANA
 from tests.workers.handlers import MET, STARTED
@@ -41,6 +41,22 @@ async def test_thousands_of_jobs_are_each_run_once(pool, given, drain):
     )
     assert tuple(counts) == (3000, 1, 1)
     assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 3000
+
+
+async def test_a_busy_worker_finishes_and_claims_in_the_same_turns(given, drain, monkeypatch):
+    await given("test.noop", *({"n": n} for n in range(3000)))
+    alone = []
+
+    async def watched(conn, claimant, finishes=(), *, slots=0, prefetch=0):
+        turn = await take_turn(conn, claimant, finishes, slots=slots, prefetch=prefetch)
+        if finishes and not turn.claimed:
+            alone.append(len(finishes))
+        return turn
+
+    monkeypatch.setattr("workers.turns.take_turn", watched)
+    worker = await drain()
+    assert worker.finished == 3000
+    assert sum(alone) < 2000  # What each pipeline holds at the end finds nothing more to claim.
 
 
 async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, given, drain):

@@ -1,10 +1,7 @@
 -- nothing -> queued, for one job without a dedupe key, host or secret: the path of most calls, without the arrays
 -- of enqueue_many.
 -- No row means that there is no such tenant.
-with owner as (
-  select id from tenants where id = :tenant_id
-),
-made as (
+with made as (
   insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
     created_by, timeout_seconds, definition_id, parent_run_id)
   select :id, o.id, :job_type, :input, :priority,
@@ -12,7 +9,7 @@ made as (
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
     coalesce(:max_retries::int, (select y.max_retries from job_types y where y.key = :job_type), 3),
     :correlation_id, :source::text::job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
-  from owner o
+  from tenants o where o.id = :tenant_id
   returning id
 ),
 event as (

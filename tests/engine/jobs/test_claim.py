@@ -45,6 +45,16 @@ async def test_a_claim_starts_the_job_under_its_worker(conn):
     assert await attempts(conn, job_id) == [(1, "running", None)]
 
 
+async def test_a_claim_does_not_wait_for_the_disk_but_leaves_other_commits_as_they_are(pool, conn):
+    await given_job(conn)
+    worker = await given_worker(conn, "report.build")
+    async with conn.transaction():
+        assert len(await claim(conn, worker, limit=1)) == 1
+        assert await conn.fetchval("show synchronous_commit") == "on"
+    await claim(conn, worker, limit=1)
+    assert await conn.fetchval("show synchronous_commit") == "on"
+
+
 async def test_a_job_is_never_claimed_before_its_time_and_at_once_after_it(conn):
     job_id = await given_job(conn, delay=timedelta(seconds=60), priority=9)
     worker = await given_worker(conn, "report.build")

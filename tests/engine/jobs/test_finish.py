@@ -143,6 +143,26 @@ async def test_many_outcomes_of_all_kinds_take_one_statement(conn):
     )
 
 
+@pytest.mark.parametrize("alike", [True, False])
+async def test_what_outcomes_share_is_sent_once_and_recorded_for_each(conn, alike):
+    await enqueue_many(conn, [NewJob("mixed", {"n": n}) for n in range(3)], actor=DANA)
+    worker = await given_worker(conn, "mixed")
+    jobs = await claim(conn, worker, limit=3)
+    outcomes = [decide(job, worker.id, PermanentError("no paper"), ATLAS) for job in jobs]
+    if not alike:
+        outcomes[1] = succeed(jobs[1], worker.id, None, "EMAIL_SENT", Notes(audit_message="sent"))
+    await finish(conn, worker, outcomes)
+
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        [row] = await conn.fetch(
+            "select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(job.id)
+        )
+        told = orjson.loads(row["body"])
+        assert (row["action"], row["level"], row["message"]) == (told["action"], told["level"], told["message"])
+        assert (orjson.loads(row["meta"]), told["action"]) == (told["meta"], outcome.action)
+        assert (await load(conn, job.id))["status"] == outcome.status
+
+
 class TestFences:
     async def test_a_worker_that_lost_its_lease_cannot_finish_the_job(self, conn):
         worker, job = await given_claimed(conn)

@@ -159,7 +159,7 @@ def test_without_root_descendants_are_found_wherever_they_fled():
     """The way of ending everything that needs no user of its own, in a process that can fail by itself."""
     code = """
 import os, signal
-from workers.commands.confine import _descendants, adopt_orphans, end_all
+from atlas.programs.confine import _descendants, adopt_orphans, end_all
 adopt_orphans()
 group = os.fork()
 if group == 0:

@@ -4,9 +4,10 @@ import random
 
 import pytest
 
-from workers.commands.capture import HEAD_BYTES, LONGEST_LINE, TAIL_BYTES, Capture, Directives
-from workers.commands.output import last_line, plain, shown
-from workers.commands.runner import Stream
+from atlas.programs.capture import HEAD_BYTES, LONGEST_LINE, TAIL_BYTES, Capture, Directives
+from atlas.programs.runner import Stream
+from atlas.programs.text import last_line, plain
+from workers.commands.output import shown
 
 
 @pytest.fixture
