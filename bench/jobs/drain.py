@@ -4,9 +4,10 @@ The clock is the database's: it runs from the first claim to the last recorded o
 """
 
 import asyncio
+import re
 from dataclasses import dataclass
 
-from atlas.pool import Pool
+from atlas.pool import Pool, connect
 from bench.jobs.ground import fill, ground
 from engine.jobs import Claimant, take_turn
 from engine.jobs.lease import new_worker_id, register_worker
@@ -23,6 +24,7 @@ class Drained:
     bare: float
     worker: float
     limited_elsewhere: float
+    unaudited: float
 
     @property
     def ratio(self) -> float:
@@ -31,7 +33,7 @@ class Drained:
 
 async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int = 3) -> Drained:
     """The best of some rounds each way: rounds alternate, and what disturbs only ever slows."""
-    bare, worker, limited = [], [], []
+    bare, worker, limited, unaudited = [], [], [], []
     for _ in range(repeats):
         async with ground(server_url, "drain") as (pool, url):
             await fill(pool, url, jobs)
@@ -43,7 +45,32 @@ async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int
             await pool.execute("insert into job_types (key, concurrency) values ('bench.other', 3)")
             await fill(pool, url, jobs)
             limited.append(jobs / await drive_worker(pool, url, batch))
-    return Drained(max(bare), max(worker), max(limited))
+        async with ground(server_url, "drain") as (pool, url):
+            await _audit_no_outcome(url)
+            await fill(pool, url, jobs)
+            unaudited.append(jobs / await drive_worker(pool, url, batch))
+    return Drained(max(bare), max(worker), max(limited), max(unaudited))
+
+
+async def measure_worker(server_url: str, *, jobs: int, batch: int = 1000) -> float:
+    """One drain by a worker: jobs a second."""
+    async with ground(server_url, "drain") as (pool, url):
+        await fill(pool, url, jobs)
+        return jobs / await drive_worker(pool, url, batch)
+
+
+async def _audit_no_outcome(url: str) -> None:
+    """Take the audit rows out of the turn, in this database, to see what they cost."""
+    conn = await connect(url)
+    try:
+        turn = await conn.fetchval("select pg_get_functiondef(oid) from pg_proc where proname = 'atlas_turn'")
+        mute, changed = re.subn(
+            r",\s*aud as \(\s*insert into audit_log.*?from fin f( where [^)]*)?\)", "", turn, flags=re.S
+        )
+        assert changed == 2, f"{changed} audit inserts found in the turn"
+        await conn.execute(mute)
+    finally:
+        await conn.close()
 
 
 async def drive_bare(pool: Pool, batch: int) -> float:

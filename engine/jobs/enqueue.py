@@ -237,10 +237,10 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
     who = _quoted(actor.id)
     return {
         "ids": [job.id for job in jobs],
-        "tenants": [job.tenant_id for job in jobs],
-        "types": types,
+        "tenants": _shared([job.tenant_id for job in jobs]),
+        "types": _shared(types),
         "inputs": texts,
-        "metas": metas,
+        "metas": _shared(metas),
         "bodies": [
             _body(job.id, tenants[job.tenant_id], meta, actor.type, who) for job, meta in zip(jobs, metas, strict=True)
         ],
@@ -259,6 +259,11 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "instances": _or_null(job.server_instance_id for job in jobs),
         "parent_runs": _or_null(job.parent_run_id for job in jobs),
     }
+
+
+def _shared(values: list[Any]) -> list[Any]:
+    """One value where all are the same."""
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 def _or_null(values: Iterable[Any]) -> list[Any] | None:
