@@ -10,22 +10,19 @@ neither an option's nor behind a literal `--` is refused when the template is sa
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
 import orjson
 
 from atlas.errors import FieldError, InvalidInput
+from atlas.programs.argv import against_argument, against_program
 from engine.jobs.secret_fields import applying
 
 MOST_ELEMENTS = 200
-# The kernel's limit for one argument, less its closing zero.
-LONGEST_ARGUMENT = 128 * 1024 - 1
 
 FACTS = ("tenant.id", "tenant.slug", "job.id")
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*|tenant\.id|tenant\.slug|job\.id)\s*\}\}")
-_SHELLS = {"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "tcsh", "zsh", "busybox", "env", "xargs"}
 _SCALARS = {"string", "integer", "number", "boolean", "null"}
 
 
@@ -112,10 +109,9 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
     except KeyError as error:
         raise _refused(str(error.args[0]), "is missing or not a text, a number or a boolean") from None
     fields = ", ".join(fields_of(text))
-    if "\0" in argument:
-        raise _refused(fields, "holds the character U+0000")
-    if len(argument.encode()) > LONGEST_ARGUMENT:
-        raise _refused(fields, f"makes an argument of more than {LONGEST_ARGUMENT} bytes")
+    reason = against_argument(argument)
+    if reason is not None:
+        raise _refused(fields, reason)
     if argument.startswith("-") and _begins_with_value(text):
         raise _refused(fields, "begins with a dash, which would make it an option")
     return argument
@@ -150,11 +146,9 @@ def _check_shape(place: str, element: Any, schema: Mapping[str, Any]) -> Iterato
 
 
 def _check_program(program: str) -> Iterator[FieldError]:
-    path = PurePosixPath(program)
-    if "{{" in program or not path.is_absolute() or str(path) != program or ".." in path.parts:
-        yield FieldError("argv.0", "is not the absolute path of a program, spelled out")
-    elif path.name in _SHELLS:
-        yield FieldError("argv.0", f"is {path.name}, which runs what its arguments say; name the program itself")
+    reason = against_program(program)
+    if reason is not None:
+        yield FieldError("argv.0", reason)
 
 
 def _flat(argv: Sequence[Any]) -> Iterator[tuple[str, str, str | None]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from typing import Any
 
 import asyncpg
@@ -11,6 +10,8 @@ import orjson
 from atlas.errors import AtlasError, InvalidInput
 from atlas.logs import clean_lines, get_logger
 from atlas.pool import UNREACHABLE
+from atlas.programs.runner import Account, Order, ProgramNotStarted, Run, start
+from atlas.programs.text import ending, last_line, plain
 from engine.jobs.argv import Facts, fill_argv
 from engine.jobs.context import JobContext
 from engine.jobs.definition_spec import DefinitionSpec
@@ -19,8 +20,7 @@ from engine.jobs.environment import fill_env, inherited_secrets
 from engine.jobs.outcomes import JobTimeout, PermanentError, Snooze
 from engine.jobs.redact import Redactor
 from engine.jobs.schemas import require_fit
-from workers.commands.output import last_line, plain, shown
-from workers.commands.runner import Account, Order, ProgramNotStarted, Run, start
+from workers.commands.output import shown
 
 # A definition that was disabled after its job was claimed: the job waits, as those that were not claimed do.
 DISABLED_SECONDS = 30.0
@@ -105,21 +105,10 @@ def _outcome(account: Account, detail: dict[str, Any], time_limit: float) -> dic
         raise JobTimeout(f"The program did not end within {time_limit:g} s.", remedy="Raise the definition's timeout.")
     if account.exit_code != 0:
         words = last_line(detail["stderr_tail"]) or last_line(detail["stdout_tail"])
-        raise CommandFailed(f"The program {_ended(account.exit_code)}{': ' + words if words else '.'}")
+        raise CommandFailed(f"The program {ending(account.exit_code)}{': ' + words if words else '.'}")
     if account.output is None and not account.overlong:
         return None
     return _parsed(account)
-
-
-def _ended(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "hangs and cannot be killed"
-    if exit_code > 0:
-        return f"ended with exit status {exit_code}"
-    try:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"was ended by signal {-exit_code}"
 
 
 def _parsed(account: Account) -> dict[str, Any]:

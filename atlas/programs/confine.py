@@ -65,7 +65,8 @@ def become_program(
     os.setsid()
     os.chdir(folder)
     os.umask(0o077)
-    _limit(limits, uid)
+    if limits:
+        _limit(limits, uid)
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)

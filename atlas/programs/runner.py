@@ -1,8 +1,9 @@
-"""One run of a program, seen from the worker: start its supervisor, hear what it tells, stop it when asked."""
+"""One run of a program, seen from who ordered it: start its supervisor, hear what it tells, stop it when asked."""
 
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -14,22 +15,20 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import orjson
-
 from atlas.errors import AtlasError
 
 # Between TERM and KILL. With what killing and telling take, a program is gone two seconds after it should be.
 GRACE_SECONDS = 1.0
 # What the supervisor may need after that before it is given up.
 PATIENCE_SECONDS = 4.0
-# The supervisor watches the time as well, a little later than the worker: it matters when the worker hangs.
+# Workers watch the time as well; the supervisor does so a little later, for a worker that hangs.
 LATER_SECONDS = 1.0
 LEAVE_SECONDS = 1.0
 LONGEST_REPORT = 4 * 2**20
 
 ROOT = Path(__file__).parent.parent.parent
 # Appended, so that nothing there shadows the standard library, the supervisor's only other company.
-_SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from workers.commands.supervisor import main; main()"
+_SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from atlas.programs.supervisor import main; main()"
 
 # Supervisors that have told everything and are about to end.
 _leaving: set[asyncio.Task[int]] = set()
@@ -47,12 +46,13 @@ class SupervisorLost(AtlasError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run, exactly, and within which bounds."""
+    """What to run, exactly, and within which bounds. `own_user`: as root, run it as a user that nobody else is."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     limits: Mapping[str, int]
     time_limit: float
+    own_user: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Run:
         assert self._process.stdout is not None
         try:
             while line := await self._process.stdout.readline():
-                match orjson.loads(line):
+                match json.loads(line):
                     case {"started": int(pid)}:
                         self._pid = pid
                     case {"progress": [percent, message]}:
@@ -162,7 +162,7 @@ async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> Run:
     )
     assert process.stdin is not None
     terms = {**asdict(order), "time_limit": order.time_limit + LATER_SECONDS, "grace": GRACE_SECONDS}
-    process.stdin.write(orjson.dumps({**terms, "folder": folder}) + b"\n")
+    process.stdin.write(json.dumps({**terms, "folder": folder}).encode() + b"\n")
     return Run(process, folder, on_progress)
 
 

@@ -1,4 +1,4 @@
-"""A command's supervisor: a small process between the worker and one program.
+"""A supervisor: a small process between one program and the worker or agent that ordered it.
 
 The worker writes an order on its standard input and keeps that pipe open: `stop`, or the end of the pipe, ends the
 program, so that nothing outlives a worker that was killed. The supervisor reads all the program writes, keeps a
@@ -10,6 +10,7 @@ reaches the worker. It has the standard library alone.
 import base64
 import contextlib
 import json
+import math
 import os
 import select
 import shutil
@@ -17,8 +18,8 @@ import signal
 import time
 from typing import Any
 
-from workers.commands.capture import Capture, Directives
-from workers.commands.confine import adopt_orphans, become_program, end_all, lease_uid, reap
+from atlas.programs.capture import Capture, Directives
+from atlas.programs.confine import adopt_orphans, become_program, end_all, lease_uid, reap
 
 CONTROL, REPORT = 0, 1
 CHUNK = 64 * 1024
@@ -73,7 +74,7 @@ class Supervisor:
     def _start(self, folder: str) -> None:
         adopt_orphans()
         self._wake = _wake_on_child()
-        leased = lease_uid()
+        leased = lease_uid() if self._order["own_user"] else None
         self._uid = None if leased is None else leased[0]
         os.mkdir(folder, 0o700)
         if self._uid is not None:
@@ -183,7 +184,8 @@ class Supervisor:
         elif word == "::progress":
             percent, _, message = rest.strip().partition(" ")
             with contextlib.suppress(ValueError):
-                self._progress = [float(percent), message.strip()[:LONGEST_MESSAGE] or None]
+                if math.isfinite(number := float(percent)):
+                    self._progress = [number, message.strip()[:LONGEST_MESSAGE] or None]
 
     def _pass_on_progress(self) -> None:
         now = time.monotonic()

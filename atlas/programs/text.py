@@ -1,0 +1,37 @@
+"""What a program wrote, made fit to be stored and shown: no escape sequences, no control characters."""
+
+import re
+import signal
+
+# What terminals obey: colours and cursors, titles and other strings, character sets, and single letters.
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+# Tab and line feed stay. The last range turns text around without being seen.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_RETURNS = re.compile(r"\r+\n?")
+
+
+def plain(text: str) -> str:
+    """The text that a person would read: a line that was drawn over again and again becomes several."""
+    return _CONTROLS.sub("", _RETURNS.sub("\n", _SEQUENCES.sub("", text)))
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, in short."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
+
+
+def ending(exit_code: int | None) -> str:
+    """How a program ended, as the end of a sentence about it."""
+    if exit_code is None:
+        return "hangs and cannot be killed"
+    if exit_code >= 0:
+        return f"ended with exit status {exit_code}"
+    try:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was ended by signal {-exit_code}"
