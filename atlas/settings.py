@@ -24,6 +24,7 @@ class Settings(BaseSettings):
     atlas_host: str = "127.0.0.1"
     atlas_port: int = Field(default=8080, ge=0, le=65535)
     atlas_url: str | None = None
+    atlas_token: str | None = None
     atlas_operator_token: str | None = None
     atlas_log_level: str = "info"
 

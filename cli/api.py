@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from api.app import create_app
 from atlas.logs import get_logger
 from cli.output import Json, say
 from cli.ports import PATIENCE_SECONDS, require_port
@@ -45,6 +44,9 @@ def api(
 
 async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
     """Listen and answer until told to stop."""
+    # Here and not above: it takes a second to load, which no other command should wait for.
+    from api.app import create_app
+
     settings = atlas.settings
     await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
     config = uvicorn.Config(

@@ -10,31 +10,13 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from atlas.errors import FieldError, InvalidInput, NotFound
-from atlas.settings import Settings
+from atlas.errors import FieldError, InvalidInput
 from cli.durations import parse_duration
+from cli.installation import Installation, JobAsked, JobsAsked, JobStory
 from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from engine.jobs import (
-    Enqueued,
-    Explanation,
-    JobFilter,
-    JobRow,
-    NewJob,
-    cancel,
-    delete,
-    enqueue,
-    explain,
-    get_job,
-    list_attempts,
-    list_jobs,
-    retry_dead_letters,
-    retry_now,
-)
-from engine.jobs.admit import admit
-from engine.tenants import find_tenant
+from cli.parameters import read_object
+from cli.reach import ask
 from workers.apps import load_apps
-from workers.email import register_email
 
 app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True)
 
@@ -44,7 +26,7 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 
 def enqueue_job(
     job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
-    tenant: Annotated[str, typer.Option(help="Whose job it is.")] = "system",
+    tenant: Annotated[str | None, typer.Option(help="Whose job it is: the token's, or else Atlas's own.")] = None,
     input_: Annotated[str, typer.Option("--input", metavar="JSON", help="The job's input, a JSON object.")] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
@@ -58,21 +40,8 @@ def enqueue_job(
     """Enqueue a job."""
     load_apps(module or [])
 
-    async def work(settings: Settings) -> Enqueued:
-        register_email(settings)
-        async with connected(settings) as conn:
-            job = NewJob(
-                job_type,
-                _object(input_),
-                (await find_tenant(conn, tenant)).id,
-                priority=priority,
-                max_retries=max_retries,
-                dedupe_key=dedupe_key,
-                delay=delay,
-            )
-            return await enqueue(conn, await admit(conn, job), actor=caller())
-
-    made = execute(work)
+    asked = JobAsked(job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay)
+    made = ask(lambda atlas: atlas.enqueue(asked))
     words = f"Job {made.id} was active already under this key." if made.deduplicated else f"Job {made.id} is queued."
     say(made, words, json=json)
 
@@ -87,14 +56,8 @@ def show_list(
     json: Json = False,
 ) -> None:
     """List jobs, newest first."""
-
-    async def work(settings: Settings) -> list[JobRow]:
-        async with connected(settings) as conn:
-            tenant_id = None if tenant is None else (await find_tenant(conn, tenant)).id
-            wanted = JobFilter(tenant_id, status, job_type)
-            return await list_jobs(conn, wanted, before=None if before is None else _id(before), limit=limit)
-
-    found = execute(work)
+    asked = JobsAsked(status, job_type, tenant, None if before is None else _id(before), limit)
+    found = ask(lambda atlas: atlas.list_jobs(asked))
     rows = [
         (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _ago(job.created_at))
         for job in found
@@ -107,39 +70,22 @@ def show_list(
 @app.command("show")
 def show_one(job_id: JobId, json: Json = False) -> None:
     """Show a job, its attempts, and why it is where it is."""
-
-    async def work(settings: Settings) -> tuple[JobRow, list[Any], Explanation]:
-        async with connected(settings) as conn:
-            job = await get_job(conn, _id(job_id))
-            if job is None:
-                raise NotFound("job", job_id)
-            return job, await list_attempts(conn, job.id), await explain(conn, job.id)
-
-    job, attempts, told = execute(work)
-    say({"job": asdict(job), "attempts": attempts, "explanation": told}, _story(job, attempts, told), json=json)
+    found = ask(lambda atlas: atlas.show(_id(job_id)))
+    document = {"job": asdict(found.job), "attempts": found.attempts, "explanation": found.explanation}
+    say(document, _story(found), json=json)
 
 
 @app.command("explain")
 def explain_one(job_id: JobId, json: Json = False) -> None:
     """Say why a job is not running, or who runs it."""
-
-    async def work(settings: Settings) -> Explanation:
-        async with connected(settings) as conn:
-            return await explain(conn, _id(job_id))
-
-    told = execute(work)
+    told = ask(lambda atlas: atlas.explain(_id(job_id)))
     say(told, told.sentence, json=json)
 
 
 @app.command("cancel")
 def cancel_one(job_id: JobId, json: Json = False) -> None:
     """Cancel a queued job, or ask a running one to stop."""
-
-    async def work(settings: Settings) -> str:
-        async with connected(settings) as conn:
-            return await cancel(conn, _id(job_id), actor=caller())
-
-    verdict = execute(work)
+    verdict = ask(lambda atlas: atlas.cancel(_id(job_id)))
     words = "is canceled" if verdict == "canceled" else "runs; its worker was asked to stop it"
     say({"id": job_id, "verdict": verdict}, f"Job {job_id} {words}.", json=json)
 
@@ -157,15 +103,13 @@ def retry(
     if (job_id is None) != dead_letters:
         raise InvalidInput("The call", [FieldError("ID", "name a job, or say --dead-letters")])
 
-    async def work(settings: Settings) -> dict[UUID, Any]:
-        async with connected(settings) as conn:
-            if job_id is not None:
-                await retry_now(conn, _id(job_id), actor=caller())
-                return {_id(job_id): "retried"}
-            tenant_id = None if tenant is None else (await find_tenant(conn, tenant)).id
-            return await retry_dead_letters(conn, actor=caller(), tenant_id=tenant_id, job_type=job_type, limit=limit)
+    async def work(atlas: Installation) -> dict[UUID, str]:
+        if job_id is None:
+            return {**await atlas.retry_dead_letters(tenant=tenant, job_type=job_type, limit=limit)}
+        await atlas.retry(_id(job_id))
+        return {_id(job_id): "retried"}
 
-    verdicts = execute(work)
+    verdicts = ask(work)
     retried = sum(verdict == "retried" for verdict in verdicts.values())
     kept = f"; {len(verdicts) - retried} could not be" if retried < len(verdicts) else ""
     document = {"retried": retried, "verdicts": {str(key): verdict for key, verdict in verdicts.items()}}
@@ -175,12 +119,7 @@ def retry(
 @app.command("delete")
 def delete_one(job_id: JobId, json: Json = False) -> None:
     """Delete a job that does not run."""
-
-    async def work(settings: Settings) -> None:
-        async with connected(settings) as conn:
-            await delete(conn, _id(job_id), actor=caller())
-
-    execute(work)
+    ask(lambda atlas: atlas.delete(_id(job_id)))
     say({"id": job_id, "deleted": True}, f"Job {job_id} is deleted.", json=json)
 
 
@@ -191,21 +130,12 @@ def _id(text: str) -> UUID:
         raise InvalidInput("The call", [FieldError("ID", f"{text!r} is not a job's id")]) from None
 
 
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput("The call", [FieldError("--input", f"is not JSON: {error}")]) from None
-    if not isinstance(value, dict):
-        raise InvalidInput("The call", [FieldError("--input", "is not a JSON object")])
-    return value
-
-
 def _ago(moment: datetime) -> str:
     return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
 
 
-def _story(job: JobRow, attempts: list[Any], told: Explanation) -> Group:
+def _story(found: JobStory) -> Group:
+    job = found.job
     facts = [
         ("id", job.id),
         ("tenant", job.tenant_id),
@@ -220,9 +150,13 @@ def _story(job: JobRow, attempts: list[Any], told: Explanation) -> Group:
     ]
     rows = [
         (one["attempt_no"], one["status"], one["outcome"], one["started_at"], one["duration_ms"], one["worker_id"])
-        for one in attempts
+        for one in found.attempts
     ]
-    parts: list[Any] = [Text(told.sentence), Text(), table(("", ""), [fact for fact in facts if fact[1] is not None])]
+    parts: list[Any] = [
+        Text(found.explanation.sentence),
+        Text(),
+        table(("", ""), [fact for fact in facts if fact[1] is not None]),
+    ]
     if rows:
         columns = ("ATTEMPT", "STATUS", "OUTCOME", "STARTED", "MS", "WORKER")
         parts += [Text(), table(columns, rows)]

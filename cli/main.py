@@ -7,6 +7,7 @@ import typer
 from atlas import __version__
 from atlas.errors import AtlasError
 from cli import (
+    agent,
     api,
     audit,
     bench,
@@ -41,6 +42,7 @@ app.command()(up.up)
 app.command()(api.api)
 app.command()(worker.worker)
 app.command()(scheduler.scheduler)
+app.command()(agent.agent)
 app.command()(migrate.migrate)
 app.command()(doctor.doctor)
 app.command()(status.status)

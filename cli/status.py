@@ -7,16 +7,12 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from atlas.settings import Settings
-from atlas.statements import fetch, statement
 from cli.durations import parse_duration
+from cli.installation import Standing
 from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from engine.jobs.find import Depth, queue_depth
-from engine.jobs.gate import Gate, read_gate, switch
-from engine.workflows.find import EngineState, read_engine
-
-LIVE_WORKERS = statement("cli/sql/live_workers.sql")
+from cli.reach import ask
+from engine.jobs.gate import Gate
+from engine.workflows.find import EngineState
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who looks.")]
 For = Annotated[
@@ -26,15 +22,8 @@ For = Annotated[
 
 def status(json: Json = False) -> None:
     """Show the gate, the engine, the queue and the workers."""
-
-    async def work(settings: Settings) -> tuple[Gate, EngineState, list[Depth], list[dict[str, Any]]]:
-        async with connected(settings) as conn:
-            workers = [dict(row) for row in await fetch(conn, LIVE_WORKERS)]
-            return await read_gate(conn), await read_engine(conn), await queue_depth(conn), workers
-
-    gate, engine, queue, workers = execute(work)
-    told = {"gate": gate, "engine": engine, "queue": queue, "workers": workers}
-    say(told, _words(gate, engine, queue, workers), json=json)
+    found = ask(lambda atlas: atlas.status())
+    say(found, _words(found), json=json)
 
 
 def online(reason: Reason = None, json: Json = False) -> None:
@@ -48,11 +37,7 @@ def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None
 
 
 def _turn(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
-    async def work(settings: Settings) -> Gate:
-        async with connected(settings) as conn:
-            return await switch(conn, online=online, actor=caller(), reason=reason, until=until)
-
-    gate = execute(work)
+    gate = ask(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
     say(gate, _gate_words(gate), json=json)
 
 
@@ -75,16 +60,16 @@ def _engine_words(gate: Gate, engine: EngineState) -> str:
     return f"The engine turns requests into runs{waiting}."
 
 
-def _words(gate: Gate, engine: EngineState, queue: list[Depth], workers: list[dict[str, Any]]) -> Group:
-    parts: list[Any] = [Text(_gate_words(gate)), Text(_engine_words(gate, engine)), Text()]
-    if queue:
-        rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in queue]
+def _words(found: Standing) -> Group:
+    parts: list[Any] = [Text(_gate_words(found.gate)), Text(_engine_words(found.gate, found.engine)), Text()]
+    if found.queue:
+        rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
         parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), Text()]
     else:
         parts += [Text("No job is queued or running."), Text()]
-    if workers:
+    if found.workers:
         rows_of_workers = [
-            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in workers
+            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in found.workers
         ]
         parts.append(table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers))
     else:

@@ -10,6 +10,7 @@ from atlas.settings import Settings
 from cli.durations import parse_duration
 from cli.output import Json, say, table
 from cli.runtime import caller, connected, execute
+from engine.jobs.hosts import find_host
 from engine.tenants import find_tenant
 from engine.tokens import ROLES, Token, add_token, list_tokens, revoke_token
 
@@ -25,6 +26,7 @@ def add(
     subject: Annotated[str, typer.Option(help="The person or program that acts with it.")],
     role: Annotated[str, typer.Option(help=f"One of {', '.join(ROLES)}.")],
     tenant: Annotated[str | None, typer.Option(help="The tenant it belongs to, by slug or id.")] = None,
+    host: Annotated[str | None, typer.Option(help="The host that it speaks for, by name or id.")] = None,
     expires: Expires = None,
     json: Json = False,
 ) -> None:
@@ -32,11 +34,16 @@ def add(
 
     async def work(settings: Settings) -> tuple[Token, str]:
         async with connected(settings) as conn:
+            owner = None if tenant is None else await find_tenant(conn, tenant)
+            machine = (
+                None if host is None else await find_host(conn, host, tenant_id=None if owner is None else owner.id)
+            )
             return await add_token(
                 conn,
                 subject=subject,
                 role=role,
-                tenant=None if tenant is None else await find_tenant(conn, tenant),
+                tenant=owner,
+                scopes={} if machine is None else {"host_id": str(machine.id)},
                 expires_at=None if expires is None else datetime.now(UTC) + expires,
                 actor=caller(),
             )

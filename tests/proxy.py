@@ -1,4 +1,4 @@
-"""A faulty network in front of Postgres: it can cut lines, go silent, and swallow answers that were already given."""
+"""A faulty network before a server: it can cut lines, refuse them, go silent, and swallow answers that were given."""
 
 import asyncio
 from contextlib import suppress
@@ -19,6 +19,7 @@ class FaultyProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.swallows = False
         self.silent = False
+        self.refuses = False
 
     async def __aenter__(self) -> "FaultyProxy":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -30,6 +31,16 @@ class FaultyProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def address(self) -> str:
+        """Where a server that speaks HTTP is found behind it."""
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def lead_to(self, url: str) -> None:
+        """From now on, new lines lead to another server."""
+        parts = urlsplit(url)
+        self._address = (parts.hostname, parts.port or 5432)
 
     @property
     def url(self) -> str:
@@ -51,11 +62,17 @@ class FaultyProxy:
         self.cut()
         self.swallows = False
 
+    def break_down(self) -> None:
+        """Reset every line, and every new one until `refuses` is False again."""
+        self.refuses = True
+        self.cut()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._socket:
-            there = await asyncio.open_unix_connection(f"{self._socket}/.s.PGSQL.5432")
-        else:
-            there = await asyncio.open_connection(*self._address)
+        try:
+            there = await self._reach()
+        except OSError:
+            writer.transport.abort()
+            return
         line = (writer, there[1])
         self._lines.add(line)
         pumps = [self._pump(reader, there[1], answers=False), self._pump(there[0], writer, answers=True)]
@@ -65,6 +82,13 @@ class FaultyProxy:
         for end in line:
             end.transport.abort()
         self._lines.discard(line)
+
+    async def _reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self.refuses:
+            raise ConnectionRefusedError
+        if self._socket:
+            return await asyncio.open_unix_connection(f"{self._socket}/.s.PGSQL.5432")
+        return await asyncio.open_connection(*self._address)
 
     async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
         with suppress(ConnectionError, asyncio.CancelledError):

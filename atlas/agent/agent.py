@@ -1,0 +1,149 @@
+"""The agent: fetch a job, run its command, report, again, until told to stop.
+
+Nothing it does depends on a connection that stays. A fetch that breaks is made again; a heartbeat that fails is
+repeated while the lease lasts; a result is kept and sent again until Atlas accepts it, or says that the job is in other
+hands.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from atlas.agent.calls import HostCalls, HostJob, Result, is_final
+from atlas.agent.commands import Commands
+from atlas.agent.lease import Lease, Why
+from atlas.agent.work import carry_out
+from atlas.api_calls import Line, Patience
+from atlas.api_errors import ApiError, InvalidInput, LeaseLost, Unreachable
+from atlas.errors import SettingsError
+
+T = TypeVar("T")
+
+log = logging.getLogger("atlas.agent")
+
+PAUSES = Patience(first_pause=0.5, longest_pause=15.0)
+# What a result may take that is still to be delivered when the agent stops.
+FAREWELL_SECONDS = 10.0
+UNFIT = "The command ended, but its result was refused:"
+
+
+class Agent:
+    """A host's agent. `host` is its name or id, where the token speaks for several; `grace` is for running commands."""
+
+    def __init__(
+        self, url: str, token: str, commands: Commands, *, host: str | None = None, grace: float = 25.0
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._line = Line(url, token)
+        self._calls = HostCalls(self._line)
+        self._commands = commands
+        self._host = host
+        self._grace = grace
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def stop(self) -> None:
+        """Fetch no more; a running command may end within the grace time, or not, if this is said twice."""
+        (self._hurry if self._stopping.is_set() else self._stopping).set()
+
+    async def run(self) -> None:
+        """Serve the host until stopped. A token or a host that Atlas does not know is an error."""
+        try:
+            host_id = await self._persistently(self._find_host)
+            if host_id is not None:
+                log.info("serving host %s with commands for %s", host_id, ", ".join(sorted(self._commands.templates)))
+            while host_id is not None and not self._stopping.is_set():
+                job = await self._persistently(partial(self._calls.next, host_id))
+                if job is not None:
+                    await self._serve(job)
+        finally:
+            await self._line.close()
+
+    async def _find_host(self) -> str:
+        found = await self._calls.hosts()
+        fitting = [id for id, name in found.items() if self._host in (None, id, name)]
+        if len(fitting) != 1:
+            raise SettingsError(
+                f"The token speaks for {len(fitting)} hosts{f' called {self._host}' if self._host else ''}.",
+                remedy="Name one with --host; `atlas token add --role host --host NAME` makes a token for one.",
+            )
+        return fitting[0]
+
+    async def _persistently(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Ask until there is an answer; None if the agent was told to stop before."""
+        tried = 0
+        while not self._stopping.is_set():
+            tried += 1
+            try:
+                return await self._unless_stopping(ask())
+            except (ApiError, Unreachable) as error:
+                if is_final(error):
+                    raise
+                log.warning("Atlas could not be asked: %s", error)
+                await self._unless_stopping(asyncio.sleep(PAUSES.pause(tried, error.after)))
+        return None
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for something, but not when the agent stops."""
+        task = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for one in (task, stopping):
+                one.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
+
+    async def _serve(self, job: HostJob) -> None:
+        lease = Lease(self._calls, job)
+        watching = asyncio.create_task(self._end_when_stopping(lease))
+        try:
+            result = await carry_out(job, self._commands, lease)
+            status = None if result is None else await self._deliver(job, result)
+        finally:
+            watching.cancel()
+            await lease.let_go()
+        told = "dropped" if result is None else result.status if status is not None else "undelivered"
+        self.counts[told] += 1
+        log.info("job %s (%s), lease %s: %s; it is now %s", job.id, job.type, job.lease, told, status or "not ours")
+
+    async def _end_when_stopping(self, lease: Lease) -> None:
+        await self._stopping.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                await self._hurry.wait()
+        lease.end(Why.STOPPED)
+
+    async def _deliver(self, job: HostJob, result: Result) -> str | None:
+        """Report until Atlas accepts or refuses; answers what the job is now, None if this is no longer its concern."""
+        tried, give_up_at = 0, None
+        while True:
+            tried += 1
+            try:
+                return await self._calls.result(job, result)
+            except LeaseLost:
+                # Or an earlier report was accepted, and its answer lost.
+                return None
+            except InvalidInput as error:
+                if result.error is not None and result.error.startswith(UNFIT):
+                    return None
+                result = Result("failed", result.duration_ms, error=f"{UNFIT} {error.message[:1000]}")
+                continue
+            except (ApiError, Unreachable) as error:
+                if is_final(error):
+                    return None
+                log.warning("the result of job %s is kept: %s", job.id, error)
+                pause = PAUSES.pause(tried, error.after)
+            if self._stopping.is_set():
+                give_up_at = give_up_at or time.monotonic() + FAREWELL_SECONDS
+                if self._hurry.is_set() or time.monotonic() + pause > give_up_at:
+                    return None
+                await asyncio.sleep(pause)
+            else:
+                await self._unless_stopping(asyncio.sleep(pause))

@@ -1,0 +1,95 @@
+"""What a host is willing to run: a JSON file with an argv for each job type, and nothing else.
+
+    {"SERVER_RESTART": ["/usr/bin/systemctl", "restart", "--", "{{ unit }}"]}
+
+An argument is a text as it stands, or a placeholder for a field of the payload or a fact, and then nothing else. The
+program is an absolute path, never a shell, and no value becomes an option: one that begins with a dash is refused.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from atlas.errors import FieldError, InvalidInput, NotFound, SettingsError
+from atlas.programs.argv import against_argument, against_program
+
+FACTS = ("job.id", "job_run.id", "host.id", "server_instance.id")
+_PLACEHOLDER = re.compile(rf"\{{\{{\s*([A-Za-z_][A-Za-z0-9_-]*|{'|'.join(map(re.escape, FACTS))})\s*\}}\}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The argv template of each job type that the host runs."""
+
+    templates: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def load(cls, path: Path) -> "Commands":
+        """Read a file, or say what is wrong with it."""
+        try:
+            value = json.loads(path.read_bytes())
+        except OSError as error:
+            remedy = "Name a file with --commands; examples/agent-commands.json shows one."
+            raise SettingsError(f"{path} cannot be read: {error.strerror}.", remedy=remedy) from error
+        except ValueError as error:
+            raise SettingsError(f"{path} is not JSON: {error}.") from error
+        return cls.of(value, what=str(path))
+
+    @classmethod
+    def of(cls, value: Any, *, what: str = "The allow-list") -> "Commands":
+        """The commands that a document describes."""
+        if not isinstance(value, dict):
+            raise InvalidInput(what, [FieldError("", "is not an object of job types")])
+        wrong = [error for job_type, argv in value.items() for error in _check(job_type, argv)]
+        if wrong:
+            raise InvalidInput(what, wrong)
+        return cls(value)
+
+    def argv(self, job_type: str, payload: Mapping[str, Any], facts: Mapping[str, str]) -> list[str]:
+        """The arguments for a job. One that is not allowed, or whose payload does not fit, is an AtlasError."""
+        template = self.templates.get(job_type)
+        if template is None:
+            raise NotFound("command for job type", job_type, remedy="Add one to the host's allow-list.")
+        values = {**_scalars(payload), **facts}
+        return [_argument(text, values) for text in template]
+
+
+def _check(job_type: str, argv: Any) -> list[FieldError]:
+    if not isinstance(argv, list) or not argv or not all(isinstance(text, str) for text in argv):
+        return [FieldError(job_type, "is not a list of texts")]
+    reasons = {0: against_program(argv[0])}
+    for nth, text in enumerate(argv[1:], 1):
+        half = "{{" in text and not _PLACEHOLDER.fullmatch(text)
+        known = f"names neither a field nor one of {', '.join(FACTS)}, or is only a part of its argument"
+        reasons[nth] = known if half else against_argument(text)
+    return [FieldError(f"{job_type}.{nth}", reason) for nth, reason in reasons.items() if reason is not None]
+
+
+def _argument(text: str, values: Mapping[str, str]) -> str:
+    found = _PLACEHOLDER.fullmatch(text)
+    if found is None:
+        return text
+    name = found[1]
+    if name not in values:
+        raise _refused(name, "is missing or not a text, a number or a boolean")
+    value = values[name]
+    reason = "begins with a dash, which would make it an option" if value.startswith("-") else against_argument(value)
+    if reason is not None:
+        raise _refused(name, reason)
+    return value
+
+
+def _scalars(payload: Mapping[str, Any]) -> dict[str, str]:
+    """Texts as they are, numbers and booleans as JSON writes them."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in payload.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def _refused(name: str, reason: str) -> InvalidInput:
+    return InvalidInput("The payload", [FieldError(name, reason)])

@@ -1,0 +1,179 @@
+"""What can go wrong between a program and Atlas's API.
+
+ApiError                the API answered with a problem, or something answered that is not the API
+├── Unauthenticated     401, the token is not good now
+├── Forbidden           403, the token's role may not do this
+├── NotFound            404, it does not exist for this token
+├── Conflict            409, it does not fit the state the thing is in
+├── Refused             409, a rule forbids it
+├── LeaseLost           409, the job is in other hands
+├── InvalidInput        413, 415, 422, what was sent does not have the right shape
+├── TooManyRequests     429, and still after all tries
+└── Unavailable         502, 503, 504, and still after all tries
+Unreachable             nothing answered, however often it was tried
+
+Those that have a twin in `atlas.errors` extend it, so that who catches that one need not know which way it came.
+"""
+
+import email.utils
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from atlas import errors
+from atlas.errors import AtlasError, FieldError
+
+PASSING = (429, 502, 503, 504)
+_PREFIX = "urn:atlas:problem:"
+
+
+class ApiError(AtlasError):
+    """The API answered with a problem. `problem` is its name for programs, `request_id` finds it in the API's log."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        status: int = 0,
+        problem: str = "",
+        request_id: str | None = None,
+        fields: Sequence[FieldError] = (),
+        after: float | None = None,
+    ) -> None:
+        AtlasError.__init__(self, message, remedy=remedy)
+        self.status = status
+        self.problem = problem
+        self.request_id = request_id
+        self.errors = tuple(fields)
+        # Seconds after which the API wants to be asked again.
+        self.after = after
+        # True where an earlier try of the same call may have been carried out.
+        self.in_doubt = False
+
+    @property
+    def is_passing(self) -> bool:
+        """True if asking again later may help."""
+        return self.status in PASSING
+
+    @property
+    def may_be_done(self) -> bool:
+        """True if the call may have been carried out all the same."""
+        return self.status >= 500
+
+
+class Unauthenticated(ApiError):
+    """The token is not good now."""
+
+
+class Forbidden(ApiError, errors.Refused):
+    """The token's role may not do this."""
+
+
+class NotFound(ApiError):
+    """It does not exist, or not for this token."""
+
+
+class Conflict(ApiError, errors.Conflict):
+    """The request does not fit the state the thing is in."""
+
+
+class Refused(ApiError, errors.Refused):
+    """A rule forbids it."""
+
+
+class LeaseLost(ApiError, errors.LeaseLost):
+    """The job is in other hands, or has ended: nothing that is said about this attempt is recorded any more."""
+
+
+class InvalidInput(ApiError, errors.InvalidInput):
+    """What was sent does not have the right shape; `errors` names each field and reason."""
+
+
+class TooManyRequests(ApiError):
+    """Faster than the token's share."""
+
+
+class Unavailable(ApiError):
+    """The API is there, and what it stands on is not."""
+
+
+class Unreachable(AtlasError):
+    """Nothing answers."""
+
+    after: float | None = None
+    is_passing = True
+
+    def __init__(self, url: str, reason: str, *, may_be_done: bool) -> None:
+        super().__init__(f"Nothing answers at {url}: {reason}.", remedy="See that `atlas api` runs there.")
+        self.may_be_done = may_be_done
+        self.in_doubt = False
+
+
+_BY_KIND: dict[str, type[ApiError]] = {"lease-lost": LeaseLost, "refused": Refused}
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    413: InvalidInput,
+    415: InvalidInput,
+    422: InvalidInput,
+    429: TooManyRequests,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+
+
+def error_of(response: httpx.Response, url: str) -> ApiError:
+    """The error that an answer stands for."""
+    problem = _problem(response)
+    kind = str(problem.get("type", "")).removeprefix(_PREFIX)
+    found = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
+    remedy = ""
+    if not problem:
+        remedy = "See that this is the address of an Atlas."
+    elif found is Unauthenticated:
+        remedy = "`atlas token add` makes one."
+    return found(
+        str(problem.get("detail") or f"What answers at {url} says {response.status_code} and nothing that Atlas says."),
+        remedy=remedy,
+        status=response.status_code,
+        problem=kind,
+        request_id=response.headers.get("x-request-id"),
+        fields=[FieldError(str(one["field"]), str(one["reason"])) for one in problem.get("errors", [])],
+        after=_after(response.headers.get("retry-after")),
+    )
+
+
+def not_atlas(url: str) -> ApiError:
+    """What answered is not what the API answers."""
+    return ApiError(
+        f"What answers at {url} is not Atlas, or one of another version.",
+        remedy="See that this is the address of an Atlas.",
+    )
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        value = json.loads(response.content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) and str(value.get("type", "")).startswith(_PREFIX) else {}
+
+
+def _after(header: str | None) -> float | None:
+    """Retry-After, which is a number of seconds or a date."""
+    if not header:
+        return None
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        moment = email.utils.parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())

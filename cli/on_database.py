@@ -1,0 +1,94 @@
+"""An installation whose database this machine reaches."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+from atlas.errors import NotFound
+from atlas.pool import Connection
+from atlas.settings import Settings
+from atlas.statements import fetch, statement
+from cli.installation import JobAsked, JobsAsked, JobStory, Standing
+from cli.runtime import caller
+from engine.jobs import (
+    Enqueued,
+    Explanation,
+    JobFilter,
+    JobRow,
+    NewJob,
+    cancel,
+    delete,
+    enqueue,
+    explain,
+    get_job,
+    list_attempts,
+    list_jobs,
+    retry_dead_letters,
+    retry_now,
+)
+from engine.jobs.admit import admit
+from engine.jobs.find import queue_depth
+from engine.jobs.gate import Gate, read_gate, switch
+from engine.tenants import find_tenant
+from engine.workflows.find import read_engine
+from workers.email import register_email
+
+LIVE_WORKERS = statement("cli/sql/live_workers.sql")
+
+
+class OnDatabase:
+    """Asks the engine itself, as the person at the terminal."""
+
+    def __init__(self, settings: Settings, conn: Connection) -> None:
+        self._settings = settings
+        self._conn = conn
+
+    async def enqueue(self, asked: JobAsked) -> Enqueued:
+        register_email(self._settings)
+        job = NewJob(
+            asked.job_type,
+            asked.input,
+            (await find_tenant(self._conn, asked.tenant or "system")).id,
+            priority=asked.priority,
+            max_retries=asked.max_retries,
+            dedupe_key=asked.dedupe_key,
+            delay=asked.delay,
+        )
+        return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
+
+    async def list_jobs(self, asked: JobsAsked) -> list[JobRow]:
+        wanted = JobFilter(await self._tenant_id(asked.tenant), asked.status, asked.job_type)
+        return await list_jobs(self._conn, wanted, before=asked.before, limit=asked.limit)
+
+    async def show(self, job_id: UUID) -> JobStory:
+        job = await get_job(self._conn, job_id)
+        if job is None:
+            raise NotFound("job", job_id)
+        return JobStory(job, await list_attempts(self._conn, job_id), await explain(self._conn, job_id))
+
+    async def explain(self, job_id: UUID) -> Explanation:
+        return await explain(self._conn, job_id)
+
+    async def cancel(self, job_id: UUID) -> str:
+        return await cancel(self._conn, job_id, actor=caller())
+
+    async def retry(self, job_id: UUID) -> None:
+        await retry_now(self._conn, job_id, actor=caller())
+
+    async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
+        tenant_id = await self._tenant_id(tenant)
+        return await retry_dead_letters(self._conn, actor=caller(), tenant_id=tenant_id, job_type=job_type, limit=limit)
+
+    async def delete(self, job_id: UUID) -> None:
+        await delete(self._conn, job_id, actor=caller())
+
+    async def status(self) -> Standing:
+        workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
+        gate, engine = await read_gate(self._conn), await read_engine(self._conn)
+        return Standing(gate, engine, await queue_depth(self._conn), [*workers])
+
+    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
+        return await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)
+
+    async def _tenant_id(self, tenant: str | None) -> UUID | None:
+        return None if tenant is None else (await find_tenant(self._conn, tenant)).id

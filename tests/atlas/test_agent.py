@@ -1,0 +1,310 @@
+"""The reference agent on a real server: what it runs, and what it does when the network or a process goes away."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from atlas.agent import agent as module
+from atlas.agent import calls
+from atlas.api_calls import Patience
+from atlas.api_errors import Unauthenticated
+from atlas.errors import SettingsError
+from atlas.settings import Settings
+from engine.jobs import cancel, get_job, list_attempts
+from tests.api.conftest import DANA, QUICK, furnish
+from tests.api.serving import Served, served
+from tests.atlas.box import Box, is_alive, until
+from tests.proxy import FaultyProxy
+
+ROOT = Path(__file__).parent.parent.parent
+LEASE = 2.0
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch) -> None:
+    """Nobody waits long, neither for a job nor before trying again."""
+    monkeypatch.setattr(calls, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(calls, "LATE_SECONDS", 1.0)
+    monkeypatch.setattr(module, "PAUSES", Patience(first_pause=0.05, longest_pause=0.2))
+
+
+@pytest.fixture
+async def box(tmp_path, server, conn) -> Box:
+    return Box(tmp_path, server, conn)
+
+
+@pytest.fixture
+async def brief(tmp_path, pool, database_url, conn) -> AsyncIterator[Box]:
+    """The same where leases last two seconds."""
+    settings = Settings(_env_file=None, atlas_home=tmp_path / "home", atlas_lease_seconds=LEASE)
+    with served(database_url, settings, QUICK) as started:
+        started.world = await furnish(pool, started.app)
+        yield Box(tmp_path, started, conn)
+
+
+@pytest.fixture
+async def proxy(brief) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy(brief.server.address) as between:
+        yield between
+
+
+async def test_a_job_runs_with_progress_and_output(box):
+    job_id = await box.job("a", "work")
+    async with box.agent() as agent:
+        job = await box.becomes(job_id, "succeeded")
+
+    assert job.output == {"done": True}
+    assert agent.counts == {"succeeded": 1}
+    [attempt] = await list_attempts(box.conn, job_id)
+    assert attempt["duration_ms"] is not None
+    assert not is_alive(box.starts("a")[0])
+
+
+async def test_what_fails_says_why_and_is_retried_by_its_policy(box):
+    failing, unknown = await box.job("a", "fail", max_retries=0), await box.job("a", "-x", max_retries=0)
+    async with box.agent():
+        failed, refused = await box.becomes(failing, "dead_letter"), await box.becomes(unknown, "dead_letter")
+
+    assert failed.error["message"].startswith("The command ended with exit status 3: no disk")
+    assert "what: begins with a dash" in refused.error["message"]
+    assert len(box.starts("a")) == 1
+
+
+async def test_a_result_that_atlas_does_not_take_is_reported_as_a_failure(box):
+    job_id = await box.job("a", "big", max_retries=0)
+    async with box.agent():
+        job = await box.becomes(job_id, "dead_letter")
+
+    assert job.error["message"].startswith("The command ended, but its result was refused: The result is not valid")
+
+
+async def test_a_canceled_job_is_ended_with_all_it_started(brief):
+    job_id = await brief.job("a", "wait")
+    async with brief.agent() as agent:
+        pid = await brief.started("a")
+        await cancel(brief.conn, job_id, actor=DANA)
+        await brief.becomes(job_id, "canceled")
+
+    assert not is_alive(pid)
+    assert agent.counts == {"failed": 1}
+
+
+async def test_a_command_that_takes_too_long_is_killed(box):
+    job_id = await box.job("a", "wait", timeout_seconds=1, max_retries=0)
+    async with box.agent():
+        job = await box.becomes(job_id, "dead_letter")
+
+    assert job.error["message"].startswith("The command was ended, for its time is over.")
+    assert not is_alive(box.starts("a")[0])
+
+
+async def test_a_fetch_that_is_cut_is_made_again(brief, proxy):
+    async with brief.agent(proxy.address) as agent:
+        await asyncio.sleep(0.3)
+        proxy.break_down()
+        job_id = await brief.job("a", "work")
+        await asyncio.sleep(0.3)
+        proxy.refuses = False
+        await brief.becomes(job_id, "succeeded")
+
+    assert agent.counts == {"succeeded": 1}
+
+
+async def test_a_job_whose_handing_over_was_lost_comes_back_when_its_lease_is_over(brief, proxy):
+    async with brief.agent(proxy.address):
+        await asyncio.sleep(0.3)
+        proxy.swallows = True
+        job_id = await brief.job("a", "work")
+        await brief.becomes(job_id, "running")
+        proxy.cut()
+        proxy.swallows = False
+        await brief.silence(job_id)
+        job = await brief.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 1)
+
+
+async def test_a_command_goes_on_through_an_outage_shorter_than_its_lease(brief, proxy):
+    job_id = await brief.job("a", "wait")
+    async with brief.agent(proxy.address):
+        await brief.started("a")
+        async with asyncio.timeout(10):
+            while (await get_job(brief.conn, job_id)).progress is None:
+                await asyncio.sleep(0.02)
+        shown = (await get_job(brief.conn, job_id)).progress
+        for _ in range(3):
+            proxy.break_down()
+            await asyncio.sleep(0.4)
+            proxy.refuses = False
+            await asyncio.sleep(0.4)
+        brief.go("a")
+        job = await brief.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, len(brief.starts("a"))) == (1, 1)
+    assert (shown["percent"], shown["message"]) == (40, "halfway")
+    assert job.output == {"exit_code": 0, "stdout_tail": "::progress 40 halfway\nwent"}
+
+
+async def test_a_command_is_killed_when_its_lease_is_over_and_nobody_can_be_asked(brief, proxy):
+    job_id = await brief.job("a", "wait")
+    async with brief.agent(proxy.address) as agent:
+        pid = await brief.started("a")
+        proxy.break_down()
+        await until(lambda: not is_alive(pid))
+        await brief.silence(job_id)
+        brief.go("a")
+        proxy.refuses = False
+        job = await brief.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 2)
+    assert agent.counts == {"dropped": 1, "succeeded": 1}
+
+
+async def test_a_command_is_killed_when_its_job_was_given_away(brief):
+    job_id = await brief.job("a", "wait")
+    async with brief.agent() as agent:
+        pid = await brief.started("a")
+        await brief.silence(job_id)
+        await until(lambda: not is_alive(pid))
+        brief.go("a")
+        await brief.becomes(job_id, "succeeded")
+
+    assert agent.counts == {"dropped": 1, "succeeded": 1}
+
+
+async def test_a_result_is_kept_until_it_can_be_delivered(box):
+    job_id = await box.job("a", "wait")
+    async with FaultyProxy(box.server.address) as proxy, box.agent(proxy.address) as agent:
+        pid = await box.started("a")
+        proxy.break_down()
+        box.go("a")
+        await until(lambda: not is_alive(pid))
+        await asyncio.sleep(0.5)
+        assert (await get_job(box.conn, job_id)).status == "running"
+        proxy.refuses = False
+        job = await box.becomes(job_id, "succeeded")
+        await until(lambda: agent.counts)
+
+    assert (job.attempt_count, agent.counts) == (1, {"succeeded": 1})
+
+
+async def test_a_result_that_was_accepted_unheard_is_not_accepted_again(brief, proxy):
+    first = await brief.job("a", "wait")
+    async with brief.agent(proxy.address) as agent:
+        await brief.started("a")
+        proxy.swallows = True
+        brief.go("a")
+        await brief.becomes(first, "succeeded")
+        proxy.cut()
+        proxy.swallows = False
+        second = await brief.job("b", "work")
+        await brief.becomes(second, "succeeded")
+
+    assert len(await list_attempts(brief.conn, first)) == 1
+    assert agent.counts == {"undelivered": 1, "succeeded": 1}
+
+
+async def test_a_result_of_a_job_that_was_given_away_is_dropped(box):
+    job_id = await box.job("a", "wait")
+    async with FaultyProxy(box.server.address) as proxy, box.agent(proxy.address) as agent:
+        pid = await box.started("a")
+        proxy.break_down()
+        box.go("a")
+        await until(lambda: not is_alive(pid))
+        await box.silence(job_id)
+        proxy.refuses = False
+        job = await box.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, len(box.starts("a"))) == (2, 2)
+    assert agent.counts == {"undelivered": 1, "succeeded": 1}
+
+
+async def test_an_api_that_is_restarted_in_the_middle_of_a_job_is_not_noticed(box, database_url, settings):
+    job_id = await box.job("a", "wait")
+    first = Served(database_url, settings, QUICK)
+    first.start()
+    async with FaultyProxy(first.address) as proxy, box.agent(proxy.address):
+        await box.started("a")
+        await asyncio.to_thread(first.stop)
+        box.go("a")
+        await asyncio.sleep(0.3)
+        proxy.lead_to(box.server.address)
+        job = await box.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, len(box.starts("a"))) == (1, 1)
+
+
+async def test_a_killed_agent_takes_its_command_with_it_and_its_job_comes_back(box):
+    job_id = await box.job("a", "wait")
+    async with box.process() as agent:
+        pid = await box.started("a")
+        agent.send_signal(signal.SIGKILL)
+        await until(lambda: not is_alive(pid))
+    await box.silence(job_id)
+    box.go("a")
+    async with box.agent():
+        job = await box.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, job.lost_count) == (2, 1)
+    assert [one["status"] for one in await list_attempts(box.conn, job_id)] == ["lost", "succeeded"]
+
+
+async def test_a_stopped_agent_lets_its_command_end_and_reports(box):
+    job_id = await box.job("a", "wait")
+    async with box.process() as agent:
+        await box.started("a")
+        agent.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        waiting = await box.job("b", "work")
+        box.go("a")
+        assert await asyncio.wait_for(agent.wait(), 20) == 0
+
+    assert (await box.becomes(job_id, "succeeded")).output["stdout_tail"].endswith("went")
+    assert (await get_job(box.conn, waiting)).status == "queued"
+
+
+async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box):
+    job_id = await box.job("a", "wait", max_retries=0)
+    async with box.process() as agent:
+        pid = await box.started("a")
+        agent.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        agent.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(agent.wait(), 20) == 0
+
+    assert not is_alive(pid)
+    job = await box.becomes(job_id, "dead_letter")
+    assert job.error["message"].startswith("The command was ended, for the agent stops.")
+
+
+async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
+    box.token = "atl_aaaaaaaa_" + "a" * 43
+    with pytest.raises(Unauthenticated):
+        async with box.agent() as agent:
+            await asyncio.sleep(0.5)
+            agent.stop()
+    box.token = box.world.tokens["acme", "host"]
+    with pytest.raises(SettingsError, match="speaks for 0 hosts called rack-9"):
+        async with box.agent(host="rack-9"):
+            await asyncio.sleep(0.5)
+
+
+async def test_the_agent_needs_nothing_but_httpx_and_what_httpx_brings():
+    code = """
+import sys, atlas.agent.__main__
+theirs = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+print(*sorted(name for name in theirs if not name.startswith("_")))
+"""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", code), env={"PYTHONPATH": str(ROOT)}, stdout=asyncio.subprocess.PIPE
+    )
+    found, _ = await process.communicate()
+
+    assert set(found.decode().split()) <= {
+        *("atlas", "httpx", "httpcore", "h11", "anyio", "sniffio", "certifi", "idna", "typing_extensions"),
+        *("click", "rich", "pygments", "markdown_it", "mdurl", "exceptiongroup", "h2", "socksio"),
+    }

@@ -1,0 +1,145 @@
+"""The commands that go over HTTP when ATLAS_URL is set: the same words and documents as on the database."""
+
+import asyncio
+import contextlib
+import io
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from engine.jobs import NewJob, enqueue
+from engine.jobs.lease import register_worker
+from tests.api.conftest import DANA, server, settings
+from tests.cli.conftest import Ran
+
+__all__ = ["server", "settings"]
+
+Ask = Callable[..., Awaitable[Ran]]
+
+
+def run_here(arguments: tuple[str, ...], settings: dict[str, str | None]) -> Ran:
+    """The command in this process: everything but the start of an interpreter, which other tests of commands show."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["atlas", *arguments])
+        for name, value in settings.items():
+            patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def atlas(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """A machine that has the database."""
+    monkeypatch.chdir(tmp_path)
+    # The server writes its log in this process, too.
+    known = {"ATLAS_HOME": str(tmp_path / "home"), "DATABASE_URL": database_url, "ATLAS_LOG_LEVEL": "error"}
+    others = dict.fromkeys(("ATLAS_URL", "ATLAS_TOKEN", "ATLAS_OPERATOR_TOKEN"))
+
+    async def call(*arguments: str, **changes: str | None) -> Ran:
+        return await asyncio.to_thread(run_here, arguments, {**others, **known, **changes})
+
+    return call
+
+
+@pytest.fixture
+def remote(atlas: Ask, server: Any) -> Ask:
+    """A machine that knows the API's address and an operator's token, and has no database."""
+    token = server.world.tokens["all", "operator"]
+    known = {"DATABASE_URL": None, "ATLAS_URL": server.address, "ATLAS_TOKEN": token}
+
+    async def call(*arguments: str, **changes: str | None) -> Ran:
+        return await atlas(*arguments, **{**known, **changes})
+
+    return call
+
+
+def shape(document: Any) -> Any:
+    """The names and kinds of a document, without its values."""
+    match document:
+        case dict():
+            return {name: shape(value) for name, value in document.items()}
+        case list():
+            return [shape(document[0])] if document else []
+        case _:
+            return None if document is None else type(document).__name__
+
+
+async def both(atlas: Ask, remote: Ask, *arguments: str) -> tuple[Any, Any]:
+    return (await atlas(*arguments, "--json")).document, (await remote(*arguments, "--json")).document
+
+
+async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_database(atlas, remote):
+    options = ("--tenant", "acme", "--input", '{"month": 3}', "--priority", "7", "--delay", "10m", "--dedupe-key")
+    here = (await atlas("enqueue", "report.build", *options, "here", "--json")).document
+    there = (await remote("enqueue", "report.build", *options, "there", "--json")).document
+    assert shape(there) == shape(here)
+    listed, same_list = await both(atlas, remote, "jobs", "list", "--tenant", "acme", "--status", "waiting")
+    one, same = await both(atlas, remote, "jobs", "show", there["id"])
+    told, same_told = await both(atlas, remote, "jobs", "explain", there["id"])
+    assert (same, same_list, same_told) == (one, listed, told)
+    assert (await atlas("jobs", "show", there["id"])).stdout == (await remote("jobs", "show", there["id"])).stdout
+    assert (same["job"]["input"], same["job"]["status"]) == ({"month": 3}, "queued")
+    assert (same["job"]["shown_status"], same["explanation"]["reason"]) == ("waiting", "not_due")
+    assert {job["id"] for job in same_list["jobs"]} == {there["id"], here["id"]}
+
+    id = there["id"]
+    assert (await remote("jobs", "cancel", id, "--json")).document == {"id": id, "verdict": "canceled"}
+    assert "has ended already" in (await remote("jobs", "cancel", id)).refusal
+    assert (await remote("jobs", "retry", "--dead-letters")).stdout == "0 jobs are queued again.\n"
+    assert (await remote("jobs", "retry", id, "--json")).document == {"retried": 1, "verdicts": {id: "retried"}}
+    assert (await remote("jobs", "delete", id, "--json")).document == {"id": id, "deleted": True}
+    gone = await remote("jobs", "explain", id, "--json")
+    assert (gone.code, gone.document["error"]["type"]) == (1, "NotFound")
+    assert gone.stderr == f"error: There is no job {id}.\n"
+
+
+async def test_the_gate_and_what_stands_behind_it_are_shown_alike(atlas, remote, server, conn):
+    await register_worker(conn, "w-1", job_types=["x.work"], lease=600)
+    await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA)
+    closed = (await remote("offline", "--reason", "new disks", "--for", "2h", "--json")).document
+    here, there = await both(atlas, remote, "status")
+    for one in (here, there):
+        one["queue"][0].pop("oldest_seconds")
+
+    assert (closed["online"], closed["reason"], closed["by"]) == (False, "new disks", "operator@all")
+    assert there == here
+    assert there["workers"][0]["worker_id"] == "w-1"
+    # The first operator's token serves where no other is set, and an address may be as the API's own pages show it.
+    operator = server.world.tokens["all", "operator"]
+    deeper = {"ATLAS_TOKEN": None, "ATLAS_OPERATOR_TOKEN": operator, "ATLAS_URL": f"{server.address}/api/v1/"}
+    assert (await remote("online", **deeper)).stdout.startswith("Atlas is online since ")
+
+
+async def test_a_tenants_token_needs_no_tenant_to_be_named(remote, server, conn):
+    token = server.world.tokens["acme", "enqueuer"]
+    made = await remote("enqueue", "x.work", "--json", ATLAS_TOKEN=token)
+    foreign = await remote("jobs", "list", "--tenant", "other", ATLAS_TOKEN=token)
+
+    owner = await conn.fetchval("select tenant_id from jobs where id = $1::uuid", made.document["id"])
+    assert owner == server.world.acme.id
+    assert "There is no tenant other" in foreign.refusal
+
+
+async def test_what_goes_wrong_is_told_in_one_line_that_names_the_setting(remote, server):
+    nobody = await remote("status", ATLAS_URL="http://127.0.0.1:1")
+    without = await remote("status", ATLAS_TOKEN=None)
+    wrong = await remote("status", ATLAS_TOKEN="atl_aaaaaaaa_" + "a" * 43)
+    weak = await remote("offline", ATLAS_TOKEN=server.world.tokens["acme", "enqueuer"])
+    invalid = await remote("jobs", "list", "--status", "lost", "--json")
+
+    assert nobody.refusal.startswith("error: Nothing answers at http://127.0.0.1:1: ")
+    assert nobody.refusal.endswith("ATLAS_URL is right.")
+    assert "Set ATLAS_TOKEN to one" in without.refusal
+    assert "does not accept the token. Set ATLAS_TOKEN" in wrong.refusal
+    assert "The role enqueuer may not do this." in weak.refusal
+    assert weak.refusal.endswith("ATLAS_TOKEN says who asks.")
+    assert (invalid.code, invalid.document["error"]["type"]) == (1, "InvalidInput")
+    assert invalid.document["error"]["errors"][0]["field"] == "query.status"
