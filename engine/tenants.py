@@ -4,10 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 from uuid import UUID
-from zoneinfo import available_timezones
 
 import orjson
 
@@ -18,6 +16,7 @@ from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from audit import Event, record
 from engine.fields import as_id, check_name
+from engine.zones import check_zone
 
 ADD = statement("engine/sql/add_tenant.sql")
 EDIT = statement("engine/sql/edit_tenant.sql")
@@ -27,8 +26,6 @@ LIST = statement("engine/sql/list_tenants.sql")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LIMITS = ("in_flight", "requests_per_second", "email")
 LARGEST = 1_000_000
-# What a machine's zone database holds beside the zones of the world.
-_NOT_A_PLACE = {"localtime", "Factory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +113,7 @@ def _check(
     elif as_id(slug) is not None:
         # A tenant is found by either; one's slug must not be another's id.
         errors.append(FieldError("slug", "must not look like an id"))
-    if timezone not in _timezones():
-        errors.append(FieldError("timezone", f"{timezone!r} is not a zone of the tz database, such as Europe/Berlin"))
+    errors += check_zone("timezone", timezone)
     if errors:
         raise InvalidInput("The tenant", errors)
 
@@ -143,8 +139,3 @@ def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-
-
-@cache
-def _timezones() -> frozenset[str]:
-    return frozenset(available_timezones() - _NOT_A_PLACE)

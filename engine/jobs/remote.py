@@ -6,8 +6,8 @@ still says about it is refused with LeaseLost.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -108,19 +108,23 @@ async def progress_remote(
         raise LeaseLost(job_id, attempt)
 
 
-async def complete_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, output: dict[str, Any]) -> str:
-    """running → succeeded."""
-    held = await _held(conn, token_id, job_id, attempt)
+async def complete_remote(
+    conn: Connection, token_id: UUID, job_id: UUID, attempt: int, output: dict[str, Any], *, facts: Mapping[str, str]
+) -> str:
+    """running → succeeded. `facts` tell the account about the request behind it."""
+    held = replace(await _held(conn, token_id, job_id, attempt), facts=facts)
     text = dump_output(output if held.redactor is None else held.redactor.value(output))
     if text is not None and len(text.encode()) > INPUT_LIMIT:
         raise InvalidInput("The outcome", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
-    ending = succeed(held.job, claimant_of(token_id), text, "JOB_SUCCEEDED", Notes())
+    ending = succeed(held.job, claimant_of(token_id), text, "JOB_SUCCEEDED", held.notes)
     return await _end(conn, token_id, held, ending)
 
 
-async def fail_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, failure: Failure) -> str:
+async def fail_remote(
+    conn: Connection, token_id: UUID, job_id: UUID, attempt: int, failure: Failure, *, facts: Mapping[str, str]
+) -> str:
     """running → queued for its retry, failed, or canceled if it was asked to stop. Answers which."""
-    held = await _held(conn, token_id, job_id, attempt)
+    held = replace(await _held(conn, token_id, job_id, attempt), facts=facts)
     return await _end(conn, token_id, held, _failed(token_id, held, failure))
 
 
@@ -132,6 +136,11 @@ class _Held:
     policy: RetryPolicy
     asked_to_stop: bool
     redactor: Redactor | None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> Notes:
+        return Notes(audit_meta=dict(self.facts))
 
 
 async def _held(conn: Connection, token_id: UUID, job_id: UUID, attempt: int) -> _Held:
@@ -153,7 +162,7 @@ def _failed(token_id: UUID, held: _Held, failure: Failure) -> Finish:
         error = PermanentError(words)
     elif failure.retry_after is not None:
         error = RetryAfter(failure.retry_after, words)
-    return decide(held.job, claimant_of(token_id), error, held.policy, Notes())
+    return decide(held.job, claimant_of(token_id), error, held.policy, held.notes)
 
 
 async def _end(conn: Connection, token_id: UUID, held: _Held, ending: Finish) -> str:

@@ -13,6 +13,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.errors import LeaseLost
 from atlas.pool import Connection
+from engine.jobs.admit import admit
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import SYSTEM_TENANT, NewJob, enqueue
 from engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
@@ -67,7 +68,7 @@ class JobsRepository:
             dedupe_key=request.dedupe_key,
             correlation_id=request.correlation_id,
         )
-        return (await enqueue(conn, job, actor=self._actor, coalesce=True)).id
+        return (await enqueue(conn, await admit(conn, job), actor=self._actor, coalesce=True)).id
 
     async def claim(self, conn: Connection, *, limit: int = 1) -> list[ClaimedJob]:
         """Take up to `limit` due jobs, under the gate and the limits like every claim."""

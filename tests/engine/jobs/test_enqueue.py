@@ -231,9 +231,21 @@ async def test_an_sql_caller_enqueues_with_the_same_verb(conn):
         ("atlas_enqueue('nobody', 't')", "AT404"),
         ("atlas_enqueue('system', 't', '[1]')", "AT422"),
         ("atlas_enqueue('system', 't', jsonb_build_object('x', repeat('a', 300000)))", "AT422"),
+        ("atlas_enqueue('system', 'SERVER_STOP', '{\"serverInstanceId\": \"x\"}')", "AT422"),
+        ("atlas_enqueue('system', 'ENGINE_RUN', '{\"workflow\": \"x\"}')", "AT422"),
     ],
 )
 async def test_an_sql_caller_is_refused_in_words(conn, call, state):
     with pytest.raises(asyncpg.PostgresError) as refusal:
         await conn.fetchrow(f"select * from {call}")
     assert refusal.value.sqlstate == state
+
+
+async def test_an_sql_caller_never_stores_a_secret_in_clear(conn):
+    schema = orjson.dumps({"properties": {"login": {"properties": {"password": {"type": "string", "x-secret": True}}}}})
+    await conn.execute("insert into job_types (key, input_schema) values ('sign.in', $1::text::jsonb)", schema.decode())
+    with pytest.raises(asyncpg.PostgresError, match="are not made by atlas_enqueue"):
+        await conn.fetchrow(
+            "select * from atlas_enqueue('system', 'sign.in', '{\"login\": {\"password\": \"hunter22\"}}')"
+        )
+    assert await conn.fetchval("select count(*) from jobs") == 0

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.errors import LeaseLost
+from atlas.errors import InvalidInput, LeaseLost
 from engine.jobs import SYSTEM_TENANT, EnqueueJob, JobFilter, JobsRepository, PermanentError, claim, reap, switch
 from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
 
@@ -101,3 +101,12 @@ async def test_workers_leave_its_jobs_alone_while_its_lease_lives(conn):
     worker = await given_worker(conn, "t")
     assert await claim(conn, worker, limit=1) == []
     assert await reap(conn) == []
+
+
+async def test_a_job_is_checked_against_what_is_published_about_its_type(conn):
+    await conn.execute(
+        'insert into job_types (key, input_schema) values (\'far.away\', \'{"required": ["n"], "type": "object"}\')'
+    )
+    with pytest.raises(InvalidInput):
+        await JobsRepository().enqueue(conn, EnqueueJob("far.away", payload={}))
+    assert await JobsRepository().enqueue(conn, EnqueueJob("far.away", payload={"n": 1}))

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from engine.jobs import SYSTEM_TENANT, get_job
+from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
 from engine.workflows import publish_event
 from engine.workflows.manage import retry_run
 from tests.engine.workflows.flows import SWITCHES, calls
@@ -210,12 +210,10 @@ async def test_an_unknown_workflow_fails_with_names_near_it(kit):
 
 async def test_a_raw_engine_run_job_is_refused(kit):
     async with kit.pool.acquire() as conn:
-        job_id = await conn.fetchval(
-            "select id from atlas_enqueue('system', 'ENGINE_RUN', '{\"workflow\": \"wf.plain\"}')"
-        )
+        made = await enqueue(conn, NewJob("ENGINE_RUN", {"workflow": "wf.plain"}), actor=REQUESTER)
     await kit.work()
 
-    assert "was not made from an intent" in (await get_job(kit.pool, job_id)).error["message"]
+    assert "was not made from an intent" in (await get_job(kit.pool, made.id)).error["message"]
 
 
 async def test_a_run_in_progress_suspends_at_its_next_step_while_atlas_is_offline(kit):
