@@ -8,12 +8,14 @@ import fcntl
 import hashlib
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+SYSTEM_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 PYTHON = VENV / "bin" / "python"
 PACKAGES_MARK = VENV / "packages.sha256"
 CLIENT_MARK = "schema.sha256"
@@ -91,6 +93,7 @@ def _wanted_client() -> str:
 
 def _prisma_environment() -> dict[str, str]:
     return {
+        **_trusted_certificates(),
         **os.environ,
         "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         # Prisma looks for its engines, which Atlas never runs; any file that exists keeps it from fetching them.
@@ -102,6 +105,15 @@ def _prisma_environment() -> dict[str, str]:
         "PRISMA_BINARY_CACHE_DIR": str(VENV / "prisma-cli"),
         "npm_config_cache": str(VENV / "npm-cache"),
     }
+
+
+def _trusted_certificates() -> dict[str, str]:
+    """A Node.js from a wheel knows only the certificates it brought; this machine may trust others, of a proxy say."""
+    paths = ssl.get_default_verify_paths()
+    for path in (os.environ.get("SSL_CERT_FILE"), paths.cafile, *SYSTEM_CERTIFICATES):
+        if path and Path(path).is_file():
+            return {"NODE_EXTRA_CA_CERTS": path}
+    return {}
 
 
 def _sha256(content: bytes) -> str:

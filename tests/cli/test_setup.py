@@ -101,6 +101,17 @@ def test_prisma_is_kept_from_fetching_engines_and_from_calling_home(checkout):
     assert environment["npm_config_cache"].startswith(str(checkout))
 
 
+def test_node_trusts_the_certificates_that_this_machine_trusts(monkeypatch, tmp_path):
+    bundle = tmp_path / "certificates.pem"
+    bundle.write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    monkeypatch.delenv("NODE_EXTRA_CA_CERTS", raising=False)
+    assert setup._prisma_environment()["NODE_EXTRA_CA_CERTS"] == str(bundle)
+
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/chosen.pem")
+    assert setup._prisma_environment()["NODE_EXTRA_CA_CERTS"] == "/chosen.pem"
+
+
 def test_a_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(setup, "ROOT", tmp_path / "gone")
 
