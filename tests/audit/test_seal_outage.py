@@ -1,0 +1,80 @@
+"""A server that crashes under writers and sealers: what was committed stays in the account, and in exactly one leaf."""
+
+import asyncio
+import os
+from random import Random
+
+import asyncpg
+
+from atlas.embedded import _call, start_embedded
+from atlas.errors import AtlasError
+from atlas.migrations import migrate
+from atlas.pool import UNREACHABLE, connect
+from audit import record, seal, verify
+from audit.verifier.tree import split
+from tests.audit.given import TENANTS, event
+
+CRASHES = 12 if os.environ.get("ATLAS_PROOF") else 3
+GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
+
+
+async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_leaf(tmp_path, installation):
+    server = await start_embedded(tmp_path)
+    url, data = server.url("postgres"), str(tmp_path / "postgres" / "data")
+    await migrate(url)
+    stop, told = asyncio.Event(), set[str]()
+    tasks = [asyncio.create_task(_write(url, Random(number), stop, told)) for number in range(3)]
+    tasks += [asyncio.create_task(_seal(url, stop, installation)) for _ in range(2)]
+    for _ in range(CRASHES):
+        before = len(told)
+        async with asyncio.timeout(60):
+            while len(told) < before + 60:
+                await asyncio.sleep(0.01)
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+    stop.set()
+    await asyncio.gather(*tasks)
+
+    conn = await connect(url)
+    await seal(conn)
+    await installation.sign(conn)
+    rows = {row[0] for row in await conn.fetch("select entity_id from audit_log")}
+    seals = await conn.fetch("select leaf_hashes from audit_seal")
+    leaves = [leaf for one in seals for leaf in split(one["leaf_hashes"])]
+    report = await verify(conn, installation.keys, installation.notes)
+    await conn.close()
+    server.release()
+    print(f"outage: {CRASHES} crashes, {len(told)} rows told as committed, {len(seals)} seals")
+    assert told <= rows
+    assert len(leaves) == len(set(leaves)) == report.rows + len(seals)
+    assert (report.findings, report.unsealed) == ([], 0)
+
+
+async def _write(url: str, random: Random, stop: asyncio.Event, told: set[str]) -> None:
+    """Write rows, and note those whose commit was answered."""
+    while not stop.is_set():
+        try:
+            conn = await connect(url)
+            while not stop.is_set():
+                one = event(random.getrandbits(60), tenant_id=random.choice(TENANTS))
+                async with conn.transaction():
+                    await record(conn, one)
+                    await asyncio.sleep(random.random() * 0.005)
+                told.add(one.entity_id)
+            await conn.close()
+        except GONE:
+            await asyncio.sleep(0.05)
+
+
+async def _seal(url: str, stop: asyncio.Event, installation) -> None:
+    """Seal and sign for as long as there is a server."""
+    while not stop.is_set():
+        try:
+            conn = await connect(url)
+            while not stop.is_set():
+                await seal(conn)
+                await installation.sign(conn)
+                await asyncio.sleep(0.01)
+            await conn.close()
+        except GONE:
+            await asyncio.sleep(0.05)
