@@ -57,7 +57,7 @@ async def seconds(pool: Any, job_id: Any) -> float:
 async def test_a_program_that_will_not_end_is_ended_with_all_it_started(
     define, order, run_commands, story, pool, name, text, status
 ):
-    limit = 25 if PROOF and name == "flood" else LIMIT
+    limit = 40 if PROOF and name == "flood" else LIMIT
     await define(name, text, timeout_seconds=limit, max_retries=0, limits=LIMITS)
     job_id = await order(name)
     before = psutil.Process().memory_info().rss
