@@ -14,6 +14,9 @@ from engine.jobs.gate import gate_of
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
+# The year that stands for a wait without an end.
+FOREVER = 9999
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -53,6 +56,8 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
     gate = gate_of(row["gate"])
     if not gate.online:
         return "gate", gate.closed_because
+    if row["due_at"] is not None and row["waits"] is not None:
+        return "waiting", f"Its run waits for {' and '.join(map(_awaited, orjson.loads(row['waits'])))}{_until(row)}."
     if row["due_at"] is not None:
         return "not_due", f"It is not due until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC{_after_failures(row)}."
     if row["host_id"] is not None:
@@ -69,6 +74,23 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
         return "queue", f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
     return "next", "Nothing holds it: a worker will take it at its next turn."
+
+
+def _awaited(step: Mapping[str, Any]) -> str:
+    match step["kind"]:
+        case "event":
+            return f"the event {step['event_name']}"
+        case "approval":
+            return f"the approval {step['name']!r}"
+        case "job" | "child":
+            return f"{step['name']!r}, which is {'job' if step['kind'] == 'job' else 'run'} {step['child_id']}"
+        case _:
+            return f"the {step['kind']} {step['name']!r}"
+
+
+def _until(row: Mapping[str, Any]) -> str:
+    """The end of a wait, unless it has none."""
+    return "" if row["due_at"].year == FOREVER else f", until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC at the latest"
 
 
 def _no_worker(row: Mapping[str, Any]) -> str:

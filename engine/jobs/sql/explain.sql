@@ -4,6 +4,8 @@ select j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.
   j.cancel_requested_at, j.cancel_requested_by, j.dead_lettered_at, j.error, j.attempt_count, j.retry_count, j.max_retries,
   case when j.next_retry_at > clock_timestamp() then j.next_retry_at end as due_at,
   (select s.value from system_state s where s.key = 'atlas_online') as gate,
+  (select jsonb_agg(to_jsonb(w) order by w.name) from (
+     select kind::text, name, event_name, child_id from workflow_steps where run_id = j.id and status = 'waiting' limit 5) w) as waits,
   (select count(*) from job_workers w
    where w.dead_at is null and w.lease_expires_at > clock_timestamp() and j.job_type = any (w.job_types)) as workers,
   exists (select from job_types y where y.key = j.job_type) as known_type,

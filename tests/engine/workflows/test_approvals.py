@@ -7,6 +7,7 @@ import pytest
 
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
+from engine.jobs import explain
 from engine.workflows import decide_approval, list_approvals
 from engine.workflows.approvals import expire_approvals
 from engine.workflows.find import list_intents
@@ -24,6 +25,9 @@ async def test_a_run_goes_on_with_what_a_person_decided(kit):
     run = await kit.run("wf.asks")
     [asked] = await list_approvals(kit.pool, run_id=run.id)
     assert (run.status, asked.status, asked.title, asked.detail) == ("waiting", "pending", "Ship it?", {"to": "Paris"})
+
+    told = await explain(kit.pool, run.id)
+    assert (told.reason, told.sentence[:42]) == ("waiting", "Its run waits for the approval 'ship', unt")
 
     await decide(kit, asked.id, comment="fine")
     await kit.work()
