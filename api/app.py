@@ -9,8 +9,11 @@ from fastapi import FastAPI
 
 from api.border import Border, Traffic
 from api.chores import Chores
+from api.door import PREFIX
+from api.errors import AWAY
 from api.gathering import Gathering
 from api.hints import Hints
+from api.lane import LanedApp
 from api.live import socket
 from api.live.hub import Hub
 from api.metrics import Metrics
@@ -40,7 +43,7 @@ from api.resources import (
 from api.state import Api, Tick
 from atlas import __version__
 from atlas.logs import get_logger
-from atlas.pool import UNREACHABLE, Pool
+from atlas.pool import Pool
 from atlas.settings import Settings
 from engine.idempotency import forget_answers
 from engine.sessions import forget_sessions
@@ -79,7 +82,7 @@ def create_app(
 ) -> FastAPI:
     """The API on an open pool. `url` is where the same database can be listened to; `tick` runs due jobs in-process."""
     api = Api(settings, pool, url, tick=tick, rates=rates or Rates())
-    app = FastAPI(
+    app = LanedApp(
         title="Atlas", version=__version__, lifespan=_live, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.api = api
@@ -95,6 +98,7 @@ def create_app(
         app.router.routes.extend(router.routes)
     describe(app)
     app.add_middleware(Border, traffic=app.state.traffic)
+    app.open_lane(f"{PREFIX}/jobs", app.state.traffic)
     return app
 
 
@@ -118,5 +122,5 @@ async def _clean(api: Api) -> None:
             async with api.acquire() as conn:
                 await forget_sessions(conn)
                 await forget_answers(conn)
-        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+        except (*AWAY, asyncpg.PostgresError) as error:
             log.warning("what is past its time could not be removed", reason=str(error) or type(error).__name__)

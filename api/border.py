@@ -1,5 +1,7 @@
 """What happens to every request and every answer, whatever route it takes: a name, headers, a figure, a log line."""
 
+import logging
+import os
 import re
 import time
 from collections import defaultdict
@@ -8,10 +10,11 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from atlas.ids import new_id
 from atlas.logs import get_logger
 
 log = get_logger("api.requests")
+# Asked whether a line would be written at all, before it is put together.
+_level = logging.getLogger("api.requests")
 
 SLOW_SECONDS = 1.0
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
@@ -52,11 +55,16 @@ class Border:
         self._traffic = traffic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        # The first of several counts.
+        scope["atlas.headers"] = dict(reversed(scope["headers"]))
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = _given_id(scope["headers"]) or new_id().hex
+        request_id = _given_id(scope) or os.urandom(16).hex()
         scope["atlas.request_id"] = request_id
         bind_contextvars(request_id=request_id)
         status = 500
@@ -76,7 +84,8 @@ class Border:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path_format", "other")
         self._traffic.add(scope["method"], route, status, seconds)
-        if status < 400 and seconds < SLOW_SECONDS and scope["method"] in ("GET", "HEAD"):
+        untold = scope["method"] in ("GET", "HEAD") or not _level.isEnabledFor(logging.DEBUG)
+        if untold and status < 400 and seconds < SLOW_SECONDS:
             return
         call: Any = scope.get("atlas.call")
         facts: dict[str, object] = {
@@ -88,7 +97,7 @@ class Border:
         if call is not None:
             facts |= {"subject": call.caller.subject, "tenant_id": str(call.tenant_id) if call.tenant_id else None}
         facts |= scope.get("atlas.facts", {})
-        if status >= 500:
+        if status >= 500 and status != 503:
             log.error("request failed", **facts)
         elif status >= 400 or seconds >= SLOW_SECONDS:
             log.info("request", **facts)
@@ -96,17 +105,24 @@ class Border:
             log.debug("request", **facts)
 
 
-def _given_id(headers: list[tuple[bytes, bytes]]) -> str | None:
-    for name, value in headers:
-        if name == b"x-request-id":
-            return value.decode() if _REQUEST_ID.fullmatch(value) else None
-    return None
+def header(scope: Scope, name: bytes) -> str | None:
+    """A header of the request, by its lower-case name."""
+    value: bytes | None = scope["atlas.headers"].get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _given_id(scope: Scope) -> str | None:
+    value = scope["atlas.headers"].get(b"x-request-id")
+    return value.decode() if value is not None and _REQUEST_ID.fullmatch(value) else None
 
 
 def _headers(scope: Scope, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
-    added = [*HEADERS, (b"x-request-id", request_id.encode())]
+    added = [*HEADERS]
+    names = {name for name, _ in given}
+    if b"x-request-id" not in names:
+        added.append((b"x-request-id", request_id.encode()))
     if scope["scheme"] == "https":
         added += TLS_HEADERS
-    if not any(name == b"cache-control" for name, _ in given):
+    if b"cache-control" not in names:
         added.append(NO_STORE)
     return added

@@ -13,8 +13,10 @@ from uuid import UUID
 
 from starlette.requests import HTTPConnection
 
+from api.border import header
 from api.errors import Forbidden, TooManyRequests, Unauthenticated
 from api.memory import Memory
+from api.patience import borrowed
 from api.rates import Buckets, Rates
 from atlas.pool import Pool
 from engine.sessions import Session, csrf_token, find_session
@@ -67,13 +69,13 @@ class Callers:
 
     async def identify(self, request: HTTPConnection) -> Caller:
         """The caller of a request, checked for forgery where a browser may have been tricked into it."""
-        header = request.headers.get("authorization")
-        cookie = request.cookies.get(cookie_name(request)) if "cookie" in request.headers else None
-        if header is not None and cookie is not None:
+        given = header(request.scope, b"authorization")
+        cookie = request.cookies.get(cookie_name(request)) if b"cookie" in request.scope["atlas.headers"] else None
+        if given is not None and cookie is not None:
             raise Unauthenticated("A token and a session came together; send one of them.")
         address = address_of(request)
-        if header is not None:
-            scheme, _, clear = header.partition(" ")
+        if given is not None:
+            scheme, _, clear = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise Unauthenticated()
             return await self.by_token(clear.strip(), address)
@@ -122,12 +124,12 @@ class Callers:
             raise TooManyRequests("with wrong credentials from this address", wait)
 
     async def _find_token(self, clear: str) -> Caller | None:
-        async with self._pool.acquire(timeout=10) as conn:
+        async with borrowed(self._pool) as conn:
             token = await authenticate(conn, clear)
         return None if token is None else Caller(token)
 
     async def _find_session(self, clear: str) -> Caller | None:
-        async with self._pool.acquire(timeout=10) as conn:
+        async with borrowed(self._pool) as conn:
             session = await find_session(conn, clear)
         return None if session is None else Caller(session.token, session, csrf_token(clear))
 

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from api.border import header
 from api.calls import open_call
 from api.errors import BodyTooLarge, Forbidden, UnsupportedMedia
 from api.state import Api
@@ -20,6 +22,8 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
+# Digits of a length that is worth reading as a number.
+LONGEST_LENGTH = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ async def admit(request: Request, terms: Terms) -> None:
 
 async def read_body(request: Request, terms: Terms) -> Any:
     """The body as a JSON value, counted while it arrives and checked before anyone uses it."""
-    kind = request.headers.get("content-type", "")
+    kind = header(request.scope, b"content-type") or ""
     body = await _read(request, terms.body_limit)
     if not _is_json(kind) and (body or kind):
         raise UnsupportedMedia(kind)
@@ -108,6 +112,8 @@ async def read_body(request: Request, terms: Terms) -> Any:
 
 
 def _is_json(kind: str) -> bool:
+    if kind == "application/json":
+        return True
     name, _, rest = kind.partition(";")
     return name.strip().lower() == "application/json" and rest.strip().lower() in (
         "",
@@ -117,14 +123,19 @@ def _is_json(kind: str) -> bool:
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    length = request.headers.get("content-length")
-    if length is not None and length.isdecimal() and int(length) > limit:
+    length = header(request.scope, b"content-length")
+    if length is not None and length.isdecimal() and (len(length) > LONGEST_LENGTH or int(length) > limit):
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect()
+        part: bytes = message.get("body", b"")
         size += len(part)
         if size > limit:
             raise BodyTooLarge(limit)
         parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,6 +1,12 @@
 """What only the border refuses: who may not come in, and what does not fit through the door."""
 
+import asyncpg
+
 from atlas.errors import AtlasError, Refused
+from atlas.pool import UNREACHABLE
+
+# What is raised when the database is away; the last by a connection that broke between two steps of a statement.
+AWAY = (*UNREACHABLE, asyncpg.InternalClientError)
 
 
 class Unauthenticated(AtlasError):

@@ -30,8 +30,10 @@ from engine.jobs.types import canonical
 
 MADE = statement("api/sql/made.sql")
 
-# More than one, so that a slow commit does not hold up the next group; few, so that groups form.
+# More than one, so that a slow commit does not hold up the next group; few, so that groups form. While one is at work,
+# a second is worth a transaction from so many jobs on.
 AT_ONCE = 2
+WORTH_IT = 16
 LARGEST_GROUP = 500
 ADMISSION_SECONDS = 2.0
 
@@ -88,7 +90,7 @@ class Gathering:
             line = self._lines[key] = _Line(call.caller.tenant_id)
         made: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
         line.waiting.append((job, made))
-        if line.flushing < AT_ONCE:
+        if not line.flushing or (line.flushing < AT_ONCE and len(line.waiting) >= WORTH_IT):
             line.flushing += 1
             task = asyncio.create_task(self._flush(key, line, actor))
             self._tasks.add(task)
@@ -98,7 +100,8 @@ class Gathering:
     async def _flush(self, key: tuple[UUID | None, str, str], line: _Line, actor: Actor) -> None:
         drained = False
         try:
-            async with self._api.acquire() as conn:
+            # Watched by each transaction: under load one follows the other without end.
+            async with self._api.acquire(watched=False) as conn:
                 while line.waiting:
                     group = [line.waiting.popleft() for _ in range(min(len(line.waiting), LARGEST_GROUP))]
                     await self._enqueue_group(conn, line, group, actor)

@@ -12,10 +12,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from api.errors import BodyTooLarge, Forbidden, TooManyRequests, Unauthenticated, UnsupportedMedia
+from api.errors import AWAY, BodyTooLarge, Forbidden, TooManyRequests, Unauthenticated, UnsupportedMedia
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -27,7 +28,6 @@ from atlas.errors import (
     Refused,
 )
 from atlas.logs import get_logger
-from atlas.pool import UNREACHABLE
 
 log = get_logger("api")
 
@@ -92,11 +92,20 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (DatabaseError, 503, "unavailable"),
     (AtlasError, 503, "unavailable"),
 )
+# Where pydantic speaks of Python.
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "is not known here",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+}
 # What the database says about values, and what it says about itself.
 _VALUE_ERRORS = (asyncpg.DataError, asyncpg.CheckViolationError, asyncpg.NotNullViolationError)
 _STATE_ERRORS = (asyncpg.IntegrityConstraintViolationError,)
 _PASSING = (
-    *UNREACHABLE,
+    *AWAY,
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
     asyncpg.InsufficientResourcesError,
@@ -107,11 +116,20 @@ _PASSING = (
 
 def answer_problems(app: FastAPI) -> None:
     """Let every error of the application leave it as a problem."""
-    for kind in (AtlasError, RequestValidationError, HTTPException, asyncpg.PostgresError, *UNREACHABLE, Exception):
-        app.add_exception_handler(kind, _handle)
+    for kind in (
+        AtlasError,
+        RequestValidationError,
+        HTTPException,
+        asyncpg.PostgresError,
+        *AWAY,
+        ClientDisconnect,
+        Exception,
+    ):
+        app.add_exception_handler(kind, answer)
 
 
-async def _handle(request: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response:
+    """What a request is answered that ended in an error."""
     told = told_of(error)
     if told.status == 405:
         told.headers["Allow"] = ", ".join(sorted(_methods(request)))
@@ -119,6 +137,9 @@ async def _handle(request: Request, error: Exception) -> Response:
         log.warning("the database did not serve a request", path=request.url.path, reason=str(error) or repr(error))
     elif told.status >= 500:
         log.error("request failed", path=request.url.path, method=request.method, reason=repr(error), exc_info=error)
+    if told.status == 500:
+        # Beyond the border, which names every other answer.
+        told.headers["X-Request-Id"] = request.scope.get("atlas.request_id", "")
     return response_of(told)
 
 
@@ -157,6 +178,9 @@ def told_of(error: BaseException) -> _Told:
             return _Told(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
         case HTTPException():
             return _of_http(error)
+        case ClientDisconnect():
+            # Nobody hears it.
+            return _Told(400, "disconnected", "The body ended before it was whole.")
         case asyncpg.QueryCanceledError():
             words = "Answering takes too long. Narrow the request, for example with created_after."
             return _Told(422, "too-broad", words)
@@ -183,7 +207,7 @@ def fields_of(errors: Iterable[Any]) -> list[FieldError]:
         named = ".".join(
             str(step) for step in steps if not (isinstance(step, str) and step.startswith(("list[", "function-")))
         )
-        found.append(FieldError(named, one["msg"].removeprefix("Value error, ")))
+        found.append(FieldError(named, _WORDS.get(one["type"]) or one["msg"].removeprefix("Value error, ")))
     return found
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from api.callers import Caller, Callers
 from api.errors import TooManyRequests
 from api.memory import Memory
+from api.patience import borrowed, ended_if_hung
 from api.rates import Buckets, Rates
 from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
@@ -17,8 +18,6 @@ from engine.tenants import Tenant, find_tenant
 
 WALLS = statement("api/sql/walls.sql")
 
-# How long a request waits for a connection before it is told to come back.
-ACQUIRE_SECONDS = 10.0
 READ_TIMEOUT = "5s"
 WRITE_TIMEOUT = "15s"
 TENANT_SECONDS = 5.0
@@ -51,9 +50,9 @@ class Api:
             yield conn
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
-        """A connection, within a bearable time."""
-        async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn:
+    async def acquire(self, *, watched: bool = True) -> AsyncIterator[Connection]:
+        """A connection, within a bearable time; one that is not watched may be kept for as long as it takes."""
+        async with borrowed(self.pool, watched=watched) as conn:
             yield conn
 
     @asynccontextmanager
@@ -71,21 +70,22 @@ class Api:
     async def brief(self, conn: Connection, tenant_id: UUID | None) -> AsyncIterator[None]:
         """The same in fewer round trips, for verbs that open no transaction of their own within it."""
         walls = tenant_id is not None and await self._has_walls(conn)
-        await conn.execute(f"begin; {_terms(tenant_id, walls=walls, read_only=False)}")
-        try:
-            yield
-        except BaseException:
-            if not conn.is_closed():
-                await conn.execute("rollback")
-            raise
-        await conn.execute("commit")
+        async with ended_if_hung(conn):
+            await conn.execute(f"begin; {_terms(tenant_id, walls=walls, read_only=False)}")
+            try:
+                yield
+            except BaseException:
+                if not conn.is_closed():
+                    await conn.execute("rollback")
+                raise
+            await conn.execute("commit")
 
     async def tenant(self, slug_or_id: str | UUID) -> Tenant:
         """A tenant, as it was at most some seconds ago."""
         key = str(slug_or_id)
 
         async def look_up() -> Tenant:
-            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn:
+            async with self.acquire() as conn:
                 return await find_tenant(conn, key)
 
         return await self._tenants.get(key, look_up)
@@ -101,7 +101,8 @@ class Api:
         if wait:
             raise TooManyRequests("with this token", wait)
         if caller.tenant_id is not None:
-            limits = (await self.tenant(caller.tenant_id)).limits
+            key = str(caller.tenant_id)
+            limits = (self._tenants.peek(key) or await self.tenant(key)).limits
             rate = float(limits.get("requests_per_second", rates.tenant))
             wait = self._buckets.take(caller.tenant_id, rate, max(1.0, rate * rates.burst_seconds))
             if wait:

@@ -37,8 +37,10 @@ def _walk(value: Any, most_nodes: int) -> tuple[int, bool]:
     keys = nodes = 0
     rounded = False
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for depth in range(DEEPEST + 1):
         below: list[Any] = []
+        if depth == DEEPEST and any(type(item) in (dict, list) for item in level):
+            break
         for item in level:
             kind = type(item)
             if kind is dict:
@@ -54,14 +56,14 @@ def _walk(value: Any, most_nodes: int) -> tuple[int, bool]:
         if not below:
             return keys, rounded
         level = below
-    raise _refused(f"is nested more than {DEEPEST} levels deep")
+    raise _too_deep()
 
 
 def _read_slowly(body: bytes) -> None:
     try:
         json.loads(body, object_pairs_hook=_each_once, parse_int=_whole)
     except RecursionError:
-        raise _refused(f"is nested more than {DEEPEST} levels deep") from None
+        raise _too_deep() from None
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> None:
@@ -79,6 +81,10 @@ def _whole(digits: str) -> None:
 def _refuse_nul(value: Any) -> None:
     if "\\u0000" in orjson.dumps(value).decode().replace("\\\\", ""):
         raise _refused("holds the character U+0000")
+
+
+def _too_deep() -> InvalidInput:
+    return _refused(f"is nested more than {DEEPEST} levels deep")
 
 
 def _refused(reason: str) -> InvalidInput:

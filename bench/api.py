@@ -1,10 +1,13 @@
 """How much of what an HTTP server can do is left when a request becomes a committed job.
 
 One uvicorn process serves two addresses in turn: `POST /api/v1/jobs`, which checks the caller, commits the job with its
-audit row and answers, and an endpoint that only parses and validates the same body. A worker drains the queue
-meanwhile, and Postgres, the API, the worker and the caller share the machine. The figure is the ratio of the two rates.
+audit row and answers, and an endpoint of a bare FastAPI application that only parses and validates the same body. A
+worker drains the queue meanwhile, and Postgres, the API, the worker and the caller share the machine; the queue is
+empty before the bare endpoint's turn. The figure is the ratio of the two rates. Beside it stands how much processor
+time each program spent on a request, which other work on the machine does not change much.
 
     python -m bench.api [--seconds 5] [--connections 32] [--rounds 3]
+    python -m bench.api --summary 5000000
 """
 
 import argparse
@@ -12,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
+import os
 import signal
 import statistics
 import sys
@@ -21,9 +25,11 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import uvicorn
 import uvloop
-from fastapi import Body
+from fastapi import Body, FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.app import create_app
 from api.models.jobs import NewJobBody
@@ -32,8 +38,9 @@ from atlas.actors import system
 from atlas.embedded import start_embedded
 from atlas.logs import configure_logs
 from atlas.migrations import migrate
-from atlas.pool import connect, open_pool
+from atlas.pool import Pool, connect, open_pool
 from atlas.settings import load_settings
+from bench.api_summary import measure_summary
 from engine.jobs import job, switch
 from engine.tenants import add_tenant
 from engine.tokens import add_token
@@ -54,6 +61,20 @@ async def noop(input: dict[str, Any]) -> None:
     """Nothing at all."""
 
 
+def beside(app: ASGIApp) -> ASGIApp:
+    """The application, and beside it one with a single endpoint that parses and validates the same body."""
+    bare = FastAPI()
+
+    @bare.post("/parse", status_code=201)
+    async def parse(body: NewJobBody | list[NewJobBody] = Body()) -> dict[str, bool]:
+        return {"ok": True}
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        await (bare if scope.get("path") == "/parse" else app)(scope, receive, send)
+
+    return either
+
+
 def serve(url: str, ready: Event) -> None:
     """The API as `atlas api` runs it, with one more endpoint beside."""
 
@@ -61,12 +82,8 @@ def serve(url: str, ready: Event) -> None:
         configure_logs("warning")
         pool = await open_pool(url, size=8)
         app = create_app(load_settings(), pool, url, rates=Rates(token=1e9, tenant=1e9))
-
-        @app.post("/parse", status_code=201)
-        async def parse(body: NewJobBody | list[NewJobBody] = Body()) -> dict[str, bool]:
-            return {"ok": True}
-
-        server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="warning", access_log=False, lifespan="on"))
+        config = uvicorn.Config(beside(app), port=PORT, log_level="warning", access_log=False, lifespan="on")
+        server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.05)
@@ -147,7 +164,45 @@ async def rate(path: str, token: str, *, seconds: float, connections: int) -> fl
     return sum(caller.answers for caller in callers) / (time.perf_counter() - began)
 
 
-async def measure(url: str, seconds: float, connections: int, rounds: int) -> dict[str, Any]:
+class Clock:
+    """Processor time of each program."""
+
+    def __init__(self, programs: dict[str, psutil.Process]) -> None:
+        self._programs = programs
+        self.spent: dict[str, list[float]] = {name: [] for name in programs}
+
+    def read(self) -> dict[str, float]:
+        found = {name: _seconds(one) for name, one in self._programs.items()}
+        found["postgres"] += sum(map(_seconds, self._programs["postgres"].children()))
+        return found
+
+    def note(self, before: dict[str, float], requests: float) -> None:
+        """Keep what a request cost since then, in microseconds."""
+        for name, now in self.read().items():
+            self.spent[name].append((now - before[name]) / requests * 1e6)
+
+    @property
+    def medians(self) -> dict[str, int]:
+        return {name: round(statistics.median(values)) for name, values in self.spent.items()}
+
+
+def _seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+async def drained(pool: Pool) -> None:
+    """Wait until the worker has done everything."""
+    while await pool.fetchval("select exists (select from jobs where status in ('queued', 'running'))"):
+        await asyncio.sleep(0.1)
+
+
+async def measure(
+    url: str, seconds: float, connections: int, rounds: int, programs: dict[str, psutil.Process]
+) -> dict[str, Any]:
     """Both rates in turn, so that what else happens on the machine touches both."""
     pool = await open_pool(url, size=1)
     async with pool.acquire() as conn:
@@ -157,10 +212,15 @@ async def measure(url: str, seconds: float, connections: int, rounds: int) -> di
     for path in ("/parse", "/api/v1/jobs"):
         await rate(path, token, seconds=1, connections=connections)
     pairs = []
+    clocks = {"/parse": Clock(programs), "/api/v1/jobs": Clock(programs)}
     for _ in range(rounds):
-        parse = await rate("/parse", token, seconds=seconds, connections=connections)
-        enqueue = await rate("/api/v1/jobs", token, seconds=seconds, connections=connections)
-        pairs.append((parse, enqueue))
+        pair = []
+        for path, clock in clocks.items():
+            await drained(pool)
+            before = clock.read()
+            pair.append(await rate(path, token, seconds=seconds, connections=connections))
+            clock.note(before, pair[-1] * seconds)
+        pairs.append((pair[0], pair[1]))
     jobs = await pool.fetchval("select count(*) from jobs")
     await pool.close()
     ratios = [enqueue / parse for parse, enqueue in pairs]
@@ -170,11 +230,31 @@ async def measure(url: str, seconds: float, connections: int, rounds: int) -> di
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(one, 3) for one in ratios],
         "jobs": jobs,
+        "cpu_us_per_request": {"parse": clocks["/parse"].medians, "enqueue": clocks["/api/v1/jobs"].medians},
     }
 
 
-async def main(seconds: float, connections: int, rounds: int) -> dict[str, Any]:
-    """Bring everything up, measure, and take it down."""
+async def measure_programs(home: Path, url: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Start the API and a worker, measure, and stop them."""
+    spawn = multiprocessing.get_context("spawn")
+    ready = spawn.Event()
+    programs = [spawn.Process(target=serve, args=(url, ready)), spawn.Process(target=work, args=(url,))]
+    for program in programs:
+        program.start()
+    try:
+        await asyncio.to_thread(ready.wait, 60)
+        postmaster = int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
+        pids = {"api": programs[0].pid, "worker": programs[1].pid, "postgres": postmaster, "caller": os.getpid()}
+        watched = {name: psutil.Process(pid) for name, pid in pids.items()}
+        return await measure(url, options.seconds, options.connections, options.rounds, watched)
+    finally:
+        for program in programs:
+            program.terminate()
+            await asyncio.to_thread(program.join, 30)
+
+
+async def main(options: argparse.Namespace) -> dict[str, Any]:
+    """Bring a server up, measure, and take it down."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         server = await start_embedded(Path(home))
         try:
@@ -183,28 +263,19 @@ async def main(seconds: float, connections: int, rounds: int) -> dict[str, Any]:
             await admin.close()
             url = server.url("atlas")
             await migrate(url)
-            spawn = multiprocessing.get_context("spawn")
-            ready = spawn.Event()
-            programs = [spawn.Process(target=serve, args=(url, ready)), spawn.Process(target=work, args=(url,))]
-            for program in programs:
-                program.start()
-            try:
-                await asyncio.to_thread(ready.wait, 60)
-                return await measure(url, seconds, connections, rounds)
-            finally:
-                for program in programs:
-                    program.terminate()
-                    await asyncio.to_thread(program.join, 30)
+            if options.summary:
+                return await measure_summary(url, options.summary)
+            return await measure_programs(Path(home), url, options)
         finally:
             server.release()
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--seconds", type=float, default=5)
-    options.add_argument("--connections", type=int, default=32)
-    options.add_argument("--rounds", type=int, default=3)
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--summary", type=int, metavar="ROWS", help="time GET /jobs/summary over so many jobs instead")
     with contextlib.suppress(KeyboardInterrupt):
-        found = uvloop.run(main(given.seconds, given.connections, given.rounds))
+        found = uvloop.run(main(parser.parse_args()))
         sys.stdout.write(json.dumps(found, indent=2) + "\n")

@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
-# Of one kind in one frame; what is more is counted. A screen holds no more, and a frame stays under 64 KiB.
+# Of one kind in one frame; what is more is counted. A screen holds no more.
 MOST_OF_A_KIND = 60
+LARGEST_FRAME = 64 * 1024
 LONGEST_ERROR = 200
 
 EVENTS = {
@@ -26,6 +27,7 @@ EVENTS = {
     "ATLAS_OFFLINE": "atlas.online",
     "APPROVAL_REQUESTED": "run.updated",
     "APPROVAL_DECIDED": "run.updated",
+    "INTENT_BLOCKED": "run.updated",
 }
 RUN = "ENGINE_RUN"
 
@@ -59,9 +61,17 @@ def job_facts(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def refetch(place: str | None = None) -> dict[str, Any]:
+    """The mark that more happened than frames tell: the client fetches what it shows anew."""
+    return {"type": "refetch"} if place is None else {"type": "refetch", "place": place}
+
+
 def write(frame: Mapping[str, Any]) -> str:
-    """A frame as text."""
-    return orjson.dumps(frame, default=str, option=orjson.OPT_UTC_Z).decode()
+    """A frame as text; one that would be too large is the mark instead."""
+    text = orjson.dumps(frame, default=str, option=orjson.OPT_UTC_Z)
+    if len(text) > LARGEST_FRAME:
+        text = orjson.dumps(refetch(frame.get("place")))
+    return text.decode()
 
 
 def _error(row: Mapping[str, Any]) -> str | None:

@@ -16,19 +16,17 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from api.errors import AWAY
 from api.hints import Hints
-from api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, write
+from api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
 from api.live.window import Running, Window, place_of, read_place, read_running, read_window, write_place
 from api.state import Api
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
-from atlas.pool import UNREACHABLE
 from audit.find import Horizon
 
 LOOK_SECONDS = 0.2
 MOST_WAITING = 50
-# Missed frames are told one by one up to here; past it the client fetches anew.
-MOST_MISSED = 200
 
 ACTIONS = sorted(EVENTS)
 Room = UUID | None
@@ -102,7 +100,7 @@ class Hub:
                     await gate.wait()
             try:
                 await self._look()
-            except (*UNREACHABLE, asyncpg.PostgresError, AtlasError) as error:
+            except (*AWAY, asyncpg.PostgresError, AtlasError) as error:
                 log.warning("the live view could not look", reason=str(error) or type(error).__name__)
                 await asyncio.sleep(1)
 
@@ -128,21 +126,21 @@ class Hub:
     async def _missed(self, conn: Any, room: Room, since: str) -> dict[str, Any] | None:
         place = place_of(since)
         if place is None:
-            return {"type": "refetch"}
+            return refetch()
         try:
-            window = await read_window(conn, place, ACTIONS, most_each=MOST_MISSED)
+            window = await read_window(conn, place, ACTIONS, most_each=MOST_OF_A_KIND)
         except asyncpg.DataError:
-            return {"type": "refetch"}
-        if window.more is None or any(tenant in (room, None) or room is None for tenant, _ in window.more):
-            return {"type": "refetch", "place": write_place(window.place)}
-        return _frame(window, {}, room)
+            return refetch()
+        missed = _frame(window, {}, room)
+        # Told whole or not at all: counts of what was missed help nobody.
+        return refetch(missed["place"]) if missed is not None and missed.get("more") else missed
 
 
 def _frame(window: Window, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
     """What one room is sent, if anything happened in it."""
     place = write_place(window.place)
     if window.more is None:
-        return {"type": "refetch", "place": place}
+        return refetch(place)
     events = [event_of(row) for row in window.rows if room is None or row["tenant_id"] in (room, None)]
     events += [one for tenant, ones in live.items() if room in (None, tenant) for one in ones]
     more: dict[str, int] = defaultdict(int)

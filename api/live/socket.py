@@ -27,7 +27,8 @@ log = get_logger("live")
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
 SEND_SECONDS = 10.0
-LARGEST_FRAME = 64 * 1024
+# One that takes no frames does not take a farewell either.
+CLOSE_SECONDS = 1.0
 MOST_WATCHERS = 1000
 
 # Close codes of our own, by RFC 6455 from 4000 on.
@@ -83,7 +84,7 @@ async def _serve(socket: WebSocket, caller: Caller, watcher: Watcher) -> None:
         code = TOO_SLOW if tasks[3] in done or tasks[0] in done else REVOKED
         if tasks[1] not in done:
             with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
-                async with asyncio.timeout(SEND_SECONDS):
+                async with asyncio.timeout(CLOSE_SECONDS):
                     await socket.close(code)
     finally:
         for task in tasks:

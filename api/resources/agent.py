@@ -16,6 +16,8 @@ from api.models.common import Body, Document, Id, Listed, Number, Shown, Text, W
 from api.resources.hosts import HostShown
 from atlas.errors import NotFound
 from atlas.pool import Connection
+from audit import Event, record
+from engine.fields import as_id
 from engine.jobs.host_jobs import (
     HostJob,
     HostResult,
@@ -90,12 +92,12 @@ class Recorded(Shown):
     status: Literal["succeeded", "queued", "failed", "canceled"]
 
 
-@router.get("", summary="The hosts that this token may fetch jobs for")
+@router.get("", summary="The host that this token may fetch jobs for")
 @allows("host", by_tenant=False)
 async def show_hosts(call: Calling) -> Listed[HostShown]:
-    wanted = call.caller.scopes.get("host_id")
+    own = _own_host(call)
     async with call.reading() as conn:
-        found = [one for one in await list_hosts(conn, tenant_id=call.tenant_id) if wanted in (None, str(one.id))]
+        found = [one for one in await list_hosts(conn, tenant_id=call.tenant_id) if one.id == own]
     return Listed(items=[HostShown.model_validate(one) for one in found])
 
 
@@ -155,18 +157,25 @@ async def tell(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> No
 async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> Recorded:
     await _require(call, host_id)
     result = HostResult(body.status, body.duration_ms, body.output, body.error)
-    async with call.claiming() as conn:
+    async with call.claiming() as conn, conn.transaction():
         status = await host_result(conn, host_id, job_id, body.lease, result)
+        # The job's own event names the host; this one, who spoke for it, from where and in which request.
+        meta = {"job_id": str(job_id), "lease": body.lease, "status": status}
+        event = Event("HOST_REPORTED", "host", str(host_id), call.actor, call.tenant_id, meta=meta)
+        await record(conn, event)
     return Recorded.model_validate({"job_id": job_id, "status": status})
 
 
 async def _require(call: Call, host_id: UUID) -> Host:
-    """The host, behind the wall of the token's tenant; any other does not exist."""
-    wanted = call.caller.scopes.get("host_id")
-    if wanted is not None and wanted != str(host_id):
+    """The host that the token's scope names, behind the wall of its tenant; any other does not exist for it."""
+    if _own_host(call) != host_id:
         raise NotFound("host", host_id, remedy="`atlas host list` shows the hosts there are.")
     async with call.reading() as conn:
         return await _find(conn, host_id, call)
+
+
+def _own_host(call: Call) -> UUID | None:
+    return as_id(str(call.caller.scopes.get("host_id")))
 
 
 async def _find(conn: Connection, host_id: UUID, call: Call) -> Host:

@@ -166,7 +166,7 @@ async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Callin
 
 async def _lines(call: Call, extract: Extract) -> AsyncIterator[bytes]:
     # No transaction around it: the event that tells of the export stands, however the reading ends.
-    async with call.api.acquire() as conn:
+    async with call.api.acquire(watched=False) as conn:
         async for line in export(conn, extract, actor=call.actor):
             yield line
 

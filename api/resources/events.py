@@ -13,6 +13,7 @@ from api.models.common import Body, Document, Name, Shown
 from api.repeats import IdempotencyKey, create_once
 from api.roles import JOB_MAKERS
 from atlas.pool import Connection
+from audit import Event, record
 from engine.workflows.events import publish_event
 
 router = APIRouter(prefix=PREFIX, route_class=Door, tags=["events"])
@@ -44,6 +45,8 @@ async def publish(request: Request, body: NewEvent, call: Calling, idempotency_k
         told = await publish_event(
             conn, call.home, body.name, body.context, actor=call.actor, correlation_id=body.correlation_id
         )
+        meta = {"name": body.name, "woken": told.woken}
+        await record(conn, Event("EVENT_PUBLISHED", "event", str(told.id), call.actor, call.home, meta=meta))
         return {"id": told.id, "woken": told.woken}
 
     return await create_once(request, call, idempotency_key, work)

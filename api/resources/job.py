@@ -22,6 +22,7 @@ from api.models.jobs import (
 )
 from api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.errors import NotFound
+from audit import Event, record
 from engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
 
 router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
@@ -103,5 +104,7 @@ async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
     """For development and for places without a worker; answers when they have ended, with counts."""
     if call.api.tick is None:
         raise Forbidden("This API was started without the means to run jobs.", remedy="Run `atlas worker`.")
-    counts = await call.api.tick(call.api.pool, call.api.url, limit=(body or TickBody()).limit)
-    return Ticked(**asdict(counts))
+    counts = asdict(await call.api.tick(call.api.pool, call.api.url, limit=(body or TickBody()).limit))
+    async with call.writing() as conn:
+        await record(conn, Event("JOBS_TICKED", "system", "tick", call.actor, meta=counts))
+    return Ticked(**counts)

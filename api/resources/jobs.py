@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from api.answers import json_answer, json_bytes
+from api.border import header
 from api.calls import Call, Calling
 from api.door import PREFIX, Door, Terms, allows, read_body, terms_of
 from api.gathering import Gathering, Made, is_plain, make
@@ -56,7 +57,7 @@ async def create(request: Request) -> Response:
     call: Call = request.scope["atlas.call"]
     value = await read_body(request, CREATE_TERMS)
     bodies = _bodies(value)
-    correlation_id = request.headers.get("x-correlation-id")
+    correlation_id = header(request.scope, b"x-correlation-id")
     starts = [start_of(body, call, correlation_id) for body in bodies]
     gathering: Gathering = request.app.state.gathering
     jobs = [
@@ -66,7 +67,7 @@ async def create(request: Request) -> Response:
     for body, job in zip(bodies, jobs, strict=True):
         if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
             raise NotFound("definition", body.definition_key)
-    key = request.headers.get("idempotency-key")
+    key = header(request.scope, b"idempotency-key")
     first = jobs[0]
     if key is None and not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
         made = await gathering.enqueue(call, first)

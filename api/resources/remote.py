@@ -22,9 +22,11 @@ from engine.jobs.remote import (
     heartbeat_remote,
     progress_remote,
 )
+from engine.jobs.types import canonical
 
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=Door, tags=["worker"])
 
+RUNS = "ENGINE_RUN"
 Attempt = Annotated[Whole, Field(ge=1, le=2**31 - 1)]
 
 
@@ -93,6 +95,8 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     foreign = [] if allowed is None else sorted(set(body.job_types) - set(allowed))
     if foreign:
         raise Forbidden(f"This token may not serve {', '.join(foreign)}.", remedy="See the token's scopes.")
+    if RUNS in {canonical(one) for one in body.job_types}:
+        raise Forbidden("Runs of workflows are driven by Atlas's own workers.")
     lease = call.api.settings.atlas_lease_seconds
     async with call.claiming() as conn:
         found = await claim_remote(conn, call.caller.token.id, call.home, body.job_types, limit=body.limit, lease=lease)
@@ -121,7 +125,8 @@ async def tell(job_id: Id, body: RemoteProgress, call: Calling) -> None:
 @allows("worker", by_tenant=False)
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
     async with call.claiming() as conn:
-        return _ended(job_id, await complete_remote(conn, _who(call), job_id, body.attempt, body.output))
+        facts = call.actor.meta
+        return _ended(job_id, await complete_remote(conn, _who(call), job_id, body.attempt, body.output, facts=facts))
 
 
 @router.post("/{job_id:uuid}/fail", summary="Report that an attempt failed")
@@ -130,7 +135,8 @@ async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
     async with call.claiming() as conn:
         failure = Failure(body.error, body.permanent, after)
-        return _ended(job_id, await fail_remote(conn, _who(call), job_id, body.attempt, failure))
+        facts = call.actor.meta
+        return _ended(job_id, await fail_remote(conn, _who(call), job_id, body.attempt, failure, facts=facts))
 
 
 def _who(call: Call) -> UUID:

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
-from api.callers import Caller, address_of, cookie_name
+from api.callers import Caller, address_of, cookie_name, own_origin
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
 from api.errors import Forbidden, Unauthenticated
@@ -79,7 +79,9 @@ async def sign_out(request: Request, response: Response, call: Calling) -> None:
 
 def _refuse_other_sites(request: Request) -> None:
     """Nobody signs a person in as someone else by a page of their own."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin", own_origin(request))
+    if site not in ("same-origin", "none") or origin != own_origin(request):
         raise Forbidden("Signing in works from Atlas's own pages only.")
 
 

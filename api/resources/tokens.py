@@ -1,7 +1,7 @@
 """Tokens: the credentials of people and programs. The clear text is shown once, when one is made."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -12,8 +12,10 @@ from api.door import PREFIX, Door, allows
 from api.errors import Forbidden
 from api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
 from api.roles import MANAGERS
-from atlas.errors import NotFound
+from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
+from engine.fields import as_id
+from engine.jobs.hosts import list_hosts
 from engine.tokens import Token, add_token, list_tokens, revoke_token
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=Door, tags=["tokens"])
@@ -34,7 +36,7 @@ class NewToken(Body):
     role: RoleName
     scopes: Document = Field(
         default_factory=dict,
-        description="A worker's `job_types`, a host's `host_id`; empty for everything of the role.",
+        description="A worker's `job_types`, or none for every type; a host's `host_id`, which it needs.",
     )
     expires_at: Moment | None = None
 
@@ -76,6 +78,8 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
     whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
     tenant = None if whole else await call.home_tenant()
     async with call.writing() as conn:
+        if body.role == "host":
+            await _require_host(conn, call, body.scopes.get("host_id"))
         token, clear = await add_token(
             conn,
             subject=body.subject,
@@ -104,6 +108,13 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
     call.api.callers.forget()
     return TokenShown.model_validate(revoked)
+
+
+async def _require_host(conn: Connection, call: Call, given: Any) -> None:
+    """A host's token speaks for one machine; one that is stolen from it opens no other."""
+    id = as_id(str(given))
+    if id is None or id not in {one.id for one in await list_hosts(conn, tenant_id=call.home)}:
+        raise InvalidInput("The token", [FieldError("scopes.host_id", "must be the id of a host of the tenant")])
 
 
 async def _visible(conn: Connection, call: Call) -> list[Token]:

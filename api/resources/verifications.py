@@ -84,7 +84,7 @@ async def _verify(api: Api, id: UUID, actor: Actor) -> None:
         key = signing_key(api.settings)
         await seal_and_sign(api.pool, api.settings)
         notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
-        async with api.acquire() as conn:
+        async with api.acquire(watched=False) as conn:
             report = await verify(
                 conn,
                 [read_key(public_key_file(api.settings))],
@@ -103,6 +103,8 @@ async def _verify(api: Api, id: UUID, actor: Actor) -> None:
         told.update(status="failed", notices=[str(error)])
     finally:
         telling.cancel()
+        # What it writes at this moment must not come after the end.
+        await asyncio.gather(telling, return_exceptions=True)
         async with api.acquire() as conn:
             await _keep(conn, id, told)
 

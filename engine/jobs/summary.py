@@ -65,16 +65,17 @@ async def estimate(conn: Connection, summary: Summary, *, tenant_id: UUID | None
     """Fill in what was not counted. Needs a connection that is not behind the wall: the planner is shy there."""
     if not summary.estimated:
         return summary
-    wanted = {"queued" if name in ("queued", "waiting") else name for name in summary.estimated} - {"dead_letter"}
+    wanted = {"queued" if name in ("queued", "waiting") else name for name in summary.estimated}
     rows = await fetch(conn, ESTIMATE, tenant_id=tenant_id, statuses=sorted(wanted))
     guessed: dict[str, int] = {row["status"]: row["estimate"] for row in rows}
     counts = dict(summary.counts)
     for name in summary.estimated:
-        if name == "waiting" or name == "queued":
-            other = "queued" if name == "waiting" else "waiting"
-            counts[name] = max(counts[name], guessed["queued"] - summary.counts[other])
-        elif name in guessed:
-            counts[name] = max(guessed[name], 0)
+        if name in ("queued", "waiting"):
+            # Shared out as among those that were counted.
+            seen = max(1, summary.counts["queued"] + summary.counts["waiting"])
+            counts[name] = max(counts[name], guessed["queued"] * summary.counts[name] // seen)
+        else:
+            counts[name] = max(counts[name], guessed[name])
     return Summary(counts, summary.estimated, summary.oldest_queued_seconds, summary.per_minute)
 
 

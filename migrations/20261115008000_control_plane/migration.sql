@@ -115,12 +115,14 @@ begin
   end loop;
 end $$;
 
--- How many rows the planner expects of one tenant and status, or of all tenants: for counts too large to be counted.
+-- How many rows the planner expects of one tenant and status (or dead_letter), or of all tenants: for counts too large to
+-- be counted.
 create function atlas_estimate(p_tenant uuid, p_status text) returns bigint language plpgsql volatile as $$
 declare
   plan jsonb;
 begin
-  execute format('explain (format json) select from jobs where status = %L%s', p_status,
+  execute format('explain (format json) select from jobs where %s%s',
+    case when p_status = 'dead_letter' then 'dead_lettered_at is not null' else format('status = %L', p_status) end,
     case when p_tenant is not null then format(' and tenant_id = %L', p_tenant) else '' end) into plan;
   return (plan->0->'Plan'->>'Plan Rows')::bigint;
 end $$;

@@ -17,6 +17,7 @@ from atlas.logs import configure_logs
 from atlas.pool import Pool
 from atlas.settings import Settings
 from engine.jobs import switch
+from engine.jobs.hosts import Host, add_host
 from engine.tenants import Tenant, add_tenant
 from engine.tokens import ROLES, add_token
 from tests.api.serving import Served, served
@@ -42,6 +43,8 @@ class World:
     other: Tenant
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
     ids: dict[tuple[str, str], UUID] = field(default_factory=dict)
+    # The machine that each tenant's token of the role host speaks for.
+    hosts: dict[str, Host] = field(default_factory=dict)
 
     def headers(self, tenant: str, role: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.tokens[tenant, role]}"}
@@ -62,10 +65,15 @@ async def furnish(pool: Pool, app: FastAPI) -> World:
         other = await add_tenant(conn, slug="other", name="Other", actor=DANA)
         world = World(app, acme, other)
         for tenant in (acme, other):
+            host = await add_host(conn, tenant_id=tenant.id, name=f"box-{tenant.slug}", actor=DANA)
+            world.hosts[tenant.slug] = host
             for role in ROLES:
                 if role != "operator":
+                    scopes = {"host_id": str(host.id)} if role == "host" else {}
                     subject = f"{role}@{tenant.slug}"
-                    token, clear = await add_token(conn, subject=subject, role=role, tenant=tenant, actor=DANA)
+                    token, clear = await add_token(
+                        conn, subject=subject, role=role, tenant=tenant, scopes=scopes, actor=DANA
+                    )
                     world.tokens[tenant.slug, role], world.ids[tenant.slug, role] = clear, token.id
         for role in ("operator", "auditor"):
             token, clear = await add_token(conn, subject=f"{role}@all", role=role, actor=DANA)

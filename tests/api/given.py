@@ -7,7 +7,7 @@ from atlas.actors import Actor
 from atlas.pool import Pool
 from engine.jobs import NewJob, enqueue
 from engine.jobs.definitions import add_definition
-from engine.jobs.hosts import add_host, add_server_instance
+from engine.jobs.hosts import add_server_instance, find_host
 from engine.tenants import Tenant
 from engine.triggers import add_trigger
 from engine.workflows.approvals import ask_for_reviews
@@ -25,7 +25,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
     """The ids of what belongs to a tenant, under the names that addresses use."""
     async with pool.acquire() as conn:
         job = await enqueue(conn, NewJob("x.work", {"of": tenant.slug}, tenant.id), actor=DANA)
-        host = await add_host(conn, tenant_id=tenant.id, name=f"box-{tenant.slug}", actor=DANA)
+        host = await find_host(conn, f"box-{tenant.slug}", tenant_id=tenant.id)
         await add_server_instance(conn, host, name=f"web-{tenant.slug}", actor=DANA)
         described = {"label": "t", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
         trigger = await add_trigger(conn, tenant.id, described, actor=DANA)

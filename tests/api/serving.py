@@ -28,11 +28,16 @@ class Served:
         self.listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self.listening.bind(("127.0.0.1", 0))
         self.world: Any = None
+        self.app: FastAPI
         self.address = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
 
     def start(self) -> None:
         self._thread.start()
         assert self._ready.wait(60)
+
+    def within(self, work: Callable[[], None]) -> None:
+        """Do something in the server's own loop."""
+        self._loop.call_soon_threadsafe(work)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(setattr, self._server, "should_exit", True)
@@ -42,8 +47,9 @@ class Served:
     async def _run(self) -> None:
         pool = await open_pool(self._url, size=12)
         self._loop = asyncio.get_running_loop()
+        self.app = self._make(pool)
         config = uvicorn.Config(
-            self._make(pool),
+            self.app,
             log_config=None,
             log_level="error",
             access_log=False,

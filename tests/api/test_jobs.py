@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import engine.jobs.summary
 from engine.jobs import NewJob, enqueue_many
 from tests.api.conftest import DANA
 
@@ -245,6 +246,27 @@ async def test_a_summary_counts_what_filters_find(admin, conn):
     assert summary["estimated"] == []
     assert summary["oldest_queued_seconds"] > 0
     assert summary["per_minute"]["enqueued"] == 0.8
+
+
+async def test_large_counts_are_estimated_and_named_as_such(admin, operator, owner, world, monkeypatch):
+    monkeypatch.setattr(engine.jobs.summary, "COUNTED", 50)
+    await owner.execute(
+        "insert into jobs (tenant_id, job_type, status, finished_at, dead_lettered_at, next_retry_at)"
+        " select case when n % 4 = 0 then $2::uuid else $1::uuid end, 'x.work', (array['succeeded', 'failed', 'queued', 'canceled'])[1 + n / 800]::job_status,"
+        " case when n / 800 <> 2 then now() end, case when n / 800 = 1 then now() end,"
+        " case when n / 800 = 2 and n % 2 = 0 then now() + interval '1 day' end from generate_series(0, 3199) n",
+        world.acme.id,
+        world.other.id,
+    )
+    await owner.execute("analyze jobs")
+    for client, each in ((admin, 600), (operator, 800)):
+        summary = (await client.get("/jobs/summary")).json()
+        counts = summary["counts"]
+        told = {**counts, "all queued": counts["queued"] + counts["waiting"]}
+        assert set(summary["estimated"]) == {"queued", "waiting", "dead_letter", "succeeded", "failed", "canceled"}
+        for name in ("all queued", "dead_letter", "succeeded", "failed", "canceled"):
+            assert 0.8 * each <= told[name] <= 1.2 * each, (name, counts)
+        assert counts["running"] == 0
 
 
 async def test_jobs_are_canceled_retried_and_deleted(admin, conn):

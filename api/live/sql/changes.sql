@@ -1,7 +1,8 @@
 -- What was committed between two snapshots: of each tenant and action the newest, with how many there were, and the job each
 -- is about. Looks across tenants: every room is then given its own.
 with window_rows as materialized (
-  select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message, w.meta->>'run_id' as run_id
+  select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message,
+    coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id
   from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w
   where w.action = any (:actions::text[])
 ),
@@ -14,6 +15,7 @@ select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.of
   j.status::text as status, nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
   (extract(epoch from j.finished_at - j.started_at) * 1000)::int as duration_ms
 from counted c
-left join jobs j on c.entity_type = 'job' and j.id = c.entity_id::uuid
+-- Within a case: the names of other things are no ids, and the planner may try the join first.
+left join jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
 where c.nth <= :most_each
 order by c.xid, c.id;

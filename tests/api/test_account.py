@@ -1,0 +1,155 @@
+"""The account over HTTP: read, proved, exported and verified; what is taken along verifies without Atlas."""
+
+import asyncio
+import json
+from uuid import uuid4
+
+import pytest
+
+from audit import seal_and_sign
+from audit.verifier.export import check_proof, verify_export
+from audit.verifier.notes import Key
+from engine.jobs import NewJob, enqueue_many
+from tests.api.conftest import DANA
+
+
+@pytest.fixture
+async def account(world, pool, settings):
+    """Events of two tenants, sealed and signed."""
+    async with pool.acquire() as conn:
+        for tenant in (world.acme, world.other):
+            await enqueue_many(conn, [NewJob("x.work", {"n": n}, tenant.id) for n in range(30)], actor=DANA)
+    await seal_and_sign(pool, settings)
+
+
+@pytest.fixture
+async def auditor(world):
+    return world.client("all", "auditor")
+
+
+async def key_of(client):
+    return [Key.parse((await client.get("/audit/key")).text.strip())]
+
+
+async def ended(client, place):
+    async with asyncio.timeout(30):
+        while True:
+            shown = (await client.get(place)).json()
+            if shown["status"] != "running":
+                return shown
+            await asyncio.sleep(0.05)
+
+
+async def test_the_account_is_searched_by_what_happened_who_did_it_and_to_what(account, admin, world):
+    async def actions(**query):
+        answer = await admin.get("/audit", params=query)
+        assert answer.status_code == 200, answer.text
+        return [one["action"] for one in answer.json()["items"]]
+
+    await admin.post("/hosts", json={"name": "searched"})
+
+    assert await actions(actor_id="tenant_admin@acme") == ["HOST_ADDED"]
+    assert await actions(text="searched") == ["HOST_ADDED"]
+    assert set(await actions(action="JOB_CREATED", limit=200)) == {"JOB_CREATED"}
+    assert await actions(entity_type="host", action=["HOST_ADDED", "TOKEN_ADDED"]) == ["HOST_ADDED"] * 2
+    assert await actions(since="2100-01-01T00:00:00Z") == []
+    assert len(await actions(until="2100-01-01T00:00:00Z", limit=5)) == 5
+
+
+async def test_a_row_is_proved_to_anyone_with_the_public_key(account, admin, world, conn):
+    row = (await admin.get("/audit", params={"action": "JOB_CREATED", "limit": 1})).json()["items"][0]
+    proof = (await admin.get(f"/audit/{row['id']}/proof")).json()
+    foreign = await conn.fetchval("select max(id) from audit_log where tenant_id = $1", world.other.id)
+
+    assert check_proof(proof, await key_of(admin)).findings == []
+    assert (await admin.get(f"/audit/{foreign}/proof")).status_code == 404
+    changed = json.loads(json.dumps(proof).replace("JOB_CREATED", "JOB_DELETED"))
+    assert changed != proof
+    assert check_proof(changed, await key_of(admin)).findings
+
+
+async def test_a_row_that_is_not_sealed_yet_has_no_proof_yet(account, admin, conn):
+    await admin.post("/hosts", json={"name": "new"})
+    row = (await admin.get("/audit", params={"action": "HOST_ADDED", "limit": 1})).json()["items"][0]
+
+    assert (await admin.get(f"/audit/{row['id']}/proof")).status_code == 409
+
+
+async def test_seals_are_shown_to_those_who_see_everything_and_checkpoints_to_every_reader(account, auditor, admin):
+    seals = (await auditor.get("/audit/seals")).json()["items"]
+    checkpoints = (await admin.get("/audit/checkpoints")).json()["items"]
+
+    assert seals[0]["size"] == checkpoints[0]["size"]
+    assert [one["n"] for one in seals] == sorted((one["n"] for one in seals), reverse=True)
+    assert checkpoints[0]["note"].startswith(checkpoints[0]["key_name"].split("+")[0])
+    assert (await admin.get("/audit/seals")).status_code == 403
+
+
+async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, auditor, admin, world, tmp_path, conn):
+    for client, whole in ((auditor, True), (admin, False)):
+        answer = await client.get("/audit/export", headers={"X-Request-Id": f"export-{whole}"})
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        assert "attachment" in answer.headers["content-disposition"]
+        file = tmp_path / f"{whole}.ndjson"
+        file.write_bytes(answer.content)
+        report = verify_export(file, await key_of(client))
+        assert report.findings == []
+        assert (str(world.other.id) in answer.text) == whole
+        assert str(world.acme.id) in answer.text
+        event = await conn.fetchrow("select * from audit_log where meta->>'request_id' = $1", f"export-{whole}")
+        assert event["action"] == "AUDIT_EXPORTED"
+    changed = file.read_bytes().replace(b"JOB_CREATED", b"JOB_DELETED", 1)
+    file.write_bytes(changed)
+    assert verify_export(file, await key_of(admin)).findings
+
+
+async def test_personal_values_are_exported_by_operators_only(account, operator, auditor, admin):
+    for client, status in ((operator, 200), (auditor, 403), (admin, 403)):
+        assert (await client.get("/audit/export", params={"personal": True})).status_code == status
+
+
+async def test_a_verification_runs_beside_and_tells_how_far_it_is(account, auditor, world, conn):
+    started = await auditor.post("/audit/verifications", headers={"X-Request-Id": "verify-1"})
+    assert started.status_code == 202
+    assert started.json()["status"] == "running"
+    shown = await ended(auditor, f"/audit/verifications/{started.json()['id']}")
+
+    assert (shown["status"], shown["findings"], shown["started_by"]) == ("whole", [], "auditor@all")
+    assert shown["done"] == shown["total"] > 60
+    assert shown["report"]["rows"] >= 60
+    assert (await auditor.get("/audit/verifications")).json()["items"] == [shown]
+    assert (
+        await conn.fetchval("select action from audit_log where meta->>'request_id' = 'verify-1'")
+        == "AUDIT_VERIFICATION"
+    )
+    assert (await auditor.get(f"/audit/verifications/{uuid4()}")).status_code == 404
+
+
+async def test_a_verification_finds_what_was_changed(account, auditor, owner):
+    triggers = [
+        row["tgname"]
+        for row in await owner.fetch(
+            "select tgname from pg_trigger where tgrelid = 'audit_log'::regclass and not tgisinternal"
+        )
+    ]
+    for name in triggers:
+        await owner.execute(f'alter table audit_log disable trigger "{name}"')
+    await owner.execute("update audit_log set message = 'changed' where id = (select min(id) from audit_log)")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+
+    assert shown["status"] == "damaged"
+    assert shown["findings"]
+
+
+async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
+    id = uuid4()
+    value = json.dumps({"status": "running", "done": 5, "total": 10, "started_by": "dana"})
+    await conn.execute(
+        "insert into system_state (key, value, updated_by, updated_at) values ($1, $2, 'dana', now() - interval '1 minute')",
+        f"verification:{id}",
+        value,
+    )
+
+    shown = (await auditor.get(f"/audit/verifications/{id}")).json()
+    assert (shown["status"], shown["done"]) == ("lost", 5)

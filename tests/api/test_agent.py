@@ -1,0 +1,180 @@
+"""Hosts over HTTP: they wait for their job, keep it, tell of it and report, and whatever comes too late is refused."""
+
+import asyncio
+import time
+from uuid import UUID
+
+import httpx
+import pytest
+
+from engine.jobs import NewJob, enqueue
+from tests.api.conftest import DANA
+
+
+@pytest.fixture
+def host(world):
+    return world.client("acme", "host")
+
+
+@pytest.fixture
+def place(world):
+    return f"/agent/hosts/{world.hosts['acme'].id}/jobs"
+
+
+async def give(pool, world, tenant="acme", **fields):
+    """A job for the tenant's host."""
+    owner = world.acme if tenant == "acme" else world.other
+    async with pool.acquire() as conn:
+        job = NewJob("disk.check", {"disk": "sda"}, owner.id, host_id=world.hosts[tenant].id, **fields)
+        return str((await enqueue(conn, job, actor=DANA)).id)
+
+
+async def test_a_host_fetches_its_job_and_reports_it(world, host, place, pool, admin):
+    id = await give(pool, world, correlation_id="c-1", timeout_seconds=30)
+    job = (await host.get(place, params={"wait": 0})).json()
+
+    assert job["job_id"] == id
+    assert job["job_run_id"] == f"{id}:{job['lease']}"
+    assert job["host_id"] == str(world.hosts["acme"].id)
+    assert (job["type"], job["payload"], job["correlation_id"]) == ("disk.check", {"disk": "sda"}, "c-1")
+    assert (job["server_instance_id"], job["timeout_seconds"], job["lease_seconds"]) == (None, 30, 30)
+
+    lease = {"lease": job["lease"]}
+    assert (await host.post(f"{place}/{id}/heartbeat", json=lease)).json() == {"cancel_requested": False}
+    told = await host.post(f"{place}/{id}/progress", json={**lease, "percent": 40, "message": "reading"})
+    assert told.status_code == 204
+    progress = (await admin.get(f"/jobs/{id}")).json()["progress"]
+    assert (progress["percent"], progress["message"]) == (40, "reading")
+    result = {**lease, "status": "success", "duration_ms": 12, "output": {"ok": True}}
+    assert (await host.post(f"{place}/{id}/result", json=result)).json() == {"job_id": id, "status": "succeeded"}
+    shown = (await admin.get(f"/jobs/{id}")).json()
+    assert (shown["status"], shown["output"]) == ("succeeded", {"ok": True})
+    [attempt] = (await admin.get(f"/jobs/{id}/attempts")).json()["items"]
+    assert attempt["status"] == "succeeded"
+
+
+async def test_a_failure_is_retried_and_a_result_that_is_sent_again_changes_nothing(world, host, place, pool):
+    id = await give(pool, world, max_retries=1)
+    job = (await host.get(place, params={"wait": 0})).json()
+    failed = {"lease": job["lease"], "status": "failed", "error": "no such disk"}
+
+    assert (await host.post(f"{place}/{id}/result", json=failed)).json()["status"] == "queued"
+    again = await host.post(f"{place}/{id}/result", json=failed)
+    assert again.status_code == 409
+    assert again.json()["type"] == "urn:atlas:problem:lease-lost"
+
+
+async def test_a_host_that_fell_silent_finds_its_job_taken_back(world, host, place, pool, conn):
+    id = await give(pool, world)
+    first = (await host.get(place, params={"wait": 0})).json()
+    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await host.get(place, params={"wait": 0})  # gives back what ran out
+    await conn.execute("update jobs set next_retry_at = null where status = 'queued'")
+    second = (await host.get(place, params={"wait": 0})).json()
+
+    assert second["lease"] > first["lease"]
+    for verb, more in {"heartbeat": {}, "progress": {"percent": 1}, "result": {"status": "succeeded"}}.items():
+        late = await host.post(f"{place}/{id}/{verb}", json={"lease": first["lease"], **more})
+        assert late.status_code == 409, verb
+    assert (await host.post(f"{place}/{id}/heartbeat", json={"lease": second["lease"]})).status_code == 200
+
+
+async def test_a_host_that_is_asked_to_stop_hears_it_with_its_heartbeat(world, host, place, pool, admin):
+    id = await give(pool, world)
+    job = (await host.get(place, params={"wait": 0})).json()
+    assert (await admin.post(f"/jobs/{id}/cancel")).json()["verdict"] == "requested"
+
+    assert (await host.post(f"{place}/{id}/heartbeat", json={"lease": job["lease"]})).json() == {
+        "cancel_requested": True
+    }
+    ended = await host.post(
+        f"{place}/{id}/result", json={"lease": job["lease"], "status": "failed", "error": "stopped"}
+    )
+    assert ended.json()["status"] == "canceled"
+
+
+async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
+    world = server.world
+    address = f"{server.address}/api/v1/agent/hosts/{world.hosts['acme'].id}/jobs"
+    async with httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=30) as host:
+        began = time.monotonic()
+        empty = await host.get(address, params={"wait": 0.2})
+        assert empty.status_code == 204
+        assert 0.2 <= time.monotonic() - began < 2
+        waiting = asyncio.create_task(host.get(address, params={"wait": 20}))
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        id = await give(pool, world)
+        answer = await waiting
+        print(f"handed over {1000 * (time.monotonic() - began):.0f} ms after it was made")
+
+    assert answer.json()["job_id"] == id
+    assert time.monotonic() - began < 1.5
+
+
+async def test_a_job_for_a_host_that_hung_up_goes_back_untouched(server, pool, conn):
+    world = server.world
+    address = f"{server.address}/api/v1/agent/hosts/{world.hosts['acme'].id}/jobs"
+    async with httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=0.3) as impatient:
+        with pytest.raises(httpx.ReadTimeout):
+            await impatient.get(address, params={"wait": 20})
+    id = await give(pool, world)
+    async with httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=30) as host:
+        job = (await host.get(address, params={"wait": 10})).json()
+
+    assert job["job_id"] == id
+    row = await conn.fetchrow("select retry_count, lost_count from jobs where id = $1", UUID(id))
+    assert tuple(row) == (0, 0)
+
+
+async def test_nothing_is_handed_out_while_atlas_is_offline_or_the_host_is_not_active(
+    world, host, place, pool, operator, admin
+):
+    await give(pool, world)
+    await operator.put("/system/atlas-online", json={"online": False})
+    assert (await host.get(place, params={"wait": 0})).status_code == 204
+    await operator.put("/system/atlas-online", json={"online": True})
+    await admin.patch(f"/hosts/{world.hosts['acme'].id}", json={"is_active": False})
+    assert (await host.get(place, params={"wait": 0})).status_code == 409
+
+
+async def test_a_token_speaks_for_the_host_that_its_scope_names_and_no_other(world, host, pool, admin):
+    second = (await admin.post("/hosts", json={"name": "box-2"})).json()
+    foreign = world.hosts["other"].id
+
+    assert [one["name"] for one in (await host.get("/agent/hosts")).json()["items"]] == ["box-acme"]
+    for id in (second["id"], foreign):
+        assert (await host.get(f"/agent/hosts/{id}/jobs", params={"wait": 0})).status_code == 404
+    for scopes in ({}, {"host_id": str(foreign)}, {"host_id": "box-2"}, {"host_id": None}, {"host_id": [second["id"]]}):
+        refused = await admin.post("/tokens", json={"subject": "box-2", "role": "host", "scopes": scopes})
+        assert refused.status_code == 422, scopes
+        assert refused.json()["errors"][0]["field"] == "scopes.host_id"
+    made = await admin.post(
+        "/tokens", json={"subject": "box-2", "role": "host", "scopes": {"host_id": second["id"].upper()}}
+    )
+    assert made.status_code == 201
+    host.headers["Authorization"] = f"Bearer {made.json()['token']}"
+    assert (await host.get(f"/agent/hosts/{second['id']}/jobs", params={"wait": 0})).status_code == 204
+
+
+async def test_a_lease_answers_only_its_own_host(world, place, host, pool):
+    id = await give(pool, world)
+    job = (await host.get(place, params={"wait": 0})).json()
+    thief = world.client("other", "host")
+    own_place = f"/agent/hosts/{world.hosts['other'].id}/jobs"
+
+    assert (await thief.post(f"{place}/{id}/heartbeat", json={"lease": job["lease"]})).status_code == 404
+    assert (await thief.post(f"{own_place}/{id}/heartbeat", json={"lease": job["lease"]})).status_code == 409
+    worker = world.client("acme", "worker")
+    assert (await worker.post(f"/worker/jobs/{id}/complete", json={"attempt": job["lease"]})).status_code == 409
+
+
+async def test_a_report_may_be_large_and_not_larger(world, host, place, pool):
+    id = await give(pool, world)
+    lease = (await host.get(place, params={"wait": 0})).json()["lease"]
+    report = {"lease": lease, "status": "succeeded", "output": {"text": "x" * 300_000}}
+
+    refused = await host.post(f"{place}/{id}/result", json=report)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "output"
+    assert (await host.post(f"{place}/{id}/heartbeat", json={"lease": lease})).status_code == 200

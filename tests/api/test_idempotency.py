@@ -1,0 +1,104 @@
+"""Calls that are sent again: done once, answered alike, whatever broke in between."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+import api.resources.jobs
+from engine.idempotency import forget_answers
+
+JOB = {"job_type": "x.work"}
+CALLS = {
+    "/jobs": (JOB, "jobs"),
+    "/intents": ({"workflow": "wf"}, "intents"),
+    "/events": ({"name": "e"}, "events"),
+}
+
+
+async def send(client, path="/jobs", body=None, key="k", **query):
+    return await client.post(path, json=body or CALLS[path][0], headers={"Idempotency-Key": key}, params=query)
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_each_call_that_makes_something_can_be_sent_again(admin, conn, path):
+    table = CALLS[path][1]
+    before = await conn.fetchval("select count(*) from audit_log")
+    first = await send(admin, path)
+    answers = [first, *await asyncio.gather(*(send(admin, path) for _ in range(5)))]
+
+    assert {(answer.status_code, answer.text) for answer in answers} == {(201, first.text)}
+    assert await conn.fetchval(f"select count(*) from {table}") == 1
+    assert await conn.fetchval("select count(*) from audit_log") == before + 1
+
+
+async def test_a_key_with_other_work_is_a_conflict_and_does_nothing(admin, operator, conn):
+    await send(admin)
+    other = [
+        await send(admin, body={**JOB, "priority": 1}),
+        await send(admin, body=[JOB]),
+        await send(admin, "/events"),
+    ]
+
+    assert [answer.status_code for answer in other] == [409] * 3
+    assert "another request" in other[0].json()["detail"]
+    assert await conn.fetchval("select count(*) from jobs") == 1
+
+
+async def test_a_key_belongs_to_its_tenant_and_subject(world, conn):
+    clients = [
+        world.client("acme", "tenant_admin"),
+        world.client("acme", "enqueuer"),
+        world.client("other", "enqueuer"),
+    ]
+    ids = {(await send(client)).json()["id"] for client in clients}
+    operator = world.client()
+    ids |= {(await send(operator, tenant=slug)).json()["id"] for slug in ("acme", "other")}
+
+    assert len(ids) == 5
+
+
+async def test_a_call_that_broke_before_its_commit_left_nothing_and_may_be_sent_again(admin, conn, monkeypatch):
+    real = api.resources.jobs.make
+
+    async def breaks(*arguments):
+        await real(*arguments)
+        raise ConnectionResetError("the line was cut")
+
+    monkeypatch.setattr(api.resources.jobs, "make", breaks)
+    assert (await send(admin)).status_code == 503
+    monkeypatch.setattr(api.resources.jobs, "make", real)
+    second = await send(admin)
+
+    assert second.status_code == 201
+    assert "idempotency-replayed" not in second.headers
+    assert await conn.fetchval("select count(*) from jobs") == 1
+
+
+async def test_a_key_is_remembered_for_a_day(admin, conn, owner):
+    first = await send(admin)
+    await owner.execute("update idempotency_keys set created_at = created_at - interval '23 hours'")
+    assert (await send(admin)).json() == first.json()
+    await owner.execute("update idempotency_keys set created_at = created_at - interval '2 hours'")
+    later = await send(admin, body={**JOB, "priority": 1})
+
+    assert later.status_code == 201
+    assert later.json()["id"] != first.json()["id"]
+    await owner.execute("update idempotency_keys set created_at = created_at - interval '25 hours'")
+    await forget_answers(conn)
+    assert await conn.fetchval("select count(*) from idempotency_keys") == 0
+
+
+async def test_a_job_that_was_deleted_since_is_still_the_answer(admin):
+    first = await send(admin)
+    await admin.delete(f"/jobs/{first.json()['id']}")
+
+    assert (await send(admin)).text == first.text
+
+
+async def test_a_key_is_a_line_of_printable_characters(admin):
+    for key in ("", "x" * 201, "ü".encode(), b"\x01"):
+        for path in CALLS:
+            answer = await admin.post(path, json=CALLS[path][0], headers={"Idempotency-Key": key})
+            assert answer.status_code == 422, (path, key)
+    assert (await send(admin, key="order 4711/" + uuid4().hex)).status_code == 201

@@ -1,0 +1,310 @@
+"""The live view: one's own room, few frames, nothing missed, and nobody watches longer than their credential is good."""
+
+import asyncio
+import contextlib
+import json
+import socket
+
+import httpx
+import pytest
+import websockets
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+import api.callers
+import api.live.hub
+import api.live.socket
+from engine.jobs import NewJob, enqueue_many
+from engine.jobs.progress import report_progress
+from engine.sessions import open_session
+from engine.tokens import authenticate, revoke_token
+from tests.api.conftest import DANA, QUICK
+from tests.api.given import furnish_tenant
+from tests.api.serving import served
+
+PATIENCE = 15
+
+
+class Watching:
+    """An open connection and the frames that came."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.frames = []
+
+    async def frame(self):
+        async with asyncio.timeout(PATIENCE):
+            text = await self.connection.recv()
+        assert len(text.encode()) <= 64 * 1024
+        self.frames.append(json.loads(text))
+        return self.frames[-1]
+
+    async def until(self, found):
+        """All events up to and including the first that fits."""
+        seen = []
+        while True:
+            events = (await self.frame()).get("events", [])
+            seen += events
+            if any(found(event) for event in events):
+                return seen
+
+    async def silent(self, seconds):
+        """True if nothing comes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                self.frames.append(json.loads(await self.connection.recv()))
+                return False
+        return True
+
+
+def watch(server, token=None, *, headers=None, query="", **options):
+    """Connect as a program does: with a token in its header, never in the address."""
+    given = dict(headers or {})
+    if token is not None:
+        given["Authorization"] = f"Bearer {token}"
+    address = server.address.replace("http://", "ws://") + "/api/v1/live" + query
+    return websockets.connect(address, additional_headers=given, compression=None, **options)
+
+
+@contextlib.asynccontextmanager
+async def watching(server, who=("acme", "tenant_admin"), query=""):
+    async with watch(server, server.world.tokens[who], query=query) as connection:
+        seen = Watching(connection)
+        hello = await seen.frame()
+        assert hello["type"] == "hello"
+        yield seen
+
+
+async def make(pool, tenant, count=1, **fields):
+    async with pool.acquire() as conn:
+        jobs = [NewJob("x.work", {"n": n}, tenant.id, **fields) for n in range(count)]
+        return await enqueue_many(conn, jobs, actor=DANA)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Credentials are looked at again at once: the same checks, with shorter pauses between them."""
+    monkeypatch.setattr(api.callers, "REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr(api.live.socket, "CHECK_SECONDS", 0.1)
+
+
+async def test_a_job_is_seen_from_its_making_to_its_end(server, pool):
+    async with watching(server) as seen:
+        [job] = await make(pool, server.world.acme)
+        id = str(job.id)
+        [created] = await seen.until(lambda event: event["event"] == "job.created")
+        async with pool.acquire() as conn:
+            await conn.execute(
+                "update jobs set status = 'running', claimed_by = 'w', started_at = now(), attempt_count = 1,"
+                " lease_expires_at = now() + interval '1 minute'"
+            )
+            [started] = await seen.until(lambda event: event["event"] == "job_run.started")
+            assert await report_progress(conn, "w", job.id, 1, percent=50, message="half")
+            [progress] = await seen.until(lambda event: event["event"] == "job_run.progress")
+
+    assert (created["job_id"], created["status"], created["job_run_id"]) == (id, "queued", None)
+    assert (started["job_run_id"], started["status"]) == (f"{id}:1", "running")
+    assert progress["progress"]["percent"] == 50
+    fields = {"event", "job_id", "job_run_id", "job_type", "status", "duration_ms", "error", "server_instance_id"}
+    assert fields == created.keys() == started.keys()
+
+
+async def test_a_remote_workers_end_and_failure_are_told_with_their_reason(server, pool):
+    worker = httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=server.world.headers("acme", "worker"))
+    async with worker, watching(server) as seen:
+        await make(pool, server.world.acme, 2)
+        claimed = (await worker.post("/worker/jobs/claim", json={"job_types": ["x.work"], "limit": 2})).json()["items"]
+        for one, (verb, more) in zip(claimed, (("complete", {}), ("fail", {"error": "no paper"})), strict=True):
+            answer = await worker.post(f"/worker/jobs/{one['job_id']}/{verb}", json={"attempt": 1, **more})
+            assert answer.status_code == 200
+        ends = await seen.until(lambda event: event["event"] == "job_run.failed")
+
+    failed = next(event for event in ends if event["event"] == "job_run.failed")
+    completed = next(event for event in ends if event["event"] == "job_run.completed")
+    assert (failed["error"], failed["job_id"]) == ("no paper", claimed[1]["job_id"])
+    assert (completed["status"], completed["job_id"]) == ("succeeded", claimed[0]["job_id"])
+    assert completed["duration_ms"] >= 0
+
+
+async def test_a_room_is_the_credentials_tenant_and_an_operators_to_choose(server, pool):
+    world = server.world
+    async with (
+        watching(server) as acme,
+        watching(server, ("all", "operator"), "?tenant=other") as chosen,
+        watching(server, ("all", "operator")) as everyone,
+    ):
+        [foreign] = await make(pool, world.other)
+        assert [event["job_id"] for event in await chosen.until(bool)] == [str(foreign.id)]
+        [own] = await make(pool, world.acme)
+        assert [event["job_id"] for event in await acme.until(bool)] == [str(own.id)]
+        seen = await everyone.until(lambda event: event["job_id"] == str(own.id))
+        assert [event["job_id"] for event in seen] == [str(foreign.id), str(own.id)]
+        assert await chosen.silent(0.5)
+
+
+async def test_the_gate_is_told_to_everyone(server):
+    async with watching(server) as seen, httpx.AsyncClient(headers=server.world.headers("all", "operator")) as operator:
+        await operator.put(f"{server.address}/api/v1/system/atlas-online", json={"online": False, "reason": "pause"})
+        [event] = await seen.until(lambda event: event["event"] == "atlas.online")
+
+    assert event == {"event": "atlas.online", "online": False, "reason": "pause", "by": "operator@all"}
+
+
+async def test_a_run_that_waits_for_a_person_is_told(server, pool):
+    async with watching(server) as seen:
+        things = await furnish_tenant(pool, server.world.acme)
+        events = await seen.until(lambda event: event["event"] == "run.updated")
+
+    told = next(event for event in events if event["event"] == "run.updated")
+    assert (told["run_id"], told["status"]) == (str(things["intent_id"]), "approval_requested")
+
+
+async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
+    async with watching(server) as seen:
+        for _ in range(10):
+            await make(pool, server.world.acme, 1000)
+        [last] = await make(pool, server.world.acme)
+
+        def is_over():
+            ends = [frame for frame in seen.frames if frame["type"] == "refetch" or str(last.id) in json.dumps(frame)]
+            return bool(ends)
+
+        while not is_over():
+            await seen.frame()
+        while not await seen.silent(1):
+            pass
+        told = sum(len(frame.get("events", [])) + sum(frame.get("more", {}).values()) for frame in seen.frames)
+        kinds = [frame["type"] for frame in seen.frames]
+
+    print(f"frames {len(seen.frames)}, events told or counted {told}, refetch marks {kinds.count('refetch')}")
+    assert len(seen.frames) < 60
+    assert "refetch" in kinds or told == 10_001
+
+
+async def test_who_comes_back_is_told_what_was_missed_or_to_fetch_anew(server, pool):
+    world = server.world
+    async with watching(server) as seen:
+        await make(pool, world.acme)
+        await seen.until(bool)
+        place = seen.frames[-1]["place"]
+    missed = [str(one.id) for one in await make(pool, world.acme, 3)]
+    await make(pool, world.other, 2)
+
+    async with watching(server, query=f"?since={place}") as again:
+        frame = await again.frame()
+        assert [event["job_id"] for event in frame["events"]] == missed
+        assert await again.silent(0.5)
+    async with watching(server, query=f"?since={frame['place']}") as current:
+        assert await current.silent(0.5)
+    for _ in range(6):
+        await make(pool, world.acme, 1000)
+    for since in (place, "nonsense", "0.0:0:", "1.5:2:", "1.1:99999999999999999999:"):
+        async with watching(server, query=f"?since={since}") as late:
+            assert (await late.frame())["type"] == "refetch", since
+
+
+async def test_two_processes_show_the_same(server, pool, database_url, settings):
+    with served(database_url, settings, QUICK) as second:
+        second.world = server.world
+        async with watching(server) as here, watching(second) as there:
+            made = [str(one.id) for one in await make(pool, server.world.acme, 5)]
+            shown = [await one.until(lambda event: event["job_id"] == made[-1]) for one in (here, there)]
+            place = here.frames[-1]["place"]
+        await make(pool, server.world.acme)
+        async with watching(second, query=f"?since={place}") as moved:
+            assert len((await moved.frame())["events"]) == 1
+
+    assert shown[0] == shown[1]
+    assert [event["job_id"] for event in shown[0]] == made
+
+
+async def test_a_reader_that_takes_nothing_is_cut_and_the_others_are_not(server):
+    narrow = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    host, port = server.address.removeprefix("http://").split(":")
+    narrow.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(narrow, (host, int(port)))
+    token = server.world.tokens["acme", "tenant_admin"]
+    frame = json.dumps({"type": "events", "events": ["x" * 60_000]})
+    hub = server.app.state.hub
+    async with watching(server) as quick, watch(server, token, sock=narrow, max_queue=1, ping_interval=None) as slow:
+        assert json.loads(await slow.recv())["type"] == "hello"
+        sent = 0
+        while len(hub) == 2:
+            assert sent < 1000
+            server.within(lambda: [watcher.offer(frame) for watcher in hub._watchers])
+            await quick.frame()
+            sent += 1
+            if sent > 150:  # more than all the buffers between hold
+                await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                async with asyncio.timeout(PATIENCE):
+                    await slow.recv()
+        assert slow.close_code in (4408, 1006)
+        assert len(quick.frames) == sent + 1
+
+
+async def test_nobody_unknown_or_foreign_watches(server, pool):
+    world = server.world
+    token = world.tokens["acme", "tenant_admin"]
+    async with pool.acquire() as conn:
+        _, cookie = await open_session(conn, await authenticate(conn, token), actor=DANA)
+    session = {"Cookie": f"atlas={cookie}"}
+    refused = [
+        watch(server),
+        watch(server, "atl_aaaaaaaa_" + "x" * 43),
+        watch(server, token, query="?tenant=other"),
+        watch(server, token, query="?tenant=nobody"),
+        watch(server, token, headers={"Origin": "http://evil.test"}),
+        watch(server, headers=session),
+        watch(server, headers={**session, "Origin": "http://evil.test"}),
+        watch(server, headers={**session, "Origin": "null"}),
+        watch(server, headers={"Cookie": "atlas=wrong", "Origin": server.address}),
+        watch(server, token, headers={**session, "Origin": server.address}),
+        watch(server, world.tokens["acme", "host"]),
+        watch(server, world.tokens["acme", "worker"]),
+        watch(server, query=f"?token={token}"),
+    ]
+    for attempt in refused:
+        with pytest.raises(InvalidStatus):
+            await attempt
+    assert len(server.app.state.hub) == 0
+
+    async with watch(server, headers={**session, "Origin": server.address}) as ours:
+        assert json.loads(await ours.recv())["room"] == str(world.acme.id)
+
+
+@pytest.mark.parametrize("way", ["token", "session", "expiry"])
+async def test_an_open_connection_ends_with_its_credential(soon, server, pool, owner, way):
+    token = server.world.tokens["acme", "tenant_admin"]
+    headers = None
+    async with pool.acquire() as conn:
+        known = await authenticate(conn, token)
+        if way == "session":
+            _, cookie = await open_session(conn, known, actor=DANA)
+            headers = {"Cookie": f"atlas={cookie}", "Origin": server.address}
+    async with watch(server, None if headers else token, headers=headers) as connection:
+        assert json.loads(await connection.recv())["type"] == "hello"
+        match way:
+            case "token":
+                await revoke_token(owner, known.prefix, actor=DANA)
+            case "session":
+                await owner.execute("update sessions set ended_at = now()")
+            case _:
+                await owner.execute("update api_tokens set expires_at = clock_timestamp()")
+        with pytest.raises(ConnectionClosed):
+            async with asyncio.timeout(PATIENCE):
+                await connection.recv()
+        await make(pool, server.world.acme)
+
+    assert connection.close_code == 4401
+
+
+async def test_what_a_client_sends_is_not_listened_to_and_must_be_small(server, pool):
+    async with watching(server) as seen:
+        await seen.connection.send(json.dumps({"room": "all"}))
+        await make(pool, server.world.other)
+        assert await seen.silent(0.6)
+        await seen.connection.send("x" * 70_000)
+        with pytest.raises(ConnectionClosed):
+            await seen.frame()

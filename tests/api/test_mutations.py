@@ -1,0 +1,152 @@
+"""Every change that comes over HTTP is in the account: who made it, with which token, from where, in which request."""
+
+import re
+from uuid import UUID, uuid4
+
+import httpx
+import orjson
+import pytest
+
+from engine.jobs import NewJob, enqueue
+from tests.api.conftest import DANA
+from tests.api.given import furnish_installation, furnish_tenant
+from tests.api.table import TABLE
+from tests.api.test_matrix import body_of, filled
+
+# What changes nothing, and what is no change of state by the words of the account: a claim, a heartbeat, progress.
+NO_CHANGE = {
+    "POST /jobs/triggers/preview",
+    "POST /workflows/check",
+    "POST /agent/hosts/{host_id}/jobs/{job_id}/heartbeat",
+    "POST /agent/hosts/{host_id}/jobs/{job_id}/progress",
+    "POST /worker/jobs/claim",
+    "POST /worker/jobs/{job_id}/heartbeat",
+    "POST /worker/jobs/{job_id}/progress",
+}
+CHANGES = sorted(row for row in TABLE if not row.startswith("GET ") and row not in NO_CHANGE)
+
+FAILED = "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1"
+HELD = (
+    "update jobs set status = 'running', claimed_by = $2, attempt_count = 1, started_at = now(), host_id = $3,"
+    " lease_expires_at = now() + interval '1 minute' where id = $1"
+)
+# What must be true before a change is possible: a statement, and the names of what it is about.
+BEFORE = {
+    "POST /jobs/{job_id}/retry": (FAILED, "job_id"),
+    "POST /jobs/dead-letters/retry": (FAILED, "job_id"),
+    "POST /runs/{run_id}/retry": (FAILED, "run_id"),
+    "POST /agent/hosts/{host_id}/jobs/{job_id}/result": (HELD, "job_id", "host", "host_id"),
+    "POST /worker/jobs/{job_id}/complete": (HELD, "job_id", "worker", "nobody"),
+    "POST /worker/jobs/{job_id}/fail": (HELD, "job_id", "worker", "nobody"),
+}
+
+
+@pytest.fixture
+async def things(pool, world):
+    await furnish_installation(pool)
+    found = await furnish_tenant(pool, world.acme)
+    found["token_id"] = world.ids["acme", "enqueuer"]
+    return found | {
+        "host": f"host:{found['host_id']}",
+        "worker": f"remote:{world.ids['acme', 'worker']}",
+        "nobody": None,
+    }
+
+
+def caller_of(row, world):
+    """Someone who may: the least that the table allows."""
+    allowed = TABLE[row].replace("*", "").split()
+    for role in ("worker", "host", "enqueuer", "tenant_admin"):
+        if role in allowed and "session" not in row:
+            return "acme", role
+    return "all", "operator"
+
+
+async def prepared(row, world, things, pool):
+    """The ids that the address names, of things in the state that the change needs."""
+    own = dict(things, key="echo.it") if "definitions" in row else dict(things)
+    async with pool.acquire() as conn:
+        if "{job_id}" in row or "dead-letters" in row:
+            job = NewJob("x.work", {"row": row}, world.acme.id)
+            own["job_id"] = (await enqueue(conn, job, actor=DANA)).id
+        if row in BEFORE:
+            statement, *names = BEFORE[row]
+            await conn.execute(statement, *(own[name] for name in names))
+        if row.endswith("/fork"):
+            await conn.execute(
+                "insert into workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
+                " select tenant_id, id, '', 0, 'wait', 'sleep', 'succeeded' from jobs where id = $1",
+                own["run_id"],
+            )
+    return own
+
+
+async def made(row, world, things, pool, request_id):
+    method, path = row.split(" ")
+    own = await prepared(row, world, things, pool)
+    body = body_of(row)
+    who = caller_of(row, world)
+    query = {"tenant": "acme"} if who == ("all", "operator") and row == "POST /policies" else None
+    if row == "DELETE /policies/{label}":
+        query = {"tenant": "acme"}
+    async with world.client(*who) as client:
+        client.headers["X-Request-Id"] = request_id
+        if "session" in row:
+            return await signed(client, world, method)
+        return await client.request(method, filled(path, own), json=body, params=query)
+
+
+async def signed(client, world, method):
+    """In, or in and out."""
+    del client.headers["Authorization"]
+    answer = await client.post("/session", json={"token": world.tokens["all", "operator"]})
+    if method == "POST":
+        return answer
+    client.headers.update({"X-CSRF-Token": answer.json()["csrf_token"], "Origin": "http://atlas.test"})
+    return await client.delete("/session")
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+async def test_every_change_is_in_the_account_with_its_request(world, things, pool, conn, part):
+    missing = []
+    for row in CHANGES[part::3]:
+        request_id = uuid4().hex
+        answer = await made(row, world, things, pool, request_id)
+        if answer.status_code >= 300:
+            missing.append((row, answer.status_code, answer.text))
+            continue
+        rows = await conn.fetch("select * from audit_log where meta->>'request_id' = $1", request_id)
+        if not rows:
+            missing.append((row, "no row"))
+        for found in rows:
+            facts = orjson.loads(found["meta"])
+            assert facts["ip"] == "10.1.2.3", row
+            assert re.fullmatch(r"[a-z2-7]{8}", facts["token"]), row
+            assert found["actor_id"], row
+            assert orjson.loads(found["body"])["meta"] == facts, row
+    assert missing == []
+
+
+async def test_a_change_that_fails_leaves_no_row(world, things, conn, admin):
+    before = await conn.fetchval("select count(*) from audit_log")
+    refused = [
+        await admin.post(f"/jobs/{uuid4()}/cancel"),
+        await admin.post("/jobs/triggers", json={"label": "x", "trigger_type": "schedule", "cron_expr": "never"}),
+        await admin.post("/tokens", json={"subject": "x", "role": "operator"}),
+        await admin.post("/jobs", json=[{"job_type": "x.work"}, {"job_type": "x.work", "host_id": str(uuid4())}]),
+    ]
+
+    assert all(answer.status_code in (403, 404, 422) for answer in refused)
+    assert await conn.fetchval("select count(*) from audit_log") == before
+
+
+async def test_the_account_shows_what_a_browser_did_by_its_session(world, conn):
+    transport = httpx.ASGITransport(world.app, client=("10.1.2.3", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://atlas.test/api/v1") as page:
+        page.headers["Origin"] = "http://atlas.test"
+        signed_in = await page.post("/session", json={"token": world.tokens["acme", "tenant_admin"]})
+        page.headers["X-CSRF-Token"] = signed_in.json()["csrf_token"]
+        job = (await page.post("/jobs", json={"job_type": "x.work"})).json()
+    meta = orjson.loads(await conn.fetchval("select meta from audit_log where entity_id = $1", str(UUID(job["id"]))))
+
+    assert meta["token"] == world.tokens["acme", "tenant_admin"].split("_")[1]

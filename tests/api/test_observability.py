@@ -1,0 +1,217 @@
+"""What operators see: figures, health, log lines that can be followed from the request to the handler, and usage."""
+
+import io
+import logging
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import orjson
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import api.border
+import api.gathering
+import api.resources.jobs
+from api.app import create_app
+from atlas.logs import configure_logs, get_logger
+from engine.jobs import JobContext, job
+from engine.usage import meter_usage
+from tests.api.conftest import QUICK, running
+
+PLAIN = "http://atlas.test"
+
+
+@job("seen.work", max_retries=0)
+async def work(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
+    """Says that it was here, and fails if it is told to."""
+    ctx.log.info("the handler is at work")
+    if input.get("fail"):
+        raise RuntimeError("as it was told")
+    return {"done": True}
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    """All that is logged, as Atlas's programs log it."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    configure_logs("debug", json=True)
+    written = io.StringIO()
+    root.handlers[0].setStream(written)
+    monkeypatch.setattr(api.border, "log", get_logger("api.requests"))
+
+    yield lambda: [orjson.loads(line) for line in written.getvalue().splitlines()]
+    configure_logs("error")
+    root.handlers[:], root.level = before, level
+
+
+@pytest.fixture
+def fresh(world):
+    """Look again at once: figures are kept for some seconds."""
+
+    async def figures(client):
+        world.app.state.metrics._memory.forget()
+        answer = await client.get(f"{PLAIN}/metrics")
+        assert answer.status_code == 200, answer.text
+        return {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(answer.text)
+            for sample in family.samples
+        }
+
+    return figures
+
+
+async def test_figures_tell_of_depth_rates_times_and_everything_around(world, operator, admin, fresh):
+    before = await fresh(operator)
+    for body in ({}, {}, {"payload": {"fail": True}, "max_retries": 0}, {"scheduled_for": "2100-01-01T00:00:00Z"}):
+        await admin.post("/jobs", json={"job_type": "seen.work", **body})
+    await admin.post("/jobs", json={"job_type": "nobodys.work"})
+    await operator.put("/system/atlas-online", json={"online": True})
+    await operator.post("/jobs/tick", json={"limit": 10})
+    now = await fresh(operator)
+
+    def depth(job_type, status):
+        return now["atlas_jobs", ("job_type", job_type), ("status", status), ("tenant", "acme")]
+
+    def moved(kind):
+        return now["atlas_job_events_total", ("kind", kind)] - before["atlas_job_events_total", ("kind", kind)]
+
+    assert depth("nobodys.work", "queued") == 1
+    assert depth("seen.work", "waiting") == 1
+    assert depth("seen.work", "dead_letter") == 1
+    assert {kind: moved(kind) for kind in ("enqueued", "succeeded", "retried", "failed", "dead_lettered")} == {
+        "enqueued": 5,
+        "succeeded": 2,
+        "retried": 0,
+        "failed": 0,
+        "dead_lettered": 1,
+    }
+    assert now["atlas_job_run_seconds_count", ("job_type", "seen.work")] == 3
+    assert now["atlas_job_wait_seconds_count", ("job_type", "seen.work")] == 3
+    assert now["atlas_job_wait_seconds_sum", ("job_type", "seen.work")] > 0
+    assert now[("atlas_online",)] == 1
+    assert now[("atlas_oldest_due_seconds",)] > 0
+    assert now[("atlas_pool_connections",)] >= 1
+    assert now[("atlas_seal_lag_seconds",)] > 0
+    assert now[("atlas_workers",)] == 0
+    assert ("atlas_notification_lag_seconds",) in now or now[("atlas_notifications",)] == 0
+    assert now["atlas_http_requests_total", ("method", "POST"), ("route", "/api/v1/jobs"), ("status", "201")] == 5
+
+
+async def test_two_processes_count_the_same(world, operator, admin, fresh, pool, database_url, settings, opened):
+    second = await opened(running(create_app(settings, pool, database_url, rates=QUICK)))
+    transport = httpx.ASGITransport(second, client=("10.1.2.3", 1))
+    other = httpx.AsyncClient(transport=transport, headers=world.headers("all", "operator"))
+    await fresh(operator)
+    await other.get(f"{PLAIN}/metrics")
+    for _ in range(3):
+        await admin.post("/jobs", json={"job_type": "seen.work"})
+    second.state.metrics._memory.forget()
+
+    assert (await fresh(operator))["atlas_job_events_total", ("kind", "enqueued")] == 3
+    assert 'atlas_job_events_total{kind="enqueued"} 3.0' in (await other.get(f"{PLAIN}/metrics")).text
+
+
+async def test_figures_are_for_those_who_see_everything_and_for_the_machine_itself(world):
+    def client(address, headers=None):
+        transport = httpx.ASGITransport(world.app, client=(address, 1))
+        return httpx.AsyncClient(transport=transport, headers=headers)
+
+    cases = [
+        (client("10.1.2.3"), 401),
+        (client("10.1.2.3", world.headers("acme", "tenant_admin")), 403),
+        (client("10.1.2.3", world.headers("acme", "auditor")), 403),
+        (client("10.1.2.3", world.headers("all", "auditor")), 200),
+        (client("127.0.0.1"), 200),
+        (client("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}), 401),
+        (client("127.0.0.1", {"Forwarded": "for=127.0.0.1"}), 401),
+        (client("127.0.0.1", world.headers("acme", "enqueuer")), 403),
+    ]
+    for caller, status in cases:
+        assert (await caller.get(f"{PLAIN}/metrics")).status_code == status
+
+
+async def test_health_needs_nobody_and_readiness_needs_the_database(world):
+    transport = httpx.ASGITransport(world.app, client=("10.1.2.3", 1))
+    async with httpx.AsyncClient(transport=transport) as nobody:
+        assert (await nobody.get(f"{PLAIN}/healthz")).json() == {"ok": True}
+        assert (await nobody.get(f"{PLAIN}/readyz")).json() == {"ok": True}
+
+
+async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_lines(admin, operator, logged):
+    made = await admin.post(
+        "/jobs", json={"job_type": "seen.work"}, headers={"X-Correlation-Id": "order-4711", "X-Request-Id": "req-1"}
+    )
+    await operator.post("/jobs/tick")
+    [line] = [line for line in logged() if line["event"] == "the handler is at work"]
+
+    assert line["correlation_id"] == "order-4711"
+    assert line["job_id"] == made.json()["id"]
+    assert line["tenant_id"] == made.json()["tenant_id"]
+    assert {"attempt_no", "worker_id", "job_type"} <= line.keys()
+    event = (await admin.get("/audit", params={"entity_id": made.json()["id"], "action": "JOB_CREATED"})).json()[
+        "items"
+    ][0]
+    assert event["meta"]["correlation_id"] == "order-4711"
+    assert event["meta"]["request_id"] == "req-1"
+
+
+async def test_a_requests_line_tells_who_asked_for_what_and_how_it_went(admin, world, logged):
+    made = await admin.post("/jobs", json={"job_type": "seen.work"}, headers={"X-Request-Id": "good"})
+    await admin.post("/jobs", json={"job_type": 5}, headers={"X-Request-Id": "bad"})
+    lines = {line["request_id"]: line for line in logged() if line["event"] == "request"}
+
+    facts = {"method": "POST", "route": "/api/v1/jobs", "subject": "tenant_admin@acme", "tenant_id": str(world.acme.id)}
+    assert facts.items() <= lines["good"].items()
+    assert facts.items() <= lines["bad"].items()
+    assert (lines["good"]["status"], lines["good"]["job_id"]) == (201, made.json()["id"])
+    assert lines["bad"]["status"] == 422
+    assert not any(token in str(logged()) for token in world.tokens.values())
+
+
+async def test_every_answer_names_its_request_and_is_not_kept_by_anyone(operator):
+    given = await operator.get("/jobs", headers={"X-Request-Id": "mine-1"})
+    odd = await operator.get("/jobs", headers={"X-Request-Id": "not <safe>"})
+
+    assert given.headers["x-request-id"] == "mine-1"
+    assert odd.headers["x-request-id"] not in ("not <safe>", "")
+    for answer in (given, odd, await operator.get(f"/jobs/{uuid4()}")):
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch):
+    async def breaks(*_, **__):
+        raise RuntimeError("the words of an error may hold anything")
+
+    monkeypatch.setattr(api.gathering.Gathering, "enqueue", breaks)
+    monkeypatch.setattr(api.resources.jobs, "list_jobs", breaks)
+    answers = [
+        await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"}),
+        await admin.get("/jobs", headers={"X-Request-Id": "req-1"}),
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 500
+        assert answer.headers.get_list("x-request-id") == ["req-1"]
+        assert answer.json()["type"] == "urn:atlas:problem:internal"
+        assert "words" not in answer.text
+
+
+async def test_usage_tells_what_finished_attempts_took(world, admin, operator, conn):
+    await admin.post("/jobs", json=[{"job_type": "seen.work", "payload": {"fail": fail}} for fail in (False, True)])
+    await operator.post("/jobs/tick")
+    await meter_usage(conn)
+    [total] = (await admin.get("/usage")).json()["items"]
+    [hour] = (await admin.get("/usage", params={"by_hour": True})).json()["items"]
+
+    assert (total["job_type"], total["runs"], total["succeeded"], total["failed"]) == ("seen.work", 2, 1, 1)
+    assert total["run_seconds"] >= 0
+    assert total["hour"] is None
+    assert hour["hour"].endswith(":00:00Z")
+    assert (await admin.get("/usage", params={"end": "2020-01-01T00:00:00Z"})).json()["items"] == []
+    assert (await world.client("other", "tenant_admin").get("/usage")).json()["items"] == []
+    assert len((await operator.get("/usage", params={"tenant": "acme"})).json()["items"]) == 1

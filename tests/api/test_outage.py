@@ -1,0 +1,146 @@
+"""The database goes away: requests are told to come back, the process stays, and everything heals by itself."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+import pytest
+import websockets
+
+import api.patience
+from api.app import create_app
+from atlas.embedded import start_embedded
+from atlas.migrations import migrate
+from atlas.pool import connect, open_pool
+from atlas.testing import TEST_SETTINGS
+from tests.api.conftest import QUICK, furnish, running
+from tests.api.serving import Served
+from tests.proxy import FaultyProxy
+
+READS = ("/jobs", "/jobs/summary", "/audit", "/workers", "/tenants", "/session", "/system/atlas-online")
+
+
+async def eventually(check, seconds=20):
+    async with asyncio.timeout(seconds):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def own_server(tmp_path_factory):
+    """A server that a test may kill: its folder, and the address of a database on it."""
+    home = tmp_path_factory.mktemp("server")
+    server = await start_embedded(home, settings=TEST_SETTINGS)
+    admin = await connect(server.url("postgres"))
+    await admin.execute("create database atlas")
+    await admin.close()
+    await migrate(server.url("atlas"))
+    yield home, server.url("atlas")
+    server.release()
+
+
+async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_server, settings):
+    home, url = own_server
+    pool = await open_pool(url, size=4)
+    async with running(create_app(settings, pool, url, rates=QUICK)) as app:
+        world = await furnish(pool, app)
+        client = world.client()
+        made = await client.post("/jobs", json={"job_type": "x.work"})
+        assert made.status_code == 201
+
+        os.kill(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        # Until the last process of the server has noticed, some requests are still served.
+        await eventually(lambda: _is(client, "/jobs", 503))
+        world.app.state.api.callers.forget()
+        requests = [client.get(path) for path in READS]
+        requests += [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(10)]
+        requests += [
+            client.post("/events", json={"name": "e"}),
+            client.get("http://atlas.test/readyz"),
+            client.get("http://atlas.test/metrics"),
+        ]
+        answers = await asyncio.gather(*requests)
+        assert {answer.status_code for answer in answers} == {503}
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+        assert {answer.json()["type"] for answer in answers} == {"urn:atlas:problem:unavailable"}
+        assert (await client.get("http://atlas.test/healthz")).status_code == 200  # the process itself is well
+
+        again = await start_embedded(home, settings=TEST_SETTINGS)
+        await eventually(lambda: _is(client, "http://atlas.test/readyz", 200))
+        assert (await client.get(f"/jobs/{made.json()['id']}")).json()["id"] == made.json()["id"]
+        answers = [await client.get(path) for path in READS]
+        assert {answer.status_code for answer in answers} == {200}
+        assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
+        hints = app.state.hints
+        await eventually(lambda: _true(hints.hears))
+        again.release()
+    with suppress(OSError):
+        await pool.close()
+
+
+async def test_a_cut_line_costs_a_request_and_never_the_next(database_url, settings, pool):
+    async with FaultyProxy(database_url) as proxy:
+        behind = await open_pool(proxy.url, size=4)
+        async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
+            world = await furnish(pool, app)
+            client = world.client("acme", "tenant_admin")
+            seen = set()
+            for n in range(30):
+                requests = [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(4)]
+                sent = asyncio.gather(*requests, *(client.get("/jobs") for _ in range(4)))
+                await asyncio.sleep(0.002 * (n % 5))
+                proxy.cut()
+                seen |= {answer.status_code for answer in await sent}
+            assert seen <= {200, 201, 503}
+            await eventually(lambda: _is(client, "/jobs", 200))
+        await behind.close()
+
+
+async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(database_url, settings, pool, monkeypatch):
+    monkeypatch.setattr(api.patience, "HUNG_SECONDS", 0.5)
+    monkeypatch.setattr(api.patience, "ACQUIRE_SECONDS", 1)
+    async with FaultyProxy(database_url) as proxy:
+        behind = await open_pool(proxy.url, size=4)
+        async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
+            client = (await furnish(pool, app)).client("acme", "tenant_admin")
+            assert (await client.get("/jobs")).status_code == 200
+            proxy.silent = True
+            async with asyncio.timeout(10):
+                requests = [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(4)]
+                answers = await asyncio.gather(*requests, *(client.get("/jobs") for _ in range(8)))
+            assert {answer.status_code for answer in answers} == {503}
+            proxy.silent = False
+            await eventually(lambda: _is(client, "/jobs", 200))
+            assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
+        await behind.close()
+
+
+async def test_who_watches_stays_and_is_told_what_happened_meanwhile(database_url, settings, pool):
+    async with FaultyProxy(database_url) as proxy:
+        server = Served(proxy.url, settings, QUICK)
+        await asyncio.to_thread(server.start)  # its lines lead through this very loop
+        try:
+            world = await furnish(pool, create_app(settings, pool, database_url))
+            address = server.address.replace("http", "ws") + "/api/v1/live"
+            async with websockets.connect(
+                address, additional_headers=world.headers("acme", "tenant_admin")
+            ) as watching:
+                assert '"hello"' in await watching.recv()
+                for _ in range(3):
+                    proxy.cut()
+                    await asyncio.sleep(0.1)
+                made = await world.client("acme", "tenant_admin").post("/jobs", json={"job_type": "x.work"})
+                async with asyncio.timeout(15):
+                    frame = await watching.recv()
+        finally:
+            await asyncio.to_thread(server.stop)
+    assert made.json()["id"] in frame
+
+
+async def _is(client, path, status):
+    return (await client.get(path)).status_code == status
+
+
+async def _true(value):
+    return value

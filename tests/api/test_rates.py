@@ -1,0 +1,92 @@
+"""How fast callers may be: by token, by tenant, and with wrong credentials by address; nobody slows another tenant down."""
+
+import httpx
+import pytest
+
+from api.app import create_app
+from api.rates import Buckets, Rates
+from tests.api.conftest import furnish, running
+
+
+@pytest.fixture
+def world_at(pool, database_url, settings, opened):
+    """An API that allows these rates. Drops come so slowly that a test sees none."""
+
+    async def make(**rates):
+        app = await opened(running(create_app(settings, pool, database_url, rates=Rates(**rates))))
+        return await furnish(pool, app)
+
+    return make
+
+
+async def ask(client, times):
+    return [await client.get("/jobs") for _ in range(times)]
+
+
+def statuses(answers):
+    return [answer.status_code for answer in answers]
+
+
+async def test_a_token_beyond_its_rate_is_told_when_to_come_back(world_at):
+    world = await world_at(token=0.5, burst_seconds=6)
+    fast, other = world.client("acme", "tenant_admin"), world.client("acme", "enqueuer")
+    answers = await ask(fast, 5)
+
+    assert statuses(answers) == [200, 200, 200, 429, 429]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 2
+    assert answers[-1].json()["type"] == "urn:atlas:problem:too-many-requests"
+    assert statuses(await ask(other, 1)) == [200]
+
+
+async def test_a_tenant_beyond_its_rate_slows_itself_down_and_no_other(world_at):
+    world = await world_at(tenant=0.001, burst_seconds=3000)
+    first, second = world.client("acme", "tenant_admin"), world.client("acme", "enqueuer")
+    other = world.client("other", "tenant_admin")
+
+    assert statuses(await ask(first, 2) + await ask(second, 2)) == [200, 200, 200, 429]
+    assert statuses(await ask(first, 20)) == [429] * 20
+    assert statuses(await ask(other, 3)) == [200] * 3
+    assert statuses(await ask(world.client(), 5)) == [200] * 5  # an operator belongs to no tenant
+
+
+async def test_a_tenant_has_the_rate_that_its_limits_say(world_at):
+    world = await world_at()
+    operator = world.client()
+    changed = await operator.patch("/tenants/acme", json={"limits": {"requests_per_second": 1}})
+
+    assert changed.status_code == 200, changed.text
+    assert statuses(await ask(world.client("acme", "tenant_admin"), 3)) == [200, 200, 429]
+
+
+async def test_guessing_tokens_is_slow_and_does_not_stop_those_who_are_known(world_at):
+    world = await world_at(failures=0.001, most_failures=5)
+    known = world.client("acme", "tenant_admin")
+    await known.get("/jobs")
+    guess = world.client("acme", "tenant_admin")
+    tried = []
+    for n in range(8):
+        guess.headers["Authorization"] = f"Bearer atl_aaaaaaaa_{'x' * 42}{n}"
+        tried.append(await guess.get("/jobs"))
+    signing_in = await guess.post("/session", json={"token": "guess"}, headers={"Authorization": ""})
+
+    assert statuses(tried) == [401] * 5 + [429] * 3
+    assert signing_in.status_code == 429
+    assert statuses(await ask(known, 1)) == [200]
+    elsewhere = httpx.ASGITransport(world.app, client=("10.9.9.9", 1))
+    async with httpx.AsyncClient(transport=elsewhere, base_url="http://atlas.test/api/v1") as other:
+        assert (await other.get("/jobs", headers=world.headers("acme", "auditor"))).status_code == 200
+
+
+def test_a_bucket_fills_at_its_rate_and_not_beyond_its_size():
+    now = [0.0]
+    buckets = Buckets(lambda: now[0])
+
+    assert [buckets.take("a", 2, 3) for _ in range(3)] == [0, 0, 0]
+    assert buckets.take("a", 2, 3) == 0.5
+    now[0] += 0.5
+    assert [buckets.take("a", 2, 3), buckets.take("a", 2, 3)] == [0, 0.5]
+    now[0] += 1000
+    assert [buckets.take("a", 2, 3) for _ in range(4)] == [0, 0, 0, 0.5]
+    for n in range(30_000):
+        buckets.take(n, 2, 3)
+    assert len(buckets._levels) <= 20_001

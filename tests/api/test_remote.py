@@ -1,0 +1,152 @@
+"""Workers outside, over HTTP: they claim jobs of their tenant and types, each under a lease that answers their token alone."""
+
+import asyncio
+
+import pytest
+
+from engine.jobs import NewJob, enqueue_many
+from tests.api.conftest import DANA
+
+CLAIM = {"job_types": ["x.work"], "limit": 10}
+
+
+@pytest.fixture
+def worker(world):
+    return world.client("acme", "worker")
+
+
+async def give(pool, tenant, count=1, job_type="x.work", **fields):
+    async with pool.acquire() as conn:
+        jobs = [NewJob(job_type, {"n": n}, tenant.id, **fields) for n in range(count)]
+        return [str(one.id) for one in await enqueue_many(conn, jobs, actor=DANA)]
+
+
+async def claim(client, **fields):
+    answer = await client.post("/worker/jobs/claim", json={**CLAIM, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+async def test_a_worker_claims_keeps_and_completes(world, worker, pool, admin):
+    low, high = await give(pool, world.acme), await give(pool, world.acme, priority=5, correlation_id="c")
+    jobs = await claim(worker)
+
+    assert [one["job_id"] for one in jobs] == [*high, *low]
+    one = jobs[0]
+    assert (one["payload"], one["job_type"], one["correlation_id"]) == ({"n": 0}, "x.work", "c")
+    assert one["job_run_id"] == f"{one['job_id']}:{one['attempt']}"
+    attempt = {"attempt": one["attempt"]}
+    place = f"/worker/jobs/{one['job_id']}"
+    assert (await worker.post(f"{place}/heartbeat", json=attempt)).json() == {"cancel_requested": False}
+    assert (await worker.post(f"{place}/progress", json={**attempt, "percent": 10})).status_code == 204
+    done = await worker.post(f"{place}/complete", json={**attempt, "output": {"sum": 3}})
+    assert done.json() == {"job_id": one["job_id"], "status": "succeeded"}
+    shown = (await admin.get(f"/jobs/{one['job_id']}")).json()
+    assert (shown["status"], shown["output"], shown["progress"]["percent"]) == ("succeeded", {"sum": 3}, 10)
+    assert (await worker.post(f"{place}/complete", json=attempt)).status_code == 409
+
+
+async def test_failures_are_retried_wait_as_wished_or_are_final(world, worker, pool, admin):
+    ids = await give(pool, world.acme, 4, max_retries=1)
+    jobs = {one["job_id"]: one["attempt"] for one in await claim(worker)}
+    wishes = [{}, {"retry_after_seconds": 3600}, {"permanent": True}, {}]
+    verdicts = []
+    for id, wish in zip(ids, wishes, strict=True):
+        body = {"attempt": jobs[id], "error": "no paper", **wish}
+        verdicts.append((await worker.post(f"/worker/jobs/{id}/fail", json=body)).json()["status"])
+    shown = [(await admin.get(f"/jobs/{id}")).json() for id in ids]
+
+    assert verdicts == ["queued", "queued", "failed", "queued"]
+    assert [one["status"] for one in shown] == ["waiting", "waiting", "failed", "waiting"]
+    assert shown[0]["error"]["message"] == "no paper"
+    assert shown[1]["scheduled_for"] > shown[0]["scheduled_for"]
+
+
+async def test_the_last_failure_is_a_dead_letter(world, worker, pool, admin):
+    [id] = await give(pool, world.acme, max_retries=0)
+    [one] = await claim(worker)
+    await worker.post(f"/worker/jobs/{id}/fail", json={"attempt": one["attempt"], "error": "boom"})
+
+    assert [job["id"] for job in (await admin.get("/jobs", params={"status": "dead_letter"})).json()["items"]] == [id]
+
+
+async def test_only_jobs_of_ones_own_tenant_and_types_are_handed_out(world, worker, pool, admin):
+    await give(pool, world.other, 3)
+    [own] = await give(pool, world.acme)
+    await give(pool, world.acme, job_type="y.work")
+    body = {"subject": "narrow", "role": "worker", "scopes": {"job_types": ["y.work"]}}
+    made = (await admin.post("/tokens", json=body)).json()
+    narrow = world.client("acme", "worker")
+    narrow.headers["Authorization"] = f"Bearer {made['token']}"
+
+    assert [one["job_id"] for one in await claim(worker)] == [own]
+    assert (await narrow.post("/worker/jobs/claim", json=CLAIM)).status_code == 403
+    assert len(await claim(narrow, job_types=["y.work"])) == 1
+    runs = await worker.post("/worker/jobs/claim", json={"job_types": ["ENGINE_RUN"]})
+    assert runs.status_code == 403  # those are driven, not done
+
+
+async def test_a_lease_answers_the_token_that_claimed_and_no_other(world, worker, pool, admin):
+    await give(pool, world.acme)
+    [one] = await claim(worker)
+    made = (await admin.post("/tokens", json={"subject": "second", "role": "worker"})).json()
+    second = world.client("acme", "worker")
+    second.headers["Authorization"] = f"Bearer {made['token']}"
+
+    for client in (second, world.client("other", "worker")):
+        for verb, more in {"heartbeat": {}, "progress": {}, "complete": {}, "fail": {"error": "e"}}.items():
+            body = {"attempt": one["attempt"], **more}
+            assert (await client.post(f"/worker/jobs/{one['job_id']}/{verb}", json=body)).status_code == 409
+
+
+async def test_a_silent_workers_job_goes_to_another_and_its_late_word_is_refused(world, worker, pool, conn):
+    await give(pool, world.acme)
+    [first] = await claim(worker)
+    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    late = await worker.post(f"/worker/jobs/{first['job_id']}/complete", json={"attempt": first["attempt"]})
+
+    assert late.status_code == 409
+    assert late.json()["type"] == "urn:atlas:problem:lease-lost"
+
+
+async def test_a_job_that_was_asked_to_stop_is_canceled_when_it_fails(world, worker, pool, admin):
+    [id] = await give(pool, world.acme)
+    [one] = await claim(worker)
+    await admin.post(f"/jobs/{id}/cancel")
+    attempt = {"attempt": one["attempt"]}
+
+    assert (await worker.post(f"/worker/jobs/{id}/heartbeat", json=attempt)).json() == {"cancel_requested": True}
+    ended = await worker.post(f"/worker/jobs/{id}/fail", json={**attempt, "error": "stopped"})
+    assert ended.json()["status"] == "canceled"
+
+
+async def test_many_workers_at_once_are_handed_every_job_exactly_once(world, worker, pool):
+    ids = await give(pool, world.acme, 200)
+    batches = await asyncio.gather(*(claim(worker, limit=7) for _ in range(40)))
+    while more := await claim(worker, limit=100):
+        batches.append(more)
+    claimed = [one["job_id"] for batch in batches for one in batch]
+
+    assert len(claimed) == len(set(claimed)) == 200
+    assert set(claimed) == set(ids)
+
+
+async def test_limits_of_the_tenant_and_the_gate_hold_for_workers_outside_too(world, worker, pool, operator):
+    await give(pool, world.acme, 10)
+    await operator.put("/system/atlas-online", json={"online": False})
+    assert await claim(worker) == []
+    await operator.put("/system/atlas-online", json={"online": True})
+    await operator.patch("/tenants/acme", json={"limits": {"in_flight": 3}})
+
+    assert len(await claim(worker)) == 3
+    assert await claim(worker) == []
+
+
+async def test_an_outcome_may_be_large_and_not_larger(world, worker, pool):
+    [id] = await give(pool, world.acme)
+    [one] = await claim(worker)
+    body = {"attempt": one["attempt"], "output": {"text": "x" * 300_000}}
+
+    refused = await worker.post(f"/worker/jobs/{id}/complete", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "output"

@@ -1,0 +1,169 @@
+"""Signing in: a token becomes a cookie that no script reads, no other site uses, and nobody uses for longer than it is good."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from api.callers import REMEMBERED_SECONDS
+from api.live.socket import CHECK_SECONDS
+from engine.sessions import forget_sessions
+
+PLAIN, TLS = "http://atlas.test", "https://atlas.test"
+
+
+def browser(world, origin=PLAIN):
+    """A page of Atlas in a browser: it keeps cookies and says where it comes from."""
+    transport = httpx.ASGITransport(world.app, raise_app_exceptions=False, client=("10.1.2.3", 4711))
+    headers = {"Origin": origin, "Sec-Fetch-Site": "same-origin"}
+    return httpx.AsyncClient(transport=transport, base_url=f"{origin}/api/v1", headers=headers)
+
+
+async def sign_in(client, world, who=("acme", "tenant_admin")):
+    answer = await client.post("/session", json={"token": world.tokens[who]})
+    assert answer.status_code == 201, answer.text
+    return answer
+
+
+@pytest.fixture
+async def page(world):
+    """A page whose visitor is signed in and whose changes carry the other half of the session."""
+    client = browser(world)
+    client.headers["X-CSRF-Token"] = (await sign_in(client, world)).json()["csrf_token"]
+    return client
+
+
+async def test_a_token_becomes_a_cookie_that_no_script_reads(world, conn):
+    client = browser(world)
+    answer = await sign_in(client, world)
+    cookie = answer.headers["set-cookie"]
+    name, _, secret = cookie.partition(";")[0].partition("=")
+    shown = answer.json()
+
+    assert name == "atlas"
+    assert {"HttpOnly", "Path=/", "SameSite=lax", "Max-Age=43200"} <= {part.strip() for part in cookie.split(";")}
+    assert len(secret) >= 43  # 256 random bits
+    assert (shown["subject"], shown["role"], shown["tenant"]) == ("tenant_admin@acme", "tenant_admin", "acme")
+    stored = await conn.fetchrow("select s::text as shown from sessions s")
+    assert secret not in stored["shown"]
+    assert world.tokens["acme", "tenant_admin"] not in answer.text + cookie
+    assert (await client.get("/session")).json() == shown
+    assert (await client.get("/jobs")).status_code == 200
+
+
+async def test_over_tls_the_cookie_is_one_that_no_other_host_can_set(world):
+    client = browser(world, TLS)
+    cookie = (await sign_in(client, world)).headers["set-cookie"]
+
+    assert cookie.startswith("__Host-atlas=")
+    assert {"Secure", "HttpOnly", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert "Domain" not in cookie
+    answer = await client.get("/session")
+    assert answer.status_code == 200
+    assert "max-age" in answer.headers["strict-transport-security"]
+    # The plain page's cookie means nothing here.
+    secret = cookie.partition(";")[0].partition("=")[2]
+    plain = httpx.AsyncClient(transport=client._transport, base_url=f"{TLS}/api/v1", cookies={"atlas": secret})
+    assert (await plain.get("/session")).status_code == 401
+
+
+async def test_a_change_needs_the_sessions_other_half_from_the_same_origin(world, page, conn):
+    body = {"job_type": "x.work"}
+    token = page.headers["X-CSRF-Token"]
+    refused = [
+        {"X-CSRF-Token": ""},
+        {"X-CSRF-Token": "0" * 64},
+        {"X-CSRF-Token": "ü".encode()},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+    ]
+    for headers in refused:
+        answer = await page.post("/jobs", json=body, headers=headers)
+        assert answer.status_code == 403, headers
+    del page.headers["Sec-Fetch-Site"]  # an older browser tells the origin alone
+    for origin in ("http://evil.test", "null", "https://atlas.test", "http://atlas.test:8080"):
+        assert (await page.post("/jobs", json=body, headers={"Origin": origin})).status_code == 403
+    del page.headers["Origin"]
+    assert (await page.post("/jobs", json=body)).status_code == 403
+    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert (await page.post("/jobs", json=body, headers={"Origin": PLAIN, "X-CSRF-Token": token})).status_code == 201
+
+
+async def test_nobody_is_signed_in_by_a_page_of_another_site(world):
+    client = browser(world)
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.test"}):
+        body = {"token": world.tokens["acme", "tenant_admin"]}
+        answer = await client.post("/session", json=body, headers=headers)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+async def test_a_token_and_a_session_are_never_taken_together(world, page):
+    answer = await page.get("/jobs", headers=world.headers("acme", "tenant_admin"))
+
+    assert answer.status_code == 401
+
+
+async def test_programs_do_not_sign_in_and_wrong_tokens_do_not_either(world):
+    client = browser(world)
+
+    for role in ("host", "worker"):
+        assert (await client.post("/session", json={"token": world.tokens["acme", role]})).status_code == 403
+    for token in ("atl_aaaaaaaa_" + "x" * 43, "x", "ü" * 500):
+        assert (await client.post("/session", json={"token": token})).status_code == 401
+
+
+async def test_signing_out_ends_the_session_everywhere_and_leaves_its_events(world, page, conn):
+    secret = page.cookies["atlas"]
+    answer = await page.delete("/session")
+    page.cookies.set("atlas", secret, domain="atlas.test")
+
+    assert answer.status_code == 204
+    assert 'atlas=""' in answer.headers["set-cookie"]
+    assert (await page.get("/session")).status_code == 401
+    rows = await conn.fetch("select action, meta from audit_log where entity_type = 'session' order by id")
+    assert [row["action"] for row in rows] == ["SIGNED_IN", "SIGNED_OUT"]
+    assert all('"request_id"' in row["meta"] and '"ip"' in row["meta"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "update sessions set expires_at = clock_timestamp() - interval '1 second'",
+        "update api_tokens set expires_at = clock_timestamp() - interval '1 second'",
+        "update api_tokens set revoked_at = clock_timestamp()",
+        "update sessions set ended_at = clock_timestamp()",
+    ],
+)
+async def test_a_session_is_good_no_longer_than_its_time_and_its_token(world, page, owner, ends):
+    assert (await page.get("/session")).status_code == 200
+    await owner.execute(ends)
+    world.app.state.api.callers.forget()  # as if the seconds had passed for which a caller is remembered
+
+    assert (await page.get("/session")).status_code == 401
+    assert (await page.get("/jobs")).status_code == 401
+
+
+async def test_a_revoked_token_is_refused_at_once_where_it_was_revoked(world, admin):
+    made = (await admin.post("/tokens", json={"subject": "ci", "role": "enqueuer"})).json()
+    other = world.client("acme", "enqueuer")
+    other.headers["Authorization"] = f"Bearer {made['token']}"
+    assert (await other.get("/jobs")).status_code == 200
+
+    revoked = (await admin.delete(f"/tokens/{made['id']}")).json()
+
+    assert revoked["revoked_at"] is not None
+    assert (await other.get("/jobs")).status_code == 401
+
+
+def test_elsewhere_a_revocation_is_felt_within_thirty_seconds():
+    # A caller is remembered for so long, and an open connection looks again after so long.
+    assert REMEMBERED_SECONDS + CHECK_SECONDS <= 25
+
+
+async def test_sessions_that_are_over_are_removed_in_time(world, page, owner):
+    await owner.execute("update sessions set expires_at = clock_timestamp() - $1::interval", timedelta(days=2))
+    await forget_sessions(owner)
+
+    assert await owner.fetchval("select count(*) from sessions") == 0
