@@ -42,6 +42,10 @@ class Appetite:
     drained: asyncio.Event = field(default_factory=asyncio.Event)
     found_closed: bool = False
 
+    @property
+    def has_had_enough(self) -> bool:
+        return self.most_jobs is not None and self.started >= self.most_jobs
+
 
 class Turns:
     """The pipelines of one worker. `feed` receives what was claimed."""
@@ -133,6 +137,9 @@ class Turns:
         slots, prefetch = self._ask()
         asked = slots + prefetch
         if not self._outbox and asked == 0:
+            if self._appetite.has_had_enough:
+                # The last job may have been settled by its handler, which takes no turn.
+                self._look_whether_drained(Turn(), 0)
             return False
         claimant = self.claimant
         finishes, self._outbox = self._outbox, []
@@ -228,8 +235,7 @@ class Turns:
         appetite = self._appetite
         if len(self._hand) or self._outbox or self._in_turn or appetite.stopped:
             return
-        enough = appetite.most_jobs is not None and appetite.started >= appetite.most_jobs
-        if turn.closed or enough or (asked and turn.is_empty):
+        if turn.closed or appetite.has_had_enough or (asked and turn.is_empty):
             appetite.found_closed = turn.closed
             appetite.drained.set()
         else:

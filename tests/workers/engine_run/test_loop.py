@@ -11,6 +11,7 @@ from engine.workflows import list_approvals, list_workflows
 from engine.workflows.registry import _registry
 from tests.engine.workflows.flows import calls
 from workers.engine_run import run_engine_loop, settle_intents
+from workers.tick import tick
 
 
 @pytest.fixture
@@ -89,3 +90,11 @@ async def test_a_worker_without_the_code_leaves_the_run_to_one_that_has_it(kit, 
     await kit.pass_time(timedelta(seconds=2))
     await kit.work()
     assert (await kit.get(run_id)).status == "succeeded"
+
+
+async def test_a_tick_ends_though_its_last_job_is_a_run_that_went_to_wait(kit):
+    run_id = await kit.ask("wf.asks")
+    await kit.tick()
+    async with asyncio.timeout(20):
+        await tick(kit.pool, kit.url, limit=1)
+    assert (await kit.get(run_id)).status == "waiting"
