@@ -29,6 +29,7 @@ class Hints:
     def __init__(self, url: str) -> None:
         self.jobs = Bell()
         self.gate = Bell()
+        self.closing = False
         self._listener = Listener(url, self.CHANNELS, self._heard)
 
     @property
@@ -43,6 +44,12 @@ class Hints:
 
     def start(self) -> None:
         self._listener.start()
+
+    def close(self) -> None:
+        """Send everyone who waits away with what there is: the process is about to end."""
+        self.closing = True
+        self.jobs.ring()
+        self.gate.ring()
 
     async def stop(self) -> None:
         await self._listener.stop()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from api.hints import Hints
 from atlas.logs import get_logger
 from cli.output import Json, say
 from cli.ports import PATIENCE_SECONDS, require_port
@@ -49,8 +50,9 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
 
     settings = atlas.settings
     await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
+    app = create_app(settings, atlas.pool, atlas.url, tick=tick)
     config = uvicorn.Config(
-        create_app(settings, atlas.pool, atlas.url, tick=tick),
+        app,
         host=settings.atlas_host,
         port=settings.atlas_port,
         log_config=None,
@@ -62,7 +64,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
         timeout_graceful_shutdown=FAREWELL_SECONDS,
     )
     server = _Server(config)
-    stopping = asyncio.create_task(_stop_when(stop, server))
+    stopping = asyncio.create_task(_stop_when(stop, server, app.state.hints))
     log.info("the API listens", host=settings.atlas_host, port=settings.atlas_port)
     try:
         await server.serve()
@@ -78,6 +80,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server, hints: Hints) -> None:
     await stop.wait()
+    hints.close()
     server.should_exit = True

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -57,7 +57,7 @@ class OverHttp:
             priority=asked.priority,
             max_retries=asked.max_retries,
             dedupe_key=asked.dedupe_key,
-            scheduled_for=None if asked.delay is None else datetime.now(UTC) + asked.delay,
+            delay_seconds=None if asked.delay is None else asked.delay.total_seconds(),
         )
         async with self._atlas(asked.tenant) as atlas:
             made = await atlas.enqueue(job)

@@ -6,13 +6,14 @@ from uuid import UUID
 
 from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
-from api.models.common import Body, Document, Id, Moment, Shown, Whole
+from api.models.common import Body, Document, Id, Moment, Number, Shown, Whole
 from engine.jobs import Explanation, JobRow
 
 JobStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 MOST_JOBS = 1000
+LONGEST_DELAY = 10 * 366 * 86_400
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -43,6 +44,9 @@ class NewJobBody(Body):
     payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
     scheduled_for: Moment | None = Field(default=None, description="Not before this moment; now if left out.")
+    delay_seconds: Annotated[Number, Field(ge=0, le=LONGEST_DELAY)] | None = Field(
+        default=None, description="Not before so long from now, by the database's clock; instead of `scheduled_for`."
+    )
     dedupe_key: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = Field(
         default=None, description="An active job under the same key is the answer instead of a new one."
     )
@@ -58,6 +62,8 @@ class NewJobBody(Body):
     def _names_one_kind(self) -> "NewJobBody":
         if bool(self.job_type) == bool(self.definition_key):
             raise ValueError("name either job_type or definition_key")
+        if self.scheduled_for is not None and self.delay_seconds is not None:
+            raise ValueError("give either scheduled_for or delay_seconds")
         return self
 
     @property
@@ -85,6 +91,7 @@ class JobShown(Shown):
     tenant_id: UUID
     status: JobStatus = Field(validation_alias=AliasChoices("shown_status", "status"))
     job_type: str
+    definition_id: UUID | None
     definition_key: str | None
     priority: int
     payload: Document
@@ -100,6 +107,7 @@ class JobShown(Shown):
     updated_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    lease_expires_at: datetime | None
     dead_lettered_at: datetime | None
     cancel_requested_at: datetime | None
     cancel_requested_by: str | None

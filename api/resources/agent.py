@@ -128,7 +128,7 @@ async def fetch_next(
                 await _give_back(call, found)
             return _shown(found, lease)
         left = end - time.monotonic()
-        if left <= 0 or await request.is_disconnected():
+        if left <= 0 or hints.closing or await request.is_disconnected():
             return Response(status_code=204)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(left, LOOK_SECONDS)):

@@ -1,5 +1,6 @@
 """What a request for a job becomes: a job, or, for a workflow, an intent."""
 
+from datetime import timedelta
 from typing import Annotated, TypeAlias
 
 from pydantic import Field, StringConstraints, ValidationError
@@ -40,7 +41,7 @@ def start_of(body: NewJobBody, call: Call, correlation_id: str | None) -> Start:
         body.payload,
         call.home,
         body.priority or None,
-        None,
+        None if body.delay_seconds is None else timedelta(seconds=body.delay_seconds),
         body.scheduled_for,
         body.max_retries,
         body.dedupe_key,
@@ -52,7 +53,15 @@ def start_of(body: NewJobBody, call: Call, correlation_id: str | None) -> Start:
 
 
 def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
-    unfit = ("scheduled_for", "dedupe_key", "max_retries", "timeout_seconds", "host_id", "server_instance_id")
+    unfit = (
+        "scheduled_for",
+        "delay_seconds",
+        "dedupe_key",
+        "max_retries",
+        "timeout_seconds",
+        "host_id",
+        "server_instance_id",
+    )
     wrong = [FieldError(name, "does not apply to a workflow") for name in unfit if getattr(body, name) is not None]
     if wrong:
         raise InvalidInput("The job", wrong)

@@ -24,6 +24,7 @@ class NewJob(BaseModel):
     payload: dict[str, Any] = Field(default_factory=dict)
     priority: int | None = None
     scheduled_for: datetime | None = None
+    delay_seconds: float | None = None
     dedupe_key: str | None = None
     max_retries: int | None = None
     correlation_id: str | None = None

@@ -53,6 +53,15 @@ async def test_a_host_fetches_its_job_and_reports_it(world, host, place, pool, a
     assert attempt["status"] == "succeeded"
 
 
+async def test_a_host_that_waits_is_sent_away_when_the_process_is_about_to_end(world, host, place):
+    waiting = asyncio.create_task(host.get(place, params={"wait": 20}))
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    world.app.state.hints.close()
+    assert (await waiting).status_code == 204
+    assert time.monotonic() - began < 3
+
+
 async def test_a_failure_is_retried_and_a_result_that_is_sent_again_changes_nothing(world, host, place, pool):
     id = await give(pool, world, max_retries=1)
     job = (await host.get(place, params={"wait": 0})).json()

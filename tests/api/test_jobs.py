@@ -326,3 +326,14 @@ async def test_a_job_tells_its_attempts_and_why_it_waits(admin, conn):
     ]
     assert told["reason"] == "no_worker"
     assert "x.work" in told["sentence"]
+
+
+async def test_a_delay_counts_on_the_databases_clock(admin, conn):
+    made = (await admin.post("/jobs", json={"job_type": "x.work", "delay_seconds": 90})).json()
+    due = await conn.fetchval(
+        "select extract(epoch from next_retry_at - created_at)::float8 from jobs where id = $1", UUID(made["id"])
+    )
+    assert 89 < due <= 90
+
+    both = {"job_type": "x.work", "delay_seconds": 1, "scheduled_for": "2030-01-01T00:00:00Z"}
+    assert (await admin.post("/jobs", json=both)).status_code == 422
