@@ -183,6 +183,8 @@ def _check(
         errors.append(FieldError("tenant", "an operator acts for all tenants and belongs to none"))
     elif role not in ("operator", "auditor") and tenant is None:
         errors.append(FieldError("tenant", f"the role {role} needs one"))
+    elif role == "host" and "host_id" not in scopes:
+        errors.append(FieldError("scopes.host_id", "the role host needs the host that it speaks for"))
     if expires_at is not None and expires_at.tzinfo is None:
         errors.append(FieldError("expires_at", "must name its time zone"))
     if errors:

@@ -142,6 +142,11 @@ async def test_a_wrong_field_is_refused_by_its_name_and_reason(conn, given, reas
     assert await list_tokens(conn) == []
 
 
+async def test_a_hosts_token_names_its_host(conn, acme):
+    with pytest.raises(InvalidInput, match="needs the host that it speaks for"):
+        await add_token(conn, subject="rack", role="host", tenant=acme, actor=ALICE)
+
+
 async def test_an_operator_belongs_to_no_tenant(conn, acme):
     with pytest.raises(InvalidInput, match="belongs to none"):
         await add_token(conn, subject="alice", role="operator", tenant=acme, actor=ALICE)
