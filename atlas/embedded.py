@@ -13,6 +13,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -88,7 +89,7 @@ def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
     socket_dir = _socket_dir(folder)
     if not (data / "PG_VERSION").exists():
         _make_cluster(data)
-    if not _is_running(data):
+    if not _answers(data, socket_dir):
         _bury(data, socket_dir)
         _configure(data, socket_dir, settings)
         _start(data, folder / "server.log")
@@ -169,6 +170,21 @@ def guard(home: str) -> None:
         fcntl.flock(users, fcntl.LOCK_EX)
         if _is_running(data):
             _run("pg_ctl", "-w", "-s", "-m", "fast", "-D", str(data), "stop")
+
+
+def _answers(data: Path, socket_dir: Path) -> bool:
+    """True if a server runs that can be reached. One that was killed is seen as running until it has quite gone."""
+    for _ in range(START_SECONDS * 10):
+        if not _is_running(data):
+            return False
+        with socket.socket(socket.AF_UNIX) as line:
+            try:
+                line.connect(str(socket_dir / ".s.PGSQL.5432"))
+            except OSError:
+                threading.Event().wait(0.1)
+            else:
+                return True
+    return False
 
 
 def _is_running(data: Path) -> bool:

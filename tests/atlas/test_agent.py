@@ -295,8 +295,10 @@ async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
 
 async def test_the_agent_needs_nothing_but_httpx_and_what_httpx_brings():
     code = """
-import sys, atlas.agent.__main__
-theirs = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+import sys
+before = {name.split(".")[0] for name in sys.modules}
+import atlas.agent.__main__
+theirs = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names) - before
 print(*sorted(name for name in theirs if not name.startswith("_")))
 """
     process = await asyncio.create_subprocess_exec(
