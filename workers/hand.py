@@ -2,7 +2,7 @@
 
 A worker asks for its free slots, and for as much on top as it is about to finish: a tenth of a second's worth
 at its present rate. A fast worker so fetches in large batches, and a slow one holds nothing hostage. A job that was
-lost twice runs alone: nothing else is asked for or begun until it has ended.
+lost twice runs alone: it is asked for when nothing is held, and nothing else is until it has ended.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ class Hand:
         self._slots = slots
         self._batch = batch
         self._jobs: dict[UUID, ClaimedJob] = {}
-        self._solo: list[ClaimedJob] = []
         self._alone: ClaimedJob | None = None
+        # A job waits that this worker may only ask for with empty hands; until then it asks for nothing.
+        self.solo_waits = False
         self._empty = asyncio.Event()
         self._empty.set()
         self.asked = 0
@@ -37,18 +38,23 @@ class Hand:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def runs_alone(self) -> bool:
+        """True while the one job in hand is one that must run alone."""
+        return self._alone is not None
+
     def get(self, job_id: UUID) -> ClaimedJob | None:
         return self._jobs.get(job_id)
 
-    def hold(self, jobs: Sequence[ClaimedJob]) -> list[ClaimedJob]:
-        """Take jobs in; answers those that may begin. Jobs that must run alone wait for their moment."""
+    def hold(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Take jobs in. One that must run alone comes by itself."""
         self._last_end = time.monotonic()
         for job in jobs:
             self._jobs[job.id] = job
         if jobs:
             self._empty.clear()
-        self._solo += [job for job in jobs if job.lost_count >= ALONE_AFTER_LOSSES]
-        return [job for job in jobs if job.lost_count < ALONE_AFTER_LOSSES]
+            if jobs[0].lost_count >= ALONE_AFTER_LOSSES:
+                self._alone = jobs[0]
 
     def drop(self, job_id: UUID) -> None:
         """Its outcome is recorded."""
@@ -66,23 +72,11 @@ class Hand:
         except TimeoutError:
             return
 
-    def next_solo(self) -> ClaimedJob | None:
-        """The next job that runs alone, if nothing else is held unfinished now."""
-        if not self._solo or self._alone is not None or len(self._jobs) > len(self._solo):
-            return None
-        self._alone = self._solo.pop(0)
-        return self._alone
-
-    def take_solo(self) -> list[ClaimedJob]:
-        """The jobs that still wait to run alone; the caller has them again."""
-        jobs, self._solo = self._solo, []
-        return jobs
-
     def clear(self) -> None:
         """Nothing is held any more."""
         self._jobs.clear()
-        self._solo.clear()
         self._alone = None
+        self.solo_waits = False
         self._empty.set()
 
     def ended(self) -> None:
@@ -102,7 +96,7 @@ class Hand:
 
     def room(self, *, leaving: int) -> tuple[int, int]:
         """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""
-        if self._solo or self._alone is not None:
+        if self._alone is not None or (self.solo_waits and self._jobs):
             return 0, 0
         taken = max(0, len(self._jobs) - leaving) + self.asked
         free = max(0, self._slots - taken)

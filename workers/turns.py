@@ -47,6 +47,15 @@ class Appetite:
         return self.most_jobs is not None and self.started >= self.most_jobs
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How many jobs a turn asks for: into free slots and ahead of them, and whether nothing is held beside them."""
+
+    slots: int
+    prefetch: int
+    with_empty_hands: bool
+
+
 class Turns:
     """The pipelines of one worker. `feed` receives what was claimed."""
 
@@ -65,6 +74,7 @@ class Turns:
         self._wakes = [asyncio.Event() for _ in range(PIPELINES)]
         self._in_turn = 0
         self._leaving = 0
+        self._asks_alone = False
         self._uncertain = False
         self._closing = False
         self._pipelines: list[asyncio.Task[None]] = []
@@ -136,6 +146,7 @@ class Turns:
             await self._reconcile(conn)
         slots, prefetch = self._ask()
         asked = slots + prefetch
+        alone = asked > 0 and len(self._hand) == 0
         if not self._outbox and asked == 0:
             if self._appetite.has_had_enough:
                 # The last job may have been settled by its handler, which takes no turn.
@@ -144,13 +155,14 @@ class Turns:
         claimant = self.claimant
         finishes, self._outbox = self._outbox, []
         hints = self._appetite.hints
+        self._asks_alone = self._asks_alone or alone
         self._hand.asked += asked
         self._leaving += len(finishes)
         self._in_turn += 1
         try:
             # A connection that went silent must not outlive the lease it is meant to serve.
             async with asyncio.timeout(self._lease):
-                turn = await self._take(conn, claimant, finishes, slots, prefetch)
+                turn = await self._take(conn, claimant, finishes, Ask(slots, prefetch, alone))
         except BaseException:
             if claimant is self.claimant:
                 self._outbox[:0] = finishes
@@ -158,6 +170,7 @@ class Turns:
             raise
         finally:
             self._hand.asked -= asked
+            self._asks_alone = self._asks_alone and not alone
             self._leaving -= len(finishes)
             self._in_turn -= 1
         if claimant is self.claimant:
@@ -171,7 +184,7 @@ class Turns:
 
     def _ask(self) -> tuple[int, int]:
         appetite = self._appetite
-        if not appetite.hungry or appetite.stopped:
+        if not appetite.hungry or appetite.stopped or self._asks_alone:
             return 0, 0
         slots, prefetch = self._hand.room(leaving=self._leaving + len(self._outbox))
         if appetite.most_jobs is not None:
@@ -179,13 +192,13 @@ class Turns:
             return max(0, min(slots, left)), 0
         return slots, prefetch
 
-    async def _take(
-        self, conn: Connection, claimant: Claimant, finishes: list[Finish], slots: int, prefetch: int
-    ) -> Turn:
+    async def _take(self, conn: Connection, claimant: Claimant, finishes: list[Finish], ask: Ask) -> Turn:
         if finishes and self.before_finish is not None:
             await self.before_finish()
         try:
-            return await take_turn(conn, claimant, finishes, slots=slots, prefetch=prefetch)
+            return await take_turn(
+                conn, claimant, finishes, slots=ask.slots, prefetch=ask.prefetch, alone=ask.with_empty_hands
+            )
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
             log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
@@ -204,6 +217,7 @@ class Turns:
 
     def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
         """Take in what a turn brought."""
+        ran_alone = self._hand.runs_alone
         asked_to_stop = [job for job_id, _ in turn.canceled if (job := self._hand.get(job_id)) is not None]
         for job_id, attempt in turn.lost:
             log.warning("a finish was refused: recorded before, or lease lost", job_id=str(job_id), attempt_no=attempt)
@@ -220,11 +234,14 @@ class Turns:
             stopped = JobCanceled("Canceled before its retry.")
             self._outbox += [decide(job, self.claimant.id, stopped, ATLAS) for job in asked_to_stop]
         self._appetite.started += len(turn.claimed)
-        beginning = self._hand.hold(turn.claimed)
-        if (alone := self._hand.next_solo()) is not None:
-            beginning.append(alone)
-        self._feed(beginning)
+        if asked:
+            self._hand.solo_waits = turn.solo_waits
+        self._hand.hold(turn.claimed)
+        self._feed(turn.claimed)
         if asked and (turn.again or len(turn.claimed) >= asked):
+            self.be_hungry()
+        if len(self._hand) == 0 and (self._hand.solo_waits or ran_alone):
+            # What must run alone can be asked for now; beside what ran alone, nothing was asked for.
             self.be_hungry()
         if self._appetite.drain:
             self._look_whether_drained(turn, asked)

@@ -185,7 +185,7 @@ class Worker:
     async def _wind_down(self) -> None:
         """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
         self._appetite.stopped = True
-        self._turns.put([release(job) for job in [*self._slots.take_back(), *self._hand.take_solo()]])
+        self._turns.put([release(job) for job in self._slots.take_back()])
         await self._hand.wait_until_empty(self._options.grace)
         self._slots.stop_all("stop")
         await self._hand.wait_until_empty(LAST_WORDS_SECONDS)

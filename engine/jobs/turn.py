@@ -62,23 +62,32 @@ class Turn:
     canceled: list[tuple[UUID, int]] = field(default_factory=list)
     closed: bool = False
     again: bool = False
+    # A job that must run alone waits for a claimant with empty hands.
+    solo_waits: bool = False
 
     @property
     def is_empty(self) -> bool:
         """True when there was surely nothing to claim."""
-        return not (self.claimed or self.closed or self.again)
+        return not (self.claimed or self.closed or self.again or self.solo_waits)
 
 
 async def take_turn(
-    conn: Connection, claimant: Claimant, finishes: Sequence[Finish] = (), *, slots: int = 0, prefetch: int = 0
+    conn: Connection,
+    claimant: Claimant,
+    finishes: Sequence[Finish] = (),
+    *,
+    slots: int = 0,
+    prefetch: int = 0,
+    alone: bool = False,
 ) -> Turn:
     """Finish, then claim up to `slots` jobs to run now and `prefetch` more to run next.
 
+    `alone` says that nothing else is held: a job that was lost twice may then be the one thing that is claimed.
     A finish whose lease was lost, or that would requeue a job asked to stop, changes nothing and is named.
     """
     # In a transaction of the caller's, how safely it commits is the caller's to say.
     query = TURN if finishes or conn.is_in_transaction() else CLAIM
-    values = _asked(claimant, slots, prefetch)
+    values = _asked(claimant, slots, prefetch, alone=alone)
     if query is TURN:
         values |= _ended(sorted(finishes, key=_by_id))
     for remaining in range(DEADLOCK_TRIES, 0, -1):
@@ -91,8 +100,11 @@ async def take_turn(
 
 
 async def claim(conn: Connection, claimant: Claimant, *, limit: int) -> list[ClaimedJob]:
-    """Take up to `limit` due jobs. Fewer, or none, is an ordinary answer; jobs others are claiming are passed over."""
-    return (await take_turn(conn, claimant, slots=limit)).claimed
+    """Take up to `limit` due jobs. Fewer, or none, is an ordinary answer; jobs others are claiming are passed over.
+
+    Whoever calls this runs what it took before it takes more: a job that was lost twice comes by itself.
+    """
+    return (await take_turn(conn, claimant, slots=limit, alone=True)).claimed
 
 
 async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish]) -> Turn:
@@ -100,13 +112,14 @@ async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish
     return await take_turn(conn, claimant, finishes)
 
 
-def _asked(claimant: Claimant, slots: int, prefetch: int) -> dict[str, Any]:
+def _asked(claimant: Claimant, slots: int, prefetch: int, *, alone: bool) -> dict[str, Any]:
     return {
         "worker": claimant.id,
         "slots": slots,
         "prefetch": prefetch,
         "types": claimant.job_types,
         "lease": claimant.lease,
+        "alone": alone,
     }
 
 
@@ -134,6 +147,8 @@ def _read(rows: Sequence[Any]) -> Turn:
                 turn.canceled.append((row[1], row[5]))
             case b"x":
                 turn.closed = True
+            case b"s":
+                turn.solo_waits = True
             case _:
                 turn.again = True
     return turn

@@ -3,14 +3,19 @@
 
 -- A turn: finish what is done, then claim. Finish alone with p_slots = p_prefetch = 0, claim alone with empty arrays.
 -- Rows: c claimed; l finish refused, the lease is lost; k finish refused, a cancel was asked for;
---       x the gate is closed or this worker is not alive; b the careful lane is busy, ask again; m more was set aside, ask again.
+--       x the gate is closed or this worker is not alive; b the careful lane is busy, ask again; m more was set aside, ask again;
+--       s a job that must run alone waits: ask for it with p_alone when nothing is held. Then it is all that is claimed.
 -- Ids come sorted. p_status 'queued' with p_delay is a retry, a snooze or a release. An array that is null throughout is passed
 -- as null; attempt, status, action, level, message and meta that are the same for all are passed as an array of one.
-create or replace function atlas_turn(
+drop function atlas_turn(
+  text, int, int, text[], float8, uuid[], int[], text[], jsonb[], jsonb[], float8[], int[], int[], text[], text[], text[], jsonb[],
+  bytea[], jsonb[], jsonb[]);
+
+create function atlas_turn(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8,
   p_id uuid[], p_attempt int[], p_status text[], p_output jsonb[], p_error jsonb[], p_delay float8[], p_used int[],
   p_cost int[], p_action text[], p_level text[], p_message text[], p_meta jsonb[], p_body bytea[], p_detail jsonb[],
-  p_private jsonb[]
+  p_private jsonb[], p_alone boolean default false
 ) returns table (
   kind "char", id uuid, tenant_id uuid, job_type text, input jsonb, attempt_count int, retry_count int, max_retries int,
   lost_count int, timeout_seconds int, definition_id uuid, parent_run_id uuid, correlation_id text
@@ -32,6 +37,7 @@ declare
   want int := p_slots + p_prefetch;
   picked tid[];
   careful_picked tid[];
+  solo tid;
 begin
   if cardinality(p_id) > 0 then
     alive := p_lease is not null or exists (
@@ -140,7 +146,16 @@ begin
       return query select 'b'::"char", null::uuid, null::uuid, null::text, null::jsonb, null::int, null::int, null::int, null::int,
         null::int, null::uuid, null::uuid, null::text;
     end if;
-    picked := atlas_pick(p_types, want);
+    -- A job that was lost twice is claimed by a process that holds nothing else, so that nobody is lost with it a third time.
+    solo := (
+      select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count >= 2
+      order by j.priority desc, j.created_at limit 1);
+    if solo is not null and not p_alone then
+      careful_picked := array(select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count < 2);
+      return query select 's'::"char", null::uuid, null::uuid, null::text, null::jsonb, null::int, null::int, null::int, null::int,
+        null::int, null::uuid, null::uuid, null::text;
+    end if;
+    picked := case when solo is not null and p_alone then '{}' else atlas_pick(p_types, want) end;
     if cardinality(picked) > 0 then
       -- Picked jobs under a limit go to the careful lane, where the next turn counts them.
       done := null;
@@ -151,7 +166,9 @@ begin
           null::int, null::uuid, null::uuid, null::text;
       end if;
     end if;
-    if cardinality(careful_picked) > 0 then
+    if solo is not null and p_alone then
+      picked := array[solo];
+    elsif cardinality(careful_picked) > 0 then
       -- Both lanes in one order; what is left over is unlocked with the commit.
       picked := array(
         select j.ctid from jobs j where j.ctid = any (picked || careful_picked)

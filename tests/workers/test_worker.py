@@ -47,8 +47,8 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_turns(given, drain,
     await given("test.noop", *({"n": n} for n in range(3000)))
     alone = []
 
-    async def watched(conn, claimant, finishes=(), *, slots=0, prefetch=0):
-        turn = await take_turn(conn, claimant, finishes, slots=slots, prefetch=prefetch)
+    async def watched(conn, claimant, finishes=(), **asked):
+        turn = await take_turn(conn, claimant, finishes, **asked)
         if finishes and not turn.claimed:
             alone.append(len(finishes))
         return turn
@@ -278,6 +278,25 @@ async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=6)
     assert MET[str(suspect)] == set()
     assert all(MET[str(one)] for one in others)
+
+
+async def test_suspects_never_share_a_worker(pool, given, serving, eventually):
+    MET.clear()
+    suspects = await given("test.meets", *({"seconds": 0.1} for _ in range(3)))
+    await pool.execute("update jobs set lost_count = 2, careful = true where id = any($1)", suspects)
+    others = await given("test.meets", *({"seconds": 0.05} for _ in range(20)))
+    held_together = []
+    async with serving(concurrency=4):
+        async with asyncio.timeout(20):
+            while await pool.fetchval("select count(*) from jobs where status = 'succeeded'") < 23:
+                held_together.append(
+                    await pool.fetchval(
+                        "select count(*) from jobs where status = 'running' having bool_or(lost_count >= 2)"
+                    )
+                )
+    assert max(count or 0 for count in held_together) == 1
+    assert all(MET[str(one)] == set() for one in suspects)
+    assert len(others) == 20
 
 
 async def test_a_blocking_handler_is_noticed_and_named(given, drain):

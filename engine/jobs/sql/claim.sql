@@ -5,4 +5,4 @@ select kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_ret
 from (select set_config('synchronous_commit', 'off', true)) at_once
 cross join atlas_turn(
   :worker, :slots, :prefetch, :types, :lease,
-  '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null);
+  '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, :alone);

@@ -248,3 +248,17 @@ class TestLimits:
         for _ in range(3):
             await take_turn(conn, worker, slots=0, prefetch=20)
         assert await conn.fetchval("select count(*) from jobs where status = 'running'") == 0
+
+
+async def test_jobs_that_were_lost_twice_are_claimed_one_at_a_time_with_empty_hands(conn):
+    suspects = {await given_job(conn), await given_job(conn)}
+    await conn.execute("update jobs set lost_count = 2, careful = true")
+    ready = await given_job(conn)
+    busy, idle = await given_worker(conn, "report.build"), await given_worker(conn, "report.build")
+
+    turn = await take_turn(conn, busy, slots=5)
+    assert ([job.id for job in turn.claimed], turn.solo_waits, turn.is_empty) == ([ready], True, False)
+
+    taken = [await claim(conn, idle, limit=5) for _ in range(3)]
+    assert [len(jobs) for jobs in taken] == [1, 1, 0]
+    assert {job.id for jobs in taken for job in jobs} == suspects
