@@ -24,8 +24,10 @@ async def stamp(input: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds."""
+    """Milliseconds. `bare` is a round trip that asks nothing, in the same rhythm: what the machine itself takes."""
 
+    bare_p50: float
+    bare_p99: float
     p50: float
     p99: float
     deaf_p50: float
@@ -36,11 +38,23 @@ class Latency:
 async def measure(server_url: str, *, jobs: int = 200, deaf_jobs: int = 10, poll: float = 1.0) -> Latency:
     """An idle worker, a job every 50 ms; then a worker that hears nothing."""
     async with ground(server_url, "latency") as (pool, url):
+        bare = quantiles(await _round_trips(pool, jobs), n=100)
         heard = await _starts(pool, url, jobs, poll=poll, listen=True)
     async with ground(server_url, "latency") as (pool, url):
         deaf = await _starts(pool, url, deaf_jobs, poll=poll, listen=False)
     cuts = quantiles(heard, n=100)
-    return Latency(cuts[49], cuts[98], sorted(deaf)[len(deaf) // 2], max(deaf), poll * 1000)
+    return Latency(bare[49], bare[98], cuts[49], cuts[98], sorted(deaf)[len(deaf) // 2], max(deaf), poll * 1000)
+
+
+async def _round_trips(pool: Pool, count: int) -> list[float]:
+    took = []
+    async with pool.acquire() as conn:
+        for _ in range(count):
+            await asyncio.sleep(PAUSE_SECONDS)
+            began = time.perf_counter()
+            await conn.fetchval("select 1")
+            took.append((time.perf_counter() - began) * 1000)
+    return took[FIRST_DROPPED:]
 
 
 async def _starts(pool: Pool, url: str, jobs: int, *, poll: float, listen: bool) -> list[float]:
