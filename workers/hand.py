@@ -96,7 +96,7 @@ class Hand:
 
     def room(self, *, leaving: int) -> tuple[int, int]:
         """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""
-        if self._alone is not None or (self.solo_waits and self._jobs):
+        if self._alone is not None or (self.solo_waits and (self._jobs or self.asked)):
             return 0, 0
         taken = max(0, len(self._jobs) - leaving) + self.asked
         free = max(0, self._slots - taken)

@@ -146,7 +146,7 @@ class Turns:
             await self._reconcile(conn)
         slots, prefetch = self._ask()
         asked = slots + prefetch
-        alone = asked > 0 and len(self._hand) == 0
+        alone = asked > 0 and len(self._hand) == 0 and self._hand.asked == 0
         if not self._outbox and asked == 0:
             if self._appetite.has_had_enough:
                 # The last job may have been settled by its handler, which takes no turn.
