@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
+from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from api.calls import Call, Calling
@@ -25,6 +26,7 @@ CHECKPOINTS = statement("api/sql/checkpoints.sql")
 NEWEST = 2**63 - 1
 
 Words = Annotated[str | None, Query(max_length=200)]
+Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
 Number = Annotated[int | None, Query(ge=1, le=NEWEST, description="The `next_cursor` of the page before.")]
 
 
@@ -71,7 +73,7 @@ class CheckpointShown(Shown):
 async def show_list(
     call: Calling,
     actor_id: Words = None,
-    action: Annotated[list[str] | None, Query(max_length=50)] = None,
+    action: Annotated[list[Action] | None, Query(max_length=50)] = None,
     entity_type: Words = None,
     entity_id: Words = None,
     since: Moment | None = None,

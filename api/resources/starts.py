@@ -1,5 +1,6 @@
 """What a request for a job becomes: a job, or, for a workflow, an intent."""
 
+import re
 from datetime import timedelta
 from typing import Annotated, TypeAlias
 
@@ -16,7 +17,8 @@ from engine.workflows.intents import NewIntent
 Start: TypeAlias = NewJob | NewIntent
 
 ENGINE_RUN = "ENGINE_RUN"
-LONGEST_CORRELATION = 200
+# As the description says of the header.
+_CORRELATION = re.compile(r"[!-~]{1,200}")
 
 
 class EngineRunPayload(Body):
@@ -29,11 +31,12 @@ class EngineRunPayload(Body):
 
 def start_of(body: NewJobBody, call: Call, correlation_id: str | None) -> Start:
     """The job or the intent that a body asks for. The header's correlation id serves where the body has none."""
-    if correlation_id is not None and (len(correlation_id) > LONGEST_CORRELATION or not correlation_id.isprintable()):
+    if correlation_id is not None and not _CORRELATION.fullmatch(correlation_id):
         raise InvalidInput(
-            "The request", [FieldError("header.X-Correlation-Id", "must be a line of at most 200 characters")]
+            "The request",
+            [FieldError("header.X-Correlation-Id", "must be 1 to 200 visible ASCII characters without spaces")],
         )
-    correlation = body.correlation_id or correlation_id or None
+    correlation = body.correlation_id or correlation_id
     if body.job_type == ENGINE_RUN:
         return _intent_of(body, correlation)
     return NewJob(

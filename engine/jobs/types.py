@@ -1,6 +1,7 @@
 """Job types: what the decorators of this process say, and how an input is checked against it."""
 
 import inspect
+import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Other spellings of a job type, stored as the one that workers serve.
 ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
+_ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 INPUT_LIMIT = 256 * 1024
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 
@@ -144,6 +146,9 @@ def add_job_type(job_type: JobType) -> None:
         )
     if job_type.concurrency is not None and job_type.concurrency < 1:
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
+    if not _ACTION.fullmatch(job_type.success_action):
+        reason = f"{job_type.success_action!r} is not like ORDER_SHIPPED: capitals, digits and underscores"
+        raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("success_action", reason)])
     _registry[job_type.key] = job_type
 
 

@@ -64,6 +64,17 @@ async def test_a_wrong_field_is_named_with_its_reason(admin):
         assert_problem(several, 422, f"1.{wrong}".rstrip("."))
 
 
+async def test_a_wrong_correlation_id_in_the_header_is_named(admin):
+    for wrong in ("two words", "x" * 201, "caf\xe9".encode("latin-1"), ""):
+        answer = await admin.post("/jobs", json=JOB, headers={"X-Correlation-Id": wrong})
+        assert_problem(answer, 422, "header.X-Correlation-Id")
+
+
+async def test_an_action_that_cannot_be_one_is_refused(admin):
+    assert (await admin.get("/audit", params={"action": ["JOB_CREATED", "JOB_FAILED"]})).status_code == 200
+    assert_problem(await admin.get("/audit", params={"action": "true"}), 422, "query.action.0")
+
+
 AMBIGUOUS = [
     ("", "is not JSON"),
     ("{", "is not JSON"),
