@@ -3,12 +3,16 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from atlas.ids import new_id
 from atlas.pool import Connection
 from bench.jobs.ground import BENCH, PIECE, ground
 from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, enqueue_many
 
+Way: TypeAlias = Callable[[Connection, int], Awaitable[None]]
+
+ALTERNATE = 100
 SINGLE = "insert into jobs (id, tenant_id, job_type, input, created_by) values ($1, $2, 'bench.noop', $3, 'bench')"
 BULK = """
 with made as (
@@ -34,21 +38,26 @@ async def measure(server_url: str, *, singly: int = 2000, bulk: int = 50_000, re
     best = dict.fromkeys(("single", "bare_single", "bulk", "bare_bulk"), 0.0)
     for _ in range(repeats):
         async with ground(server_url, "enqueue") as (pool, _), pool.acquire() as conn:
-            for name, way, amount in (
-                ("bare_single", _bare_single, singly),
-                ("single", _single, singly),
-                ("bare_bulk", _bare_bulk, bulk),
-                ("bulk", _bulk, bulk),
+            for names, ways, amount, turn in (
+                (("bare_single", "single"), (_bare_single, _single), singly, ALTERNATE),
+                (("bare_bulk", "bulk"), (_bare_bulk, _bulk), bulk, PIECE),
             ):
-                best[name] = max(best[name], amount / await _timed(conn, way, amount))
+                for name, seconds in zip(names, await _timed(conn, ways, amount, turn), strict=True):
+                    best[name] = max(best[name], amount / seconds)
     return Enqueuing(**best)
 
 
-async def _timed(conn: Connection, way: Callable[[Connection, int], Awaitable[None]], amount: int) -> float:
-    await way(conn, min(amount, 50))
-    began = time.perf_counter()
-    await way(conn, amount)
-    return time.perf_counter() - began
+async def _timed(conn: Connection, ways: tuple[Way, Way], amount: int, turn: int) -> list[float]:
+    """Seconds for the amount each way; they take turns, so that what else the machine does disturbs both alike."""
+    spent = [0.0, 0.0]
+    for way in ways:
+        await way(conn, min(amount, 50))
+    for start in range(0, amount, turn):
+        for nth, way in enumerate(ways):
+            began = time.perf_counter()
+            await way(conn, min(turn, amount - start))
+            spent[nth] += time.perf_counter() - began
+    return spent
 
 
 async def _single(conn: Connection, amount: int) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -179,7 +180,7 @@ def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
         "definition_id": job.definition_id,
         "parent_run_id": job.parent_run_id,
         "meta": meta,
-        "body": _body(job.id, str(job.tenant_id), meta, actor.type, _quoted(actor.id)),
+        "body": _body(job.id, _text_of(job.tenant_id), meta, actor.type, _quoted(actor.id)),
     }
 
 
@@ -272,10 +273,21 @@ def _or_null(values: Iterable[Any]) -> list[Any] | None:
 
 
 def _meta(job_type: str, correlation_id: str | None, actor: Actor) -> str:
+    if correlation_id is None and not actor.meta:
+        return _plain_meta(job_type)
     facts = {"job_type": job_type, **actor.meta}
     if correlation_id is not None:
         facts["correlation_id"] = correlation_id
     return orjson.dumps(facts).decode()
+
+
+@lru_cache(maxsize=1024)
+def _plain_meta(job_type: str) -> str:
+    return orjson.dumps({"job_type": job_type}).decode()
+
+
+# An installation has few tenants and many jobs.
+_text_of = lru_cache(maxsize=4096)(str)
 
 
 def _body(job_id: UUID, tenant: str, meta: str, actor_type: str, actor: str) -> bytes:
