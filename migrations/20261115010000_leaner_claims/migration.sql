@@ -1,5 +1,5 @@
 -- A claim asks for less: one statement finds out whether anything is due, careful or limited, and where nothing is, one more
--- claims.
+-- claims. The events of plain successes differ in two ids alone, so their bytes are made where the ids are.
 
 -- A turn: finish what is done, then claim. Finish alone with p_slots = p_prefetch = 0, claim alone with empty arrays.
 -- Rows: c claimed; l finish refused, the lease is lost; k finish refused, a cancel was asked for;
@@ -7,6 +7,7 @@
 --       s a job that must run alone waits: ask for it with p_alone when nothing is held. Then it is all that is claimed.
 -- Ids come sorted. p_status 'queued' with p_delay is a retry, a snooze or a release. An array that is null throughout is passed
 -- as null; attempt, status, action, level, message and meta that are the same for all are passed as an array of one.
+-- The bytes of an event that come as null are made here.
 create or replace function atlas_turn(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8,
   p_id uuid[], p_attempt int[], p_status text[], p_output jsonb[], p_error jsonb[], p_delay float8[], p_used int[],
@@ -27,6 +28,8 @@ declare
   every_level text;
   every_message text;
   every_meta jsonb;
+  opening text;
+  closing text;
   done uuid[];
   parents uuid[];
   runs uuid[];
@@ -52,20 +55,23 @@ begin
     -- The fence stands in a case, opaque to the planner, so that the key is the only way in.
     if every_status = 'succeeded' and every_action is not null and every_level = 'info' and every_message = ''
        and every_attempt is not null and cardinality(p_meta) = 1
-       and num_nulls(p_error, p_delay, p_used, p_cost, p_detail, p_private) = 6 then
+       and num_nulls(p_error, p_delay, p_used, p_cost, p_body, p_detail, p_private) = 7 then
+      opening := format('{"action":%s,"actor_id":%s,"actor_type":"system","entity_id":"', to_json(every_action), to_json(p_worker));
+      closing := format('","entity_type":"job","level":"info","message":"","meta":%s,"tenant_id":"', every_meta);
       with fin as (
         update jobs j
         set status = 'succeeded', output = coalesce(u.output, j.output), finished_at = clock_timestamp(), updated_at = clock_timestamp(),
             lease_expires_at = null
-        from unnest(p_id, p_output, p_body) u(id, output, body)
+        from unnest(p_id, p_output) u(id, output)
         where j.id = u.id
           and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = every_attempt
                     and case when j.lease_expires_at is null then alive else j.lease_expires_at > clock_timestamp() end
               then true else false end
-        returning j.id, j.tenant_id, u.body, j.parent_run_id as parent, case when j.job_type = 'ENGINE_RUN' then j.id end as run),
+        returning j.id, j.tenant_id, j.parent_run_id as parent, case when j.job_type = 'ENGINE_RUN' then j.id end as run),
       aud as (
         insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-        select f.tenant_id, 'system', p_worker, 'info', every_action, 'job', f.id, '', every_meta, f.body
+        select f.tenant_id, 'system', p_worker, 'info', every_action, 'job', f.id, '', every_meta,
+          convert_to(opening || f.id::text || closing || f.tenant_id::text || '"}', 'UTF8')
         from fin f)
       select array_agg(f.id), array_agg(f.parent) filter (where f.parent is not null), array_agg(f.run) filter (where f.run is not null)
       into done, parents, runs from fin f;
@@ -100,7 +106,8 @@ begin
           case when j.job_type = 'ENGINE_RUN' and u.status <> 'queued' then j.id end as run),
       aud as (
         insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-        select f.tenant_id, 'system', p_worker, f.level::audit_level, f.action, 'job', f.id, f.message, f.meta, f.body
+        select f.tenant_id, 'system', p_worker, f.level::audit_level, f.action, 'job', f.id, f.message, f.meta,
+          coalesce(f.body, atlas_audit_body(f.tenant_id, 'system', p_worker, f.level, f.action, 'job', f.id::text, f.message, f.meta))
         from fin f where f.action is not null),
       att as (
         insert into job_attempts (job_id, attempt_no, worker_id, host_id, pid, status, started_at, finished_at, duration_ms,

@@ -7,7 +7,7 @@ import orjson
 import pytest
 import structlog
 
-from engine.jobs import NewJob, cancel, enqueue, list_attempts, switch, take_turn
+from engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
 from engine.jobs.types import job
 from tests.workers.conftest import DANA
 from tests.workers.handlers import MET, STARTED
@@ -245,10 +245,11 @@ async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, servin
         )
 
 
-async def test_a_worker_whose_connections_are_cut_goes_on_and_loses_nothing(pool, owner, given, serving, eventually):
+async def test_a_worker_whose_connections_are_cut_goes_on_and_loses_nothing(pool, owner, serving, eventually):
     async with serving(lease=3):
+        await eventually("select count(*) from job_workers", equals=1)
         for _ in range(5):
-            await given("test.noop", *({} for _ in range(200)))
+            await enqueue_many(owner, [NewJob("test.noop") for _ in range(200)], actor=DANA)
             await owner.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'atlas'"

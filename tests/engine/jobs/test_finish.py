@@ -13,6 +13,7 @@ from tests.engine.jobs.given import (
     actions,
     attempts,
     given_claimed,
+    given_job,
     given_worker,
     load,
     lose_lease,
@@ -51,6 +52,23 @@ async def test_the_bytes_of_an_outcome_are_what_the_account_would_write(conn, me
     )
     assert orjson.loads(row["body"]) == orjson.loads(body_of(expected))
     assert (row["message"], orjson.loads(row["meta"])) == (message, expected.facts)
+
+
+async def test_the_bytes_of_a_plain_success_are_the_same_by_itself_and_among_others(conn):
+    worker, job = await given_claimed(conn)
+    for _ in range(2):
+        await given_job(conn)
+    beside, failing = await claim(conn, worker, limit=2)
+    await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED")])
+    others = [succeed(beside, worker.id, None, "JOB_SUCCEEDED"), decide(failing, worker.id, ValueError("no"), ATLAS)]
+    await finish(conn, worker, others)
+
+    for one in (job, beside):
+        [row] = await conn.fetch("select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(one.id))
+        actor = Actor("system", worker.id)
+        expected = Event("JOB_SUCCEEDED", "job", str(one.id), actor, one.tenant_id, "", "info", {"attempt": 1})
+        assert orjson.loads(row["body"]) == orjson.loads(body_of(expected))
+        assert (row["message"], row["level"], orjson.loads(row["meta"])) == ("", "info", {"attempt": 1})
 
 
 async def test_a_failure_with_retries_left_waits_and_says_why(conn):
