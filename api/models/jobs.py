@@ -201,7 +201,7 @@ class RetriedMany(Shown):
 
 
 class SummaryShown(Shown):
-    """How much there is of everything. Counts are exact up to 4,000; those in `estimated` are estimates."""
+    """How much there is of everything. Counts are exact up to 2,000; those in `estimated` are estimates."""
 
     counts: dict[str, int]
     estimated: list[str]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from engine.jobs.secrets import Secret, hide, split_secrets, store_secrets
 from engine.jobs.types import canonical, input_limit, registered
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
+ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 
 # The escape itself, not an escaped backslash before the same letters.
@@ -79,7 +81,10 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
     if job.dedupe_key is not None or _is_special(job):
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
-        made = await fetch_value(conn, ENQUEUE, **_values(job, actor))
+        if _terms(job) == _UNSAID:
+            made = await fetch_value(conn, ENQUEUE_PLAIN, **_values(job, actor))
+        else:
+            made = await fetch_value(conn, ENQUEUE, **_values(job, actor), **_chosen(job))
     except asyncpg.PostgresError as error:
         raise _explained(error) from error
     if made is None:
@@ -158,6 +163,22 @@ def _without_secrets(job: NewJob) -> NewJob:
     return job
 
 
+# What a caller may say of a job beside its type and its input; mostly nothing.
+_terms = attrgetter(
+    "priority",
+    "delay",
+    "run_at",
+    "max_retries",
+    "correlation_id",
+    "source",
+    "source_ref",
+    "timeout_seconds",
+    "definition_id",
+    "parent_run_id",
+)
+_UNSAID = (None,) * 10
+
+
 def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
     """One job as the values of its statement."""
     job_type = canonical(job.job_type)
@@ -167,6 +188,15 @@ def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
         "tenant_id": job.tenant_id,
         "job_type": job_type,
         "input": _checked(job),
+        "actor_type": actor.type,
+        "actor_id": actor.id,
+        "meta": meta,
+        "body": _body(job.id, _text_of(job.tenant_id), meta, actor.type, _quoted(actor.id)),
+    }
+
+
+def _chosen(job: NewJob) -> dict[str, Any]:
+    return {
         "priority": job.priority or 0,
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
@@ -174,13 +204,9 @@ def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
         "correlation_id": job.correlation_id,
         "source": job.source or "manual",
         "source_ref": job.source_ref,
-        "actor_type": actor.type,
-        "actor_id": actor.id,
         "timeout_seconds": job.timeout_seconds,
         "definition_id": job.definition_id,
         "parent_run_id": job.parent_run_id,
-        "meta": meta,
-        "body": _body(job.id, _text_of(job.tenant_id), meta, actor.type, _quoted(actor.id)),
     }
 
 

@@ -1,6 +1,6 @@
 """How much there is of everything, answered quickly however much that is.
 
-What is active is counted along the partial indexes, and so is what has ended, as long as that is little; past 4,000
+What is active is counted along the partial indexes, and so is what has ended, as long as that is little; past 2,000
 the planner's statistics answer instead. History is never counted.
 """
 
@@ -17,10 +17,10 @@ RATES_OF_TENANT = statement("engine/jobs/sql/summary_rates_tenant.sql")
 RATES = statement("engine/jobs/sql/summary_rates.sql")
 ESTIMATE = statement("engine/jobs/sql/summary_estimate.sql")
 
-COUNTED = 4_000
+COUNTED = 2_000
 RATE_MINUTES = 5
 # Of these, the last minutes of a busy installation are a fair sample.
-RATE_EVENTS = 5000
+RATE_EVENTS = 2_000
 
 # The kinds of events that rates are told of, by their action.
 KINDS = {

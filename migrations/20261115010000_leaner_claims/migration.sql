@@ -220,3 +220,6 @@ begin
       definition_id, parent_run_id, correlation_id;
   end if;
 end $$;
+
+-- Half-full leaves: the entry of a job's outcome comes beside that of its creation, often long after.
+alter index audit_log_entity set (fillfactor = 50);

@@ -1,5 +1,4 @@
--- nothing -> queued, for one job without a dedupe key, host or secret: the path of most calls, without the arrays
--- of enqueue_many.
+-- nothing -> queued, for one job without a dedupe key, host or secret, without the arrays of enqueue_many.
 -- No row means that there is no such tenant.
 with made as (
   insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
