@@ -82,7 +82,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
         if _terms(job) == _UNSAID:
-            made = await fetch_value(conn, ENQUEUE_PLAIN, **_values(job, actor))
+            made = await fetch_value(conn, ENQUEUE_PLAIN, **_values(job, actor), max_retries=_retries(job))
         else:
             made = await fetch_value(conn, ENQUEUE, **_values(job, actor), **_chosen(job))
     except asyncpg.PostgresError as error:
@@ -200,7 +200,7 @@ def _chosen(job: NewJob) -> dict[str, Any]:
         "priority": job.priority or 0,
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
-        "max_retries": job.max_retries,
+        "max_retries": _retries(job),
         "correlation_id": job.correlation_id,
         "source": job.source or "manual",
         "source_ref": job.source_ref,
@@ -208,6 +208,14 @@ def _chosen(job: NewJob) -> dict[str, Any]:
         "definition_id": job.definition_id,
         "parent_run_id": job.parent_run_id,
     }
+
+
+def _retries(job: NewJob) -> int | None:
+    """As the job says, else as its type does where this process knows it; None: the statement looks it up."""
+    if job.max_retries is not None:
+        return job.max_retries
+    known = registered().get(canonical(job.job_type))
+    return None if known is None else known.max_retries
 
 
 def _checked(job: NewJob) -> str:

@@ -2,7 +2,8 @@
 -- No row means that there is no such tenant. The wake-up rides with the commit.
 with made as (
   insert into jobs (id, tenant_id, job_type, input, max_retries, created_by)
-  select :id, o.id, :job_type, :input, coalesce((select y.max_retries from job_types y where y.key = :job_type), 3), :actor_id
+  select :id, o.id, :job_type, :input,
+    coalesce(:max_retries::int, (select y.max_retries from job_types y where y.key = :job_type), 3), :actor_id
   from tenants o where o.id = :tenant_id
   returning id
 )

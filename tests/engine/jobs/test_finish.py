@@ -64,7 +64,9 @@ async def test_the_bytes_of_a_plain_success_are_the_same_by_itself_and_among_oth
     await finish(conn, worker, others)
 
     for one in (job, beside):
-        [row] = await conn.fetch("select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(one.id))
+        [row] = await conn.fetch(
+            "select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(one.id)
+        )
         actor = Actor("system", worker.id)
         expected = Event("JOB_SUCCEEDED", "job", str(one.id), actor, one.tenant_id, "", "info", {"attempt": 1})
         assert orjson.loads(row["body"]) == orjson.loads(body_of(expected))
