@@ -31,7 +31,6 @@ from engine.jobs.find import queue_depth
 from engine.jobs.gate import Gate, read_gate, switch
 from engine.tenants import find_tenant
 from engine.workflows.find import read_engine
-from workers.email import register_email
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 
@@ -44,6 +43,9 @@ class OnDatabase:
         self._conn = conn
 
     async def enqueue(self, asked: JobAsked) -> Enqueued:
+        # Here, so that commands that send nothing do not wait for the providers' libraries.
+        from workers.email import register_email
+
         register_email(self._settings)
         job = NewJob(
             asked.job_type,
