@@ -2,11 +2,12 @@
 
 Ended jobs are looked at by their ids, which carry the time they were made: a sweep of a tenant reads the old ones,
 passes over the young ones between, and reads those whose ids were not made by Atlas and tell no time. What is looked
-at and kept, such as dead letters, is not looked at again before the next sweep.
+at and kept, such as dead letters, is not looked at again before the next sweep. Intents and approvals go after the runs
+they belong to.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,10 +15,11 @@ from uuid import UUID
 import orjson
 
 from atlas.pool import Connection, Pool, Queryable
-from atlas.statements import fetch, fetch_row, statement
+from atlas.statements import Statement, fetch, fetch_row, statement
 
 AGES = statement("engine/sql/retention_ages.sql")
 PRUNE_JOBS = statement("engine/sql/prune_jobs.sql")
+PRUNE_INTENTS = statement("engine/sql/prune_intents.sql")
 PRUNE_EVENTS = statement("engine/sql/prune_events.sql")
 FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
 
@@ -38,12 +40,14 @@ class Pruned:
     jobs: int = 0
     attempts: int = 0
     steps: int = 0
+    intents: int = 0
+    approvals: int = 0
     events: int = 0
     fires: int = 0
 
     @property
     def total(self) -> int:
-        return self.jobs + self.attempts + self.steps + self.events + self.fires
+        return sum(astuple(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[
     """Sweep one tenant, a batch and a transaction at a time; the caller may rest between them."""
     async for removed in _sweep_jobs(pool, ages, batch):
         yield removed
+    async for removed in _sweep_intents(pool, ages, batch):
+        yield removed
     before = ages.before("events")
     while before is not None:
         async with pool.acquire() as conn:
@@ -87,17 +93,32 @@ async def forget_workers(conn: Connection) -> int:
 
 async def _sweep_jobs(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
     moments = {f"{kind}_before": ages.before(kind) for kind in ("jobs", "attempts", "steps")}
-    oldest = [moment for moment in moments.values() if moment is not None]
-    if not oldest:
-        return
-    for after, until in ((_FIRST, id_at(max(oldest) + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):
+    told = [moment for moment in moments.values() if moment is not None]
+    if told:
+        async for row in _walk(pool, PRUNE_JOBS, ages, max(told), batch, moments):
+            yield Pruned(jobs=row["jobs"] or 0, attempts=row["attempts"] or 0, steps=row["steps"] or 0)
+
+
+async def _sweep_intents(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
+    """An intent is kept as long as a job; it goes after the run that it became."""
+    before = ages.before("jobs")
+    if before is not None:
+        async for row in _walk(pool, PRUNE_INTENTS, ages, before, batch, {"before": before}):
+            yield Pruned(intents=row["intents"], approvals=row["approvals"])
+
+
+async def _walk(
+    pool: Pool, query: Statement, ages: Ages, until: datetime, batch: int, moments: Mapping[str, datetime | None]
+) -> AsyncIterator[Any]:
+    """Let a statement look at a tenant's rows by id, a batch at a time: the old ones, then those that tell no time."""
+    for after, end in ((_FIRST, id_at(until + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):
         while True:
             async with pool.acquire() as conn:
                 row = await fetch_row(
-                    conn, PRUNE_JOBS, tenant_id=ages.tenant_id, after=after, until=until, limit=batch, **moments
+                    conn, query, tenant_id=ages.tenant_id, after=after, until=end, limit=batch, **moments
                 )
             assert row is not None
-            yield Pruned(jobs=row["jobs"] or 0, attempts=row["attempts"] or 0, steps=row["steps"] or 0)
+            yield row
             if row["looked"] < batch:
                 break
             after = row["last"]

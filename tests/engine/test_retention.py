@@ -1,5 +1,6 @@
 """Retention: what is past its age goes in small batches, and nothing else does."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -48,8 +49,8 @@ async def sweep(pool, batch: int = 500) -> Pruned:
     total = Pruned()
     for ages in await read_ages(pool):
         async for one in prune(pool, ages, batch=batch):
-            for kind in ("jobs", "attempts", "steps", "events", "fires"):
-                setattr(total, kind, getattr(total, kind) + getattr(one, kind))
+            for kind, count in asdict(one).items():
+                setattr(total, kind, getattr(total, kind) + count)
     return total
 
 
@@ -188,6 +189,67 @@ async def test_a_child_of_a_run_that_goes_on_stays(pool, conn):
     await age(conn)
 
     assert (await sweep(pool)).jobs == 0
+
+
+async def given_intent(conn, tenant, status, *, days=40, **options) -> UUID:
+    """An intent that nothing happened to for so many days."""
+    intent_id = options.get("id") or old()
+    await conn.execute(
+        "insert into intents (id, tenant_id, workflow, input_hash, status, requested_by, updated_at)"
+        " values ($1, $2, 'wf', 'x', $3::text::intent_status, 'dana', clock_timestamp() - $4 * interval '1 day')",
+        intent_id,
+        tenant,
+        status,
+        float(days),
+    )
+    return intent_id
+
+
+async def given_approval(conn, tenant, run_id, status) -> UUID:
+    """An approval of forty days ago."""
+    return await conn.fetchval(
+        "insert into approvals (id, tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)"
+        " values ($1, $2, $3, 'step', 'Pay?', 'x', 'dana', $4::text::approval_status, now(),"
+        " case when $4 <> 'pending' then now() - interval '40 days' end) returning id",
+        old(),
+        tenant,
+        run_id,
+        status,
+    )
+
+
+async def test_intents_and_approvals_go_after_the_runs_they_became(pool, conn):
+    tenant = await given_tenant(conn)
+    gone = [await given_intent(conn, tenant, status) for status in ("executed", "failed", "blocked", "rejected")]
+    kept = [await given_intent(conn, tenant, status) for status in ("draft", "queued", "awaiting_human")]
+    kept.append(await given_intent(conn, tenant, "executed", days=3))  # too young
+    has_a_run = await given_job(conn, "ENGINE_RUN", tenant_id=tenant, id=old())
+    kept.append(await given_intent(conn, tenant, "failed", id=has_a_run))
+    orphan = uuid4()  # a child run, whose job is gone
+    for run_id in (gone[0], orphan):
+        await given_approval(conn, tenant, run_id, "approved")
+    stays = [
+        await given_approval(conn, tenant, kept[2], "pending"),
+        await given_approval(conn, tenant, has_a_run, "approved"),
+        await given_approval(conn, tenant, kept[3], "rejected"),
+    ]
+    swept = await sweep(pool, batch=3)
+
+    assert (swept.intents, swept.approvals) == (4, 2)
+    assert {row["id"] for row in await conn.fetch("select id from intents")} == set(kept)
+    assert {row["id"] for row in await conn.fetch("select id from approvals")} == set(stays)
+    told = await conn.fetch("select meta from audit_log where action = 'INTENTS_PRUNED'")
+    assert sum(orjson.loads(row["meta"])["intents"] for row in told) == 4
+    assert (await sweep(pool)).total == 0
+
+
+async def test_intents_that_policy_counts_today_stay_whatever_the_ages(pool, conn):
+    tenant = await given_tenant(conn)
+    await keep(conn, tenant, jobs=1)
+    await given_intent(conn, tenant, "executed", days=1.5)
+    await given_intent(conn, tenant, "executed", days=2.5)
+
+    assert (await sweep(pool)).intents == 1
 
 
 async def test_events_that_were_handled_go_and_those_that_wait_stay(pool, conn):
