@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import asyncpg
@@ -26,6 +27,7 @@ from engine.jobs.lease import (
     retire_worker,
     serve_types,
 )
+from engine.jobs.nearby import told_of_new_jobs
 from engine.jobs.outcomes import ClaimedJob, release
 from engine.jobs.progress import report_progress
 from engine.jobs.publish import publish_types
@@ -131,7 +133,8 @@ class Worker:
         if self._served.may_change:
             chores.append(asyncio.create_task(self._follow_types(), name="types"))
         try:
-            await self._until_told()
+            with told_of_new_jobs(self._turns.be_hungry) if self._listens else nullcontext():
+                await self._until_told()
             await self._wind_down()
         finally:
             await self._turns.close()

@@ -24,6 +24,7 @@ from atlas.statements import fetch, fetch_value, statement
 from engine.fields import as_id
 from engine.jobs.dedupe import hash_key, stored_key
 from engine.jobs.hosts import SERVER_TYPES, place
+from engine.jobs.nearby import tell_nearby
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import secret_key
 from engine.jobs.secrets import Secret, hide, split_secrets, store_secrets
@@ -89,6 +90,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
         raise _explained(error) from error
     if made is None:
         raise _no_tenant(str(job.tenant_id))
+    tell_nearby(conn)
     return Enqueued(job.id)
 
 
@@ -115,6 +117,7 @@ async def _insert(
         found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_actor(actor), **_columns(jobs, texts, actor))
     except asyncpg.PostgresError as error:
         raise _explained(error) from error
+    tell_nearby(conn)
     answers = [Enqueued(job.id) for job in jobs]
     for row in found:
         answers[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)

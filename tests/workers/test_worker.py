@@ -319,3 +319,18 @@ async def test_what_decorators_say_is_made_known(pool, drain):
     assert (found["description"], orjson.loads(found["retry_policy"])["name"]) == ("Says what it is.", "agent")
     schema = orjson.loads(await pool.fetchval("select input_schema from job_types where key = 'test.double'"))
     assert schema["required"] == ["n"]
+
+
+async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
+    pool, owner, serving, eventually, monkeypatch
+):
+    monkeypatch.setattr("workers.worker.Worker._heard", lambda *_: None)
+    async with serving(poll=60):
+        await eventually("select count(*) from job_workers", equals=1)
+        await enqueue(owner, NewJob("test.noop"), actor=DANA)
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        async with owner.transaction():
+            await enqueue(owner, NewJob("test.noop"), actor=DANA)
+        await asyncio.sleep(0.3)
+        # What is not committed yet is not talked about, and nobody looked since.
+        assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
