@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from statistics import median
 
@@ -25,43 +26,49 @@ CROWDS = {
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Median milliseconds of a claim of one job on an empty table, and behind each crowd."""
+    """Median milliseconds of a claim of one job behind a crowd, and of one on an empty table in the same moments."""
 
+    name: str
+    behind: float
     empty: float
-    behind: dict[str, float]
 
 
-async def measure_claims(server_url: str, *, crowd: int) -> Crowd:
-    """The same claims on the same table, before and after the crowd has come."""
-    behind = {}
-    empties = []
-    for name, values in CROWDS.items():
-        async with ground(server_url, "crowd") as (pool, url):
-            await fill(pool, url, 2 * CLAIMS + 100)
-            empties.append(await _claims(pool))
-            owner = await connect(url)
-            await owner.execute(
-                "insert into jobs (tenant_id, job_type, status, finished_at, next_retry_at)"
-                f" select '00000000-0000-7000-8000-000000000001', {values} from generate_series(1, {crowd:d})"
-            )
-            await owner.close()
-            await settle(url)
-            behind[name] = await _claims(pool)
-    return Crowd(median(empties), behind)
+async def measure_claims(server_url: str, *, crowd: int) -> list[Crowd]:
+    """Claims behind each crowd, in turn with claims on a table without one."""
+    found = []
+    async with ground(server_url, "crowd") as (empty, empty_url):
+        await fill(empty, empty_url, len(CROWDS) * CLAIMS + 100)
+        for name, values in CROWDS.items():
+            async with ground(server_url, "crowd") as (pool, url):
+                await fill(pool, url, CLAIMS + 100)
+                owner = await connect(url)
+                await owner.execute(
+                    "insert into jobs (tenant_id, job_type, status, finished_at, next_retry_at)"
+                    f" select '00000000-0000-7000-8000-000000000001', {values} from generate_series(1, {crowd:d})"
+                )
+                await owner.close()
+                await settle(url)
+                found.append(Crowd(name, *await _claims(pool, empty)))
+    return found
 
 
-async def _claims(pool: Pool) -> float:
-    worker = new_worker_id()
-    took = []
-    async with pool.acquire() as conn:
-        await register_worker(conn, worker, lease=600, job_types=["bench.noop"])
-        claimant = Claimant(worker, ["bench.noop"])
+async def _claims(*pools: Pool) -> list[float]:
+    """Median milliseconds of a claim over each of these pools; they take turns."""
+    took: list[list[float]] = [[] for _ in pools]
+    async with AsyncExitStack() as stack:
+        claimants = []
+        for pool in pools:
+            conn = await stack.enter_async_context(pool.acquire())
+            worker = new_worker_id()
+            await register_worker(conn, worker, lease=600, job_types=["bench.noop"])
+            claimants.append((conn, Claimant(worker, ["bench.noop"])))
         for n in range(CLAIMS):
-            began = time.perf_counter()
-            assert len(await claim(conn, claimant, limit=1)) == 1
-            if n >= CLAIMS // 4:
-                took.append((time.perf_counter() - began) * 1000)
-    return median(took)
+            for nth, (conn, claimant) in enumerate(claimants):
+                began = time.perf_counter()
+                assert len(await claim(conn, claimant, limit=1)) == 1
+                if n >= CLAIMS // 4:
+                    took[nth].append((time.perf_counter() - began) * 1000)
+    return list(map(median, took))
 
 
 async def measure_memory(server_url: str, *, sleeping: int = 1000) -> float:

@@ -5,7 +5,9 @@ The clock is the database's: it runs from the first claim to the last recorded o
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from atlas.pool import Pool, connect
 from bench.jobs.ground import fill, ground
@@ -19,37 +21,36 @@ TYPE = "bench.noop"
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """Jobs a second, each way."""
+    """Jobs a second, each way, round by round."""
 
-    bare: float
-    worker: float
-    limited_elsewhere: float
-    unaudited: float
-
-    @property
-    def ratio(self) -> float:
-        return self.worker / self.bare
+    bare: list[float]
+    worker: list[float]
+    limited_elsewhere: list[float]
+    unaudited: list[float]
 
 
-async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int = 3) -> Drained:
-    """The best of some rounds each way: rounds alternate, and what disturbs only ever slows."""
-    bare, worker, limited, unaudited = [], [], [], []
+def in_turn(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """How two ways compare that took turns: the median of the rounds, each against its neighbour in time."""
+    return median(one / other for one, other in zip(ours, theirs, strict=True))
+
+
+async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int = 5) -> Drained:
+    """Some rounds each way, in turn, so that what else the machine does disturbs all alike."""
+    drained = Drained([], [], [], [])
     for _ in range(repeats):
         async with ground(server_url, "drain") as (pool, url):
             await fill(pool, url, jobs)
-            bare.append(jobs / await drive_bare(pool, batch))
-        async with ground(server_url, "drain") as (pool, url):
-            await fill(pool, url, jobs)
-            worker.append(jobs / await drive_worker(pool, url, batch))
-        async with ground(server_url, "drain") as (pool, url):
-            await pool.execute("insert into job_types (key, concurrency) values ('bench.other', 3)")
-            await fill(pool, url, jobs)
-            limited.append(jobs / await drive_worker(pool, url, batch))
+            drained.bare.append(jobs / await drive_bare(pool, batch))
+        drained.worker.append(await measure_worker(server_url, jobs=jobs, batch=batch))
         async with ground(server_url, "drain") as (pool, url):
             await _audit_no_outcome(url)
             await fill(pool, url, jobs)
-            unaudited.append(jobs / await drive_worker(pool, url, batch))
-    return Drained(max(bare), max(worker), max(limited), max(unaudited))
+            drained.unaudited.append(jobs / await drive_worker(pool, url, batch))
+        async with ground(server_url, "drain") as (pool, url):
+            await pool.execute("insert into job_types (key, concurrency) values ('bench.other', 3)")
+            await fill(pool, url, jobs)
+            drained.limited_elsewhere.append(jobs / await drive_worker(pool, url, batch))
+    return drained
 
 
 async def measure_worker(server_url: str, *, jobs: int, batch: int = 1000) -> float:

@@ -25,17 +25,17 @@ from unnest($1::uuid[], $4::bytea[]) u (id, body)"""
 
 @dataclass(frozen=True, slots=True)
 class Enqueuing:
-    """Jobs a second, each way."""
+    """Jobs a second, each way, round by round."""
 
-    single: float
-    bare_single: float
-    bulk: float
-    bare_bulk: float
+    single: list[float]
+    bare_single: list[float]
+    bulk: list[float]
+    bare_bulk: list[float]
 
 
 async def measure(server_url: str, *, singly: int = 2000, bulk: int = 50_000, repeats: int = 3) -> Enqueuing:
-    """The best of some rounds each way."""
-    best = dict.fromkeys(("single", "bare_single", "bulk", "bare_bulk"), 0.0)
+    """Some rounds each way."""
+    rates: dict[str, list[float]] = {name: [] for name in ("single", "bare_single", "bulk", "bare_bulk")}
     for _ in range(repeats):
         async with ground(server_url, "enqueue") as (pool, _), pool.acquire() as conn:
             for names, ways, amount, turn in (
@@ -43,8 +43,8 @@ async def measure(server_url: str, *, singly: int = 2000, bulk: int = 50_000, re
                 (("bare_bulk", "bulk"), (_bare_bulk, _bulk), bulk, PIECE),
             ):
                 for name, seconds in zip(names, await _timed(conn, ways, amount, turn), strict=True):
-                    best[name] = max(best[name], amount / seconds)
-    return Enqueuing(**best)
+                    rates[name].append(amount / seconds)
+    return Enqueuing(**rates)
 
 
 async def _timed(conn: Connection, ways: tuple[Way, Way], amount: int, turn: int) -> list[float]:

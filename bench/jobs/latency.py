@@ -35,15 +35,23 @@ class Latency:
     poll: float
 
 
-async def measure(server_url: str, *, jobs: int = 200, deaf_jobs: int = 10, poll: float = 1.0) -> Latency:
-    """An idle worker, a job every 50 ms; then a worker that hears nothing."""
-    async with ground(server_url, "latency") as (pool, url):
-        bare = quantiles(await _round_trips(pool, jobs), n=100)
-        heard = await _starts(pool, url, jobs, poll=poll, listen=True)
+async def measure(
+    server_url: str, *, jobs: int = 200, deaf_jobs: int = 10, poll: float = 1.0, repeats: int = 3
+) -> Latency:
+    """An idle worker, a job every 50 ms; then a worker that hears nothing.
+
+    The calmest of some rounds, whole, with its own bare round trips: what disturbs only ever slows.
+    """
+    rounds = []
+    for _ in range(repeats):
+        async with ground(server_url, "latency") as (pool, url):
+            bare = quantiles(await _round_trips(pool, jobs), n=100)
+            heard = quantiles(await _starts(pool, url, jobs, poll=poll, listen=True), n=100)
+            rounds.append((heard[98], heard[49], bare[98], bare[49]))
+    p99, p50, bare_p99, bare_p50 = min(rounds)
     async with ground(server_url, "latency") as (pool, url):
         deaf = await _starts(pool, url, deaf_jobs, poll=poll, listen=False)
-    cuts = quantiles(heard, n=100)
-    return Latency(bare[49], bare[98], cuts[49], cuts[98], sorted(deaf)[len(deaf) // 2], max(deaf), poll * 1000)
+    return Latency(bare_p50, bare_p99, p50, p99, sorted(deaf)[len(deaf) // 2], max(deaf), poll * 1000)
 
 
 async def _round_trips(pool: Pool, count: int) -> list[float]:
