@@ -1,31 +1,129 @@
-"""The subcommands: each is where the table says, and is loaded only when it is asked for."""
+"""The commands of the ground floor: what they change, what they print, how they end."""
 
-import subprocess
-import sys
-
+import asyncpg
 import pytest
-from typer.testing import CliRunner
 
-from cli.commands import PLACES
-from cli.main import app
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_every_command_is_there_and_explains_itself(name):
-    shown = CliRunner().invoke(app, [name, "--help"])
-
-    assert shown.exit_code == 0, shown.output
-    assert f"{name} [OPTIONS]" in shown.output
-    assert name in CliRunner().invoke(app, ["--help"]).output
+from atlas.migrations import load_migrations
+from atlas.testing import TestDatabases
 
 
-def test_a_command_does_not_load_the_others():
-    code = (
-        "import sys; from cli.main import main\n"
-        "try: main()\n"
-        "finally: print('loaded:', [one for one in ('fastapi', 'msal', 'resend', 'apscheduler') if one in sys.modules])"
+async def test_migrate_applies_everything_once_and_says_so(atlas, databases: TestDatabases):
+    names = [migration.name for migration in load_migrations()]
+    async with databases.database(migrated=False) as url:
+        first = await atlas("migrate", "--json", DATABASE_URL=url)
+        second = await atlas("migrate", DATABASE_URL=url)
+
+    assert first.document["applied"] == names
+    assert (second.code, second.stdout) == (0, "Nothing to do: every migration is applied.\n")
+
+
+async def test_a_tenant_is_added_listed_and_refused_the_second_time(atlas):
+    added = await atlas("tenant", "add", "acme", "--name", "Acme", "--timezone", "Europe/Berlin", "--json")
+    again = await atlas("tenant", "add", "acme")
+    listed = await atlas("tenant", "list", "--json")
+    shown = await atlas("tenant", "list")
+
+    assert added.document["slug"] == "acme"
+    assert again.refusal == "error: There is already a tenant acme. Choose another slug."
+    assert [tenant["slug"] for tenant in listed.document["tenants"]] == ["acme", "system"]
+    assert "Europe/Berlin" in shown.stdout
+
+
+async def test_a_token_is_shown_once_and_can_be_revoked(atlas):
+    await atlas("tenant", "add", "acme")
+    added = await atlas(
+        *(
+            "token",
+            "add",
+            "--subject",
+            "billing",
+            "--role",
+            "enqueuer",
+            "--tenant",
+            "acme",
+            "--expires",
+            "30d",
+            "--json",
+        )
     )
-    argv = [sys.executable, "-c", code, "status", "--help"]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    token = added.document
+    listed = await atlas("token", "list", "--tenant", "acme")
+    revoked = await atlas("token", "revoke", token["prefix"])
 
-    assert said.splitlines()[-1] == "loaded: []"
+    assert token["token"].startswith(f"atl_{token['prefix']}_")
+    assert token["expires_at"] is not None
+    assert token["prefix"] in listed.stdout
+    assert token["token"] not in listed.stdout
+    assert revoked.stdout == f"Token {token['prefix']} of billing is revoked.\n"
+
+
+async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, database_url):
+    await atlas("tenant", "add", "acme")
+
+    conn = await asyncpg.connect(database_url)
+    try:
+        actor = await conn.fetchval("select actor_id from audit_log where action = 'TENANT_ADDED'")
+    finally:
+        await conn.close()
+    assert actor.startswith("cli:")
+
+
+async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
+    offline = await atlas("offline", "--reason", "new disks", "--for", "2h", "--json")
+    status = await atlas("status")
+    online = await atlas("online", "--json")
+    after = await atlas("status", "--json")
+
+    assert (offline.document["online"], offline.document["reason"]) == (False, "new disks")
+    assert offline.document["until"] is not None
+    assert "new disks" in status.stdout
+    assert online.document["online"] is True
+    assert after.document["gate"]["online"] is True
+    assert after.document["queue"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tenant", "ad"),
+        ("tenant", "add"),
+        ("nonsense",),
+        ("token", "add", "--subject", "x", "--role", "operator", "--expires", "soon"),
+        ("offline", "--for", "0s"),
+    ],
+)
+async def test_wrong_usage_ends_with_2_and_with_a_document_where_one_was_asked_for(atlas, arguments):
+    ran = await atlas(*arguments, "--json")
+
+    assert ran.code == 2
+    assert "Usage: atlas" in ran.stderr
+    assert ran.document["error"]["type"] == "Usage"
+
+
+async def test_a_refusal_with_json_is_a_document_with_fields_and_reasons(atlas):
+    ran = await atlas("tenant", "add", "Acme", "--timezone", "Mars/Base", "--json")
+
+    assert ran.code == 1
+    assert [error["field"] for error in ran.document["error"]["errors"]] == ["slug", "timezone"]
+    assert ran.stderr.startswith("error: The tenant is not valid: slug: ")
+
+
+async def test_every_command_explains_itself_and_takes_json(atlas):
+    top = await atlas("--help")
+    commands = [
+        ["up"],
+        ["worker"],
+        ["migrate"],
+        ["doctor"],
+        ["status"],
+        ["online"],
+        ["offline"],
+        ["tenant", "add"],
+        ["tenant", "list"],
+    ]
+    commands += [["token", "add"], ["token", "list"], ["token", "revoke"]]
+
+    for command in commands:
+        assert command[0] in top.stdout
+        ran = await atlas(*command, "--help")
+        assert "--json" in ran.stdout, command
