@@ -167,7 +167,7 @@ def _without_secrets(job: NewJob) -> NewJob:
 
 
 # What a caller may say of a job beside its type and its input; mostly nothing.
-_terms = attrgetter(
+_TERMS = (
     "priority",
     "delay",
     "run_at",
@@ -179,7 +179,8 @@ _terms = attrgetter(
     "definition_id",
     "parent_run_id",
 )
-_UNSAID = (None,) * 10
+_terms = attrgetter(*_TERMS)
+_UNSAID = (None,) * len(_TERMS)
 
 
 def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
@@ -285,7 +286,7 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "priorities": _or_null(job.priority for job in jobs),
         "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
         "run_ats": _or_null(job.run_at for job in jobs),
-        "max_retries": _or_null(job.max_retries for job in jobs),
+        "max_retries": _or_null(map(_retries, jobs)),
         "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
         "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
         "correlations": _or_null(job.correlation_id for job in jobs),

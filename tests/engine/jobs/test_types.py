@@ -3,7 +3,9 @@
 import pytest
 
 from atlas.errors import InvalidInput
+from engine.jobs import NewJob, enqueue, enqueue_many
 from engine.jobs.types import job, registered
+from tests.engine.jobs.given import DANA
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,18 @@ def test_a_decorator_that_says_something_wrong_is_refused_by_the_field(said, fie
 
     assert [error.field for error in refused.value.errors] == [field]
     assert "types.wrong" not in registered()
+
+
+@job("types.patient", max_retries=9)
+async def patient(input):
+    """Known here, and published by nobody yet."""
+
+
+async def test_a_known_types_retries_hold_however_its_jobs_are_enqueued(conn):
+    await enqueue(conn, NewJob("types.patient"), actor=DANA)
+    await enqueue(conn, NewJob("types.patient", priority=1), actor=DANA)
+    await enqueue(conn, NewJob("types.patient", dedupe_key="k"), actor=DANA)
+    await enqueue_many(conn, [NewJob("types.patient"), NewJob("types.patient", max_retries=2)], actor=DANA)
+
+    found = await conn.fetch("select max_retries from jobs where job_type = 'types.patient' order by id")
+    assert [row["max_retries"] for row in found] == [9, 9, 9, 9, 2]
