@@ -160,9 +160,7 @@ class Turns:
         self._leaving += len(finishes)
         self._in_turn += 1
         try:
-            # A connection that went silent must not outlive the lease it is meant to serve.
-            async with asyncio.timeout(self._lease):
-                turn = await self._take(conn, claimant, finishes, Ask(slots, prefetch, alone))
+            turn = await self._take(conn, claimant, finishes, Ask(slots, prefetch, alone))
         except BaseException:
             if claimant is self.claimant:
                 self._outbox[:0] = finishes
@@ -196,8 +194,15 @@ class Turns:
         if finishes and self.before_finish is not None:
             await self.before_finish()
         try:
+            # A connection that went silent must not outlive the lease it is meant to serve.
             return await take_turn(
-                conn, claimant, finishes, slots=ask.slots, prefetch=ask.prefetch, alone=ask.with_empty_hands
+                conn,
+                claimant,
+                finishes,
+                slots=ask.slots,
+                prefetch=ask.prefetch,
+                alone=ask.with_empty_hands,
+                within=self._lease,
             )
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
@@ -208,12 +213,12 @@ class Turns:
 
     async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> None:
         try:
-            await take_turn(conn, claimant, [finish])
+            await take_turn(conn, claimant, [finish], within=self._lease)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             job = self._hand.get(finish.job_id)
             if job is not None:
                 refusal = PermanentError(f"The outcome could not be stored: {error}.")
-                await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)])
+                await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
 
     def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
         """Take in what a turn brought."""

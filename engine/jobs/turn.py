@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.pool import Connection
-from atlas.statements import fetch, statement
+from atlas.statements import statement
 from engine.jobs.outcomes import ClaimedJob, Finish
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
@@ -79,9 +79,11 @@ async def take_turn(
     slots: int = 0,
     prefetch: int = 0,
     alone: bool = False,
+    within: float | None = None,
 ) -> Turn:
     """Finish, then claim up to `slots` jobs to run now and `prefetch` more to run next.
 
+    Without an answer `within` that many seconds it raises TimeoutError, and nobody knows whether the turn was taken.
     `alone` says that nothing else is held: a job that was lost twice may then be the one thing that is claimed.
     A finish whose lease was lost, or that would requeue a job asked to stop, changes nothing and is named.
     """
@@ -90,9 +92,10 @@ async def take_turn(
     values = _asked(claimant, slots, prefetch, alone=alone)
     if query is TURN:
         values |= _ended(sorted(finishes, key=_by_id))
+    bound = query.bind(values)
     for remaining in range(DEADLOCK_TRIES, 0, -1):
         try:
-            return _read(await fetch(conn, query, **values))
+            return _read(await conn.fetch(query.sql, *bound, timeout=within))
         except asyncpg.DeadlockDetectedError:
             if remaining == 1 or conn.is_in_transaction():
                 raise

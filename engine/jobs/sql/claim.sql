@@ -2,7 +2,4 @@
 -- Does not wait for the disk: a claim that a crash of the server undoes leaves the job queued, and its late outcome is refused.
 select kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count, timeout_seconds, definition_id,
   parent_run_id, correlation_id
-from (select set_config('synchronous_commit', 'off', true)) at_once
-cross join atlas_turn(
-  :worker, :slots, :prefetch, :types, :lease,
-  '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, :alone);
+from atlas_claim(:worker, :slots, :prefetch, :types, :lease, :alone);

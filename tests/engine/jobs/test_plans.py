@@ -56,14 +56,17 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     assert await scans(owner) == before
 
 
-async def cost_of_a_claim(conn, worker) -> int:
+IN_A_TURN = "atlas_turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null)"
+ALONE = "atlas_claim($1, 1, 0, $2, null, true)"
+
+
+async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:
     """Buffers touched by a claim of one job, all functions included."""
-    call = (
-        "explain (analyze, buffers, format json) select * from atlas_turn($1, 1, 0, $2, null, '{}', null, null, null, null, null,"
-        " null, null, null, null, null, null, null, null, null)"
-    )
     for _ in range(3):
-        plan = orjson.loads(await conn.fetchval(call, worker.id, worker.job_types))[0]["Plan"]
+        explained = await conn.fetchval(
+            f"explain (analyze, buffers, format json) select * from {call}", worker.id, worker.job_types
+        )
+        plan = orjson.loads(explained)[0]["Plan"]
     return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
@@ -92,3 +95,25 @@ async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
     crowded = await cost_of_a_claim(conn, worker)
     print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
     assert crowded <= empty * 1.5 + 40
+
+
+@pytest.mark.parametrize(
+    ("crowd", "values"),
+    [
+        ("finished jobs", ("mine", "succeeded", False, False, False)),
+        ("future jobs", ("mine", "queued", True, False, False)),
+        ("host-bound jobs", ("mine", "queued", False, True, False)),
+        ("queued jobs of other types", ("theirs", "queued", False, False, False)),
+    ],
+)
+async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, values):
+    for _ in range(8):
+        await given_job(conn, "mine")
+    worker = await given_worker(conn, "mine")
+    empty = await cost_of_a_claim(conn, worker, ALONE)
+    await owner.execute(FILL, *values, CROWD)
+    await owner.execute("vacuum analyze jobs")
+    crowded = await cost_of_a_claim(conn, worker, ALONE)
+    print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
+    assert crowded <= empty * 1.5 + 40
+    assert (await claim(conn, worker, limit=5))[0].job_type == "mine"
