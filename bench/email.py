@@ -2,7 +2,7 @@
 
 Rounds alternate, so that a noisy neighbour disturbs both alike, on one embedded Postgres with its ordinary settings
 (a commit is on disk). Time runs from the start of a worker to its end; the mails are real files, and their recipients
-and subjects are committed to in the audit.
+and subjects are committed to in the audit. Beside both, what the disk takes for the files by themselves.
 
     python -m bench.email [--jobs 1000] [--rounds 7]
 """
@@ -21,11 +21,13 @@ import uvloop
 
 from atlas.actors import system
 from atlas.embedded import start_embedded
+from atlas.ids import new_id
 from atlas.logs import configure_logs
 from atlas.migrations import migrate
-from atlas.outbox import list_mails, outbox_folder
+from atlas.outbox import list_mails, outbox_folder, write_mail
 from atlas.pool import Pool, open_pool
 from atlas.settings import Settings
+from cli.programs import spare_the_collector
 from engine.jobs import NewJob, enqueue_many, job, switch
 from workers.email import register_email
 from workers.worker import Worker, WorkerOptions
@@ -39,17 +41,20 @@ async def nothing(input: dict[str, Any]) -> None:
     """Do nothing."""
 
 
-async def run(pool: Pool, url: str, *, jobs: int, rounds: int) -> dict[str, Any]:
+async def run(pool: Pool, url: str, home: Path, *, jobs: int, rounds: int) -> dict[str, Any]:
     """Jobs a second each way, and how they compare."""
-    pairs = [
-        (await _drain(pool, url, _nothings(jobs)), await _drain(pool, url, _mails(jobs))) for _ in range(rounds + 1)
-    ]
-    del pairs[0]  # the first round warms both up
+    pairs = []
+    files = []
+    for _ in range(rounds + 1):
+        pairs.append((await _drain(pool, url, _nothings(jobs)), await _drain(pool, url, _mails(jobs))))
+        files.append(_write_files(home, jobs))
+    del pairs[0], files[0]  # the first round warms all up
     return {
         "jobs": jobs,
         "rounds": rounds,
         "nothing_per_second": round(statistics.median(plain for plain, _ in pairs)),
         "mails_per_second": round(statistics.median(mail for _, mail in pairs)),
+        "files_alone_per_second": round(statistics.median(files)),
         "ratio": round(statistics.median(mail / plain for plain, mail in pairs), 3),
         "limit_ratio": LIMIT_RATIO,
     }
@@ -62,6 +67,15 @@ def _nothings(count: int) -> list[NewJob]:
 def _mails(count: int) -> list[NewJob]:
     words = {"subject": "Your report", "text": "It is ready.\nSee you there."}
     return [NewJob("EMAIL_SEND", {**words, "to": f"Ada Lovelace <ada.{n}@example.com>"}) for n in range(count)]
+
+
+def _write_files(home: Path, count: int) -> float:
+    """Files a second, of the size of these mails, with no job around them."""
+    folder = str(home / "files")
+    started = time.perf_counter()
+    for _ in range(count):
+        write_mail(folder, "system", new_id(), b"x" * 420)
+    return count / (time.perf_counter() - started)
 
 
 async def _drain(pool: Pool, url: str, jobs: list[NewJob]) -> float:
@@ -86,7 +100,8 @@ async def _main(arguments: argparse.Namespace) -> dict[str, Any]:
             pool = await open_pool(server.url("postgres"))
             async with pool.acquire() as conn:
                 await switch(conn, online=True, actor=ACTOR)
-            found = await run(pool, server.url("postgres"), jobs=arguments.jobs, rounds=arguments.rounds)
+            spare_the_collector()  # as `atlas worker` does
+            found = await run(pool, server.url("postgres"), home, jobs=arguments.jobs, rounds=arguments.rounds)
             written = len(list_mails(outbox_folder(home), limit=10**9))
             assert written == arguments.jobs * (arguments.rounds + 1), f"{written} files"
             await pool.close()

@@ -19,7 +19,7 @@ def atlas_argv(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "cli.main", *arguments]
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """What is loaded by now stays for good, and jobs make few cycles: look at less, and less often."""
     gc.collect()
     gc.freeze()
@@ -35,7 +35,7 @@ def run_program(work: Callable[[Atlas, asyncio.Event], Coroutine[Any, Any, T]], 
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         follow_parent(grace=settings.atlas_grace_seconds)
         async with open_atlas(settings, size=size) as atlas:
-            _spare_the_collector()
+            spare_the_collector()
             return await work(atlas, stop)
 
     return execute(run, **overrides)

@@ -34,8 +34,9 @@ from engine.jobs.types import JobType, dump_output, registered
 StopReason = Literal["timeout", "cancel", "stop", "lost"]
 Done = Callable[[Finish | None, ClaimedJob], None]
 
-# After this many jobs in a row a slot lets others have the event loop.
-JOBS_IN_A_ROW = 50
+# How long the slots may have the event loop to themselves. Then the turns get it: what is done goes to the database
+# while the slots work on.
+BURST_SECONDS = 0.005
 # A handler that ignores its cancellation is asked again after this long.
 ASK_AGAIN_SECONDS = 5.0
 
@@ -75,6 +76,8 @@ class Slots:
         self._slots = [Slot() for _ in range(size)]
         self._threads: ThreadPoolExecutor | None = None
         self._pristine = contextvars.copy_context()
+        self._burst_ends = 0.0
+        self._pausing = False
 
     def start(self) -> None:
         """Bring the resident tasks to life."""
@@ -84,6 +87,8 @@ class Slots:
     def feed(self, jobs: Iterable[ClaimedJob]) -> None:
         """Queue jobs for the next free slots."""
         before = len(self._queue)
+        if before == 0 and not self._pausing:
+            self._begin_burst()
         self._queue.extend(jobs)
         for _ in range(min(len(self._queue) - before, len(self._idle))):
             future = self._idle.popleft()
@@ -150,13 +155,14 @@ class Slots:
         """Run job after job until the worker ends."""
         queue = self._queue
         loop = asyncio.get_running_loop()
-        in_a_row = 0
         while True:
             if not queue:
-                in_a_row = 0
                 waiting = loop.create_future()
                 self._idle.append(waiting)
                 await waiting
+                continue
+            if self._pausing:
+                await asyncio.sleep(0)
                 continue
             job = queue.popleft()
             self._done(await self._run(slot, job), job)
@@ -165,10 +171,19 @@ class Slots:
             if contextvars.copy_context() != self._pristine:
                 self._spawn(slot)
                 return
-            in_a_row += 1
-            if in_a_row >= JOBS_IN_A_ROW:
-                in_a_row = 0
-                await asyncio.sleep(0)
+            if slot.since > self._burst_ends:
+                self._end_burst()
+
+    def _end_burst(self) -> None:
+        """No slot begins a job in this round of the event loop, nor in the next, where the turns are sent off."""
+        if not self._pausing:
+            self._pausing = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._begin_burst)
+
+    def _begin_burst(self) -> None:
+        self._pausing = False
+        self._burst_ends = time.monotonic() + BURST_SECONDS
 
     async def _run(self, slot: Slot, job: ClaimedJob) -> Finish | None:
         """Run one attempt. The one place where an exception of a handler becomes a value."""

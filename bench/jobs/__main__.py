@@ -19,6 +19,7 @@ from atlas.logs import configure_logs
 from bench.jobs import crowd, drain, enqueue, latency
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes
+from cli.programs import spare_the_collector
 
 T = TypeVar("T")
 PEERS = ("graphile-worker", "pg-boss", "pgqueuer")
@@ -44,6 +45,7 @@ async def main() -> None:
     parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
     chosen = parser.parse_args()
     configure_logs("error")
+    spare_the_collector()  # as `atlas worker` does
     url, release = await _server()
     try:
         lines = await _measure(url, quick=chosen.quick)

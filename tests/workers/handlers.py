@@ -108,6 +108,13 @@ async def leaks(input: dict[str, Any]) -> str:
     return found
 
 
+@job("test.busy")
+async def busy(input: dict[str, Any]) -> dict[str, float]:
+    began = time.time()
+    threading.Event().wait(0.005)
+    return {"began": began}
+
+
 @job("test.blocks")
 async def blocks(input: dict[str, Any]) -> None:
     threading.Event().wait(1.6)

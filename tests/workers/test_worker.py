@@ -59,6 +59,15 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_turns(given, drain,
     assert sum(alone) < 2000  # What each pipeline holds at the end finds nothing more to claim.
 
 
+async def test_what_is_done_is_recorded_while_the_slots_work_on(pool, given, drain):
+    await given("test.busy", *({"n": n} for n in range(50)))
+    await drain(concurrency=50)
+    recorded, began = await pool.fetchrow(
+        "select extract(epoch from min(finished_at))::float8, max((output->>'began')::float8) from jobs"
+    )
+    assert recorded < began  # the first outcome, before the last job began
+
+
 async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, given, drain):
     [job_id] = await given("test.fails", max_retries=2)
     await drain()
