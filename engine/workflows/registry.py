@@ -10,8 +10,13 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from atlas.errors import AtlasError
+from engine.jobs.secret_fields import has_secrets
 from engine.jobs.types import field_errors
 from engine.workflows.errors import WorkflowFailed
+
+# Inputs of workflows stand in intents, runs and histories as they were given.
+SECRETS_REFUSED = "marks a field of its input as secret, and inputs of workflows are kept as they are"
+SECRETS_REMEDY = "Give the secret to a job whose type or definition marks it, or have a step fetch it where it is kept."
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
@@ -91,4 +96,9 @@ def _adapter(key: str, function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         )
     wanted: Any = get_type_hints(function).get(parameters[1])
     plain = wanted is None or wanted is Any or wanted is dict or getattr(wanted, "__origin__", None) is dict
-    return None if plain else TypeAdapter(wanted)
+    if plain:
+        return None
+    adapter = TypeAdapter(wanted)
+    if has_secrets(adapter.json_schema()):
+        raise AtlasError(f"The workflow {key!r} {SECRETS_REFUSED}.", remedy=SECRETS_REMEDY)
+    return adapter

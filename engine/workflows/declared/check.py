@@ -10,8 +10,10 @@ import orjson
 from pydantic import ValidationError
 
 from atlas.errors import FieldError, InvalidInput
+from engine.jobs.secret_fields import has_secrets
 from engine.templates import check_template, references
 from engine.workflows.declared.document import KINDS, Document, Seconds, Step, Undo, seconds_of
+from engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 
 LARGEST = 256 * 1024
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
@@ -71,6 +73,8 @@ def _check_schema(document: Document) -> Iterator[FieldError]:
             jsonschema_rs.validator_for(document.input_schema)
         except (ValueError, jsonschema_rs.ValidationError) as error:
             yield FieldError("inputSchema", f"is not a JSON Schema: {str(error).splitlines()[0]}")
+    if has_secrets(document.input_schema):
+        yield FieldError("inputSchema", f"{SECRETS_REFUSED}. {SECRETS_REMEDY}")
 
 
 def _check_graph(document: Document) -> Iterator[FieldError]:

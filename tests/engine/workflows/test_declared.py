@@ -249,6 +249,11 @@ STEP = {"id": "a", "sleep": 1}
             "exactly one of job and workflow",
         ),
         (doc(STEP, inputSchema={"type": "nonsense"}), "inputSchema", "is not a JSON Schema"),
+        (
+            doc(STEP, inputSchema={"type": "object", "properties": {"key": {"type": "string", "x-secret": True}}}),
+            "inputSchema",
+            "as secret",
+        ),
         (doc(STEP, output="{{ steps.b.output }}"), "output", "reads step 'b'"),
         ({"key": "d", "steps": [STEP], "description": "x" * 300_000}, "", "larger than"),
         ([], "", ""),

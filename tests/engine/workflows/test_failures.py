@@ -4,9 +4,11 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from pydantic import BaseModel, Field
 
-from atlas.errors import Conflict, NotFound
+from atlas.errors import AtlasError, Conflict, NotFound
 from engine.jobs import get_job
+from engine.workflows import Run, registered_workflows, workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run, fork_run, retry_run
 from tests.engine.workflows.flows import calls
@@ -231,3 +233,16 @@ async def test_a_job_that_may_not_be_enqueued_fails_its_step_with_the_reason(kit
     assert run.status == "failed"
     assert "Step 'misfit' failed: The input of wf.strict is not valid: amount" in run.error["message"]
     assert await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.strict'") == 0
+
+
+class WithSecret(BaseModel):
+    key: str = Field(json_schema_extra={"x-secret": True})
+
+
+def test_a_workflow_with_a_secret_in_its_input_is_refused():
+    async def deploy(run: Run, input: WithSecret) -> None:
+        """Would keep the key in its history."""
+
+    with pytest.raises(AtlasError, match="as secret.*Give the secret to a job"):
+        workflow("test.secret")(deploy)
+    assert "test.secret" not in registered_workflows()
