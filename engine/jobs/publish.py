@@ -5,10 +5,13 @@ from typing import Any
 
 import orjson
 
+from atlas.errors import FieldError
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
 from engine.jobs.schemas import require_fit
+from engine.jobs.secret_fields import secret_places, steps
 from engine.jobs.types import DuplicateJobType, JobType, canonical
+from engine.templates import references
 
 PUBLISH = statement("engine/jobs/sql/publish_type.sql")
 SCHEMA = statement("engine/jobs/sql/type_schema.sql")
@@ -35,6 +38,14 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
                 f"The job type {one.key!r} has a handler here and a command definition in the database.",
                 remedy="Give the handler another job type, or the definition another key.",
             )
+
+
+async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, Any], *, path: str) -> list[FieldError]:
+    """Where a payload that is kept until its job is made would hold a secret of the job's type for all to read."""
+    text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
+    marked = secret_places({} if text is None else orjson.loads(text), template)
+    reason = f"is a secret of {canonical(job_type)}, and would be kept here in clear"
+    return [FieldError(".".join([path, *steps(place)]), reason) for place, value in marked if not references(value)]
 
 
 async def check_published(conn: Connection, job_type: str, input: Mapping[str, Any]) -> None:

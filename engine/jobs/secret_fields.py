@@ -24,6 +24,23 @@ def has_secrets(schema: Any) -> bool:
             return False
 
 
+def secret_places(schema: Mapping[str, Any], input: Any) -> Iterator[tuple[str, Any]]:
+    """The places of an input that its schema marks, as JSON pointers, and what stands there."""
+
+    def look(value: Any, parts: list[Any], path: str) -> Iterator[tuple[str, Any]]:
+        here = applying(parts, schema)
+        if path and value is not None and is_marked(here):
+            yield path, value
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                yield from look(item, of_name(here, name), path + step_to(name))
+        elif isinstance(value, list):
+            for nth, item in enumerate(value):
+                yield from look(item, of_item(here, nth), path + step_to(nth))
+
+    return look(input, [schema], "")
+
+
 def applying(parts: list[Any], root: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The schemas in force at one place: those given, what they refer to, and every branch they combine."""
     waiting, seen = [part for part in parts if isinstance(part, dict)], dict[int, dict[str, Any]]()

@@ -18,7 +18,7 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.pool import Queryable
 from atlas.statements import statement
 from engine.jobs.redact import SHORTEST_SECRET, Redactor, needles
-from engine.jobs.secret_fields import MARK, applying, is_marked, of_item, of_name, step_to, steps
+from engine.jobs.secret_fields import MARK, secret_places, steps
 from engine.jobs.secret_key import SecretKey, SecretsUnreadable, secret_key
 
 STORE = statement("engine/jobs/sql/store_secrets.sql")
@@ -38,24 +38,13 @@ def split_secrets(
     schema: Mapping[str, Any], input: Mapping[str, Any], tenant_id: UUID, key: SecretKey
 ) -> tuple[dict[str, Any], tuple[Secret, ...]]:
     """The input as everyone may see it, and what was taken out of it."""
-    found: list[Secret] = []
-
-    def public(value: Any, parts: list[Any], path: str) -> Any:
-        here = applying(parts, schema)
-        if path and value is not None and is_marked(here):
-            secret = Secret(path, value, key.fingerprint(tenant_id, value))
-            found.append(secret)
-            return {MARK: secret.fingerprint}
-        match value:
-            case dict():
-                return {name: public(item, of_name(here, name), path + step_to(name)) for name, item in value.items()}
-            case list() | tuple():
-                return [public(item, of_item(here, nth), path + step_to(nth)) for nth, item in enumerate(value)]
-            case _:
-                return value
-
-    shown = public(dict(input), [schema], "")
+    shown = orjson.loads(orjson.dumps(input))
+    found = [
+        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_places(schema, shown))
+    ]
     _check(found)
+    for secret in found:
+        _put(shown, secret.field, {MARK: secret.fingerprint})
     return shown, tuple(found)
 
 

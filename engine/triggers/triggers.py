@@ -9,12 +9,13 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.errors import NotFound
+from atlas.errors import InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.pool import Connection, Queryable
 from atlas.statements import fetch, fetch_row, fetch_value, statement
 from audit import Event, record
 from engine.jobs.definitions import find_definition
+from engine.jobs.publish import kept_secrets
 from engine.triggers.cron import Cron, known_cron, read_cron
 from engine.triggers.spec import TriggerSpec, read_trigger
 
@@ -153,6 +154,10 @@ async def _check_target(conn: Connection, spec: TriggerSpec) -> None:
     # A type's worker may start later, and a workflow be saved later; a definition is a permission and must be there.
     if spec.definition_key is not None:
         await find_definition(conn, spec.definition_key)
+    kind, name = spec.target
+    wrong = [] if kind == "workflow" else await kept_secrets(conn, name, spec.payload_template, path="payload_template")
+    if wrong:
+        raise InvalidInput("The trigger", wrong)
 
 
 async def _next_time(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> datetime | None:

@@ -9,12 +9,13 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.errors import Conflict, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.pool import Connection, Queryable
 from atlas.statements import fetch_row, fetch_value, statement
 from audit import Event, record
+from engine.jobs.publish import kept_secrets
 from engine.workflows.declared.check import parse_document
-from engine.workflows.declared.document import Document
+from engine.workflows.declared.document import Document, Undo
 from engine.workflows.errors import WorkflowFailed
 from engine.workflows.runs import json_of
 
@@ -64,6 +65,7 @@ async def save_workflow(
     parsed = parse_document(document)
     text = orjson.dumps(document).decode()
     async with conn.transaction():
+        await _refuse_secrets(conn, parsed)
         latest = await fetch_row(conn, LATEST, key=parsed.key, tenant_id=tenant_id, document=text)
         if latest is not None and latest["is_same"]:
             return Saved(latest["id"], parsed.key, latest["version"], is_new=False)
@@ -81,6 +83,19 @@ async def save_workflow(
             raise Conflict(f"The workflow {parsed.key} was saved by another at this moment.", remedy="Save it again.")
         await record(conn, _event("WORKFLOW_SAVED", parsed.key, actor, tenant_id, {"version": row["version"]}))
     return Saved(row["id"], parsed.key, row["version"], is_new=True)
+
+
+async def _refuse_secrets(conn: Connection, document: Document) -> None:
+    wrong: list[FieldError] = []
+    for number, step in enumerate(document.steps):
+        asked = [(step.job, step.with_, f"steps[{number}].with")]
+        if isinstance(step.on_failure, Undo):
+            asked.append((step.on_failure.job, step.on_failure.with_, f"steps[{number}].onFailure.with"))
+        for job_type, template, path in asked:
+            if job_type is not None:
+                wrong += await kept_secrets(conn, job_type, template, path=path)
+    if wrong:
+        raise InvalidInput("The workflow", wrong)
 
 
 async def enable_workflow(

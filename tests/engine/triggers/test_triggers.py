@@ -72,6 +72,18 @@ async def test_a_definition_that_does_not_exist_is_refused(conn, acme):
         await given_schedule(conn, acme, definition_key="backup")
 
 
+SECRET = '{"type": "object", "properties": {"token": {"type": "string", "x-secret": true}}}'
+
+
+async def test_a_secret_of_its_job_is_not_kept_in_a_trigger(conn, acme):
+    await conn.execute("insert into job_types (key, input_schema) values ('deploy', $1)", SECRET)
+    with pytest.raises(InvalidInput, match=r"payload_template\.token.*in clear"):
+        await given_schedule(conn, acme, job_type="deploy", payload_template={"token": "hunter22"})
+    trigger = await given_schedule(conn, acme, job_type="deploy", payload_template={"token": "{{ fire.due_at }}"})
+    with pytest.raises(InvalidInput, match="in clear"):
+        await edit_trigger(conn, trigger.id, {"payload_template": {"token": "hunter22"}}, actor=DANA)
+
+
 async def test_a_tenant_that_does_not_exist_is_refused(conn):
     with pytest.raises(NotFound, match="There is no tenant"):
         await given_schedule(conn, UUID(int=7))

@@ -271,6 +271,16 @@ async def test_a_document_with_mistakes_is_not_saved(kit):
     assert await kit.pool.fetchval("select count(*) from workflows") == 0
 
 
+async def test_a_secret_of_a_job_is_not_kept_in_a_document(kit):
+    schema = '{"type": "object", "properties": {"token": {"type": "string", "x-secret": true}}}'
+    await kit.pool.execute("insert into job_types (key, input_schema) values ('deploy', $1)", schema)
+    undone = {"id": "b", "job": "wf.mail", "onFailure": {"job": "deploy", "with": {"token": "hunter22"}}}
+    with pytest.raises(InvalidInput) as refused:
+        await save(kit, doc({"id": "a", "job": "deploy", "with": {"token": "hunter22"}}, undone))
+    assert [error.field for error in refused.value.errors] == ["steps[0].with.token", "steps[1].onFailure.with.token"]
+    await save(kit, doc({"id": "a", "job": "deploy", "with": {"token": "{{ input.token }}"}}))
+
+
 @pytest.mark.parametrize("document", example_workflows(), ids=lambda document: document["key"])
 def test_the_examples_have_no_mistakes(document):
     assert check_document(document) == []
