@@ -18,7 +18,7 @@ from atlas.logs import get_logger
 from atlas.pool import UNREACHABLE, Connection, Pool
 from engine.jobs.backoff import ATLAS
 from engine.jobs.lease import held
-from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, PermanentError, decide, release_attempt
+from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, PermanentError, decide, release, release_attempt
 from engine.jobs.turn import Claimant, Turn, take_turn
 from workers.hand import Hand
 
@@ -242,7 +242,11 @@ class Turns:
         if asked:
             self._hand.solo_waits = turn.solo_waits
         self._hand.hold(turn.claimed)
-        self._feed(turn.claimed)
+        if self._appetite.stopped:
+            # Asked for before the stop, and not begun: it goes back untouched.
+            self._outbox += [release(job) for job in turn.claimed]
+        else:
+            self._feed(turn.claimed)
         if asked and (turn.again or len(turn.claimed) >= asked):
             self.be_hungry()
         if len(self._hand) == 0 and (self._hand.solo_waits or ran_alone):
@@ -257,7 +261,9 @@ class Turns:
         appetite = self._appetite
         if len(self._hand) or self._outbox or self._in_turn or appetite.stopped:
             return
-        if turn.closed or appetite.has_had_enough or (asked and turn.is_empty):
+        # Hungry still: someone told of a job after this turn had asked.
+        found_nothing = asked > 0 and turn.is_empty and not appetite.hungry
+        if turn.closed or appetite.has_had_enough or found_nothing:
             appetite.found_closed = turn.closed
             appetite.drained.set()
         else:

@@ -11,6 +11,7 @@ from engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, sw
 from engine.jobs.types import job
 from tests.workers.conftest import DANA
 from tests.workers.handlers import MET, STARTED
+from workers.worker import Worker
 
 
 async def row(pool, job_id):
@@ -207,6 +208,43 @@ async def test_a_drain_leaves_what_is_not_due(pool, given, drain):
     worker = await drain()
     assert worker.finished == 2
     assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
+
+
+async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database_url, options, monkeypatch):
+    worker = Worker(pool, database_url, options(drain=True))
+    drained = []
+
+    async def slow(conn, claimant, finishes=(), **asked):
+        drained.append(worker._appetite.drained.is_set())
+        turn = await take_turn(conn, claimant, finishes, **asked)
+        if len(drained) == 1:
+            worker._turns.be_hungry()  # as when a job was committed after the claim had looked
+        return turn
+
+    monkeypatch.setattr("workers.turns.take_turn", slow)
+    async with asyncio.timeout(10):
+        await worker.run()
+    assert drained == [False, False]
+
+
+async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untouched(pool, given, serving, monkeypatch):
+    [job_id] = await given("test.noop", {"n": 1})
+    stopped = asyncio.Event()
+
+    async def slow(conn, claimant, finishes=(), **asked):
+        turn = await take_turn(conn, claimant, finishes, **asked)
+        if turn.claimed:
+            worker.stop()
+            await asyncio.sleep(0.2)
+            stopped.set()
+        return turn
+
+    monkeypatch.setattr("workers.turns.take_turn", slow)
+    async with serving() as worker, asyncio.timeout(10):
+        await stopped.wait()
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
+    assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
 
 
 async def test_an_unknown_job_type_stays_queued(pool, given, drain):
