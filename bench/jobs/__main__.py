@@ -71,7 +71,7 @@ async def _measure(url: str, *, quick: bool) -> list[Line]:
     drained = await _tell("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
     bulk = 10_000 if quick else 50_000
     enqueued = await _tell("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
-    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 3))
+    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
     crowded = await _tell("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
     claims = [
         Line(

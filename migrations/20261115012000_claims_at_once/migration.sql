@@ -9,11 +9,11 @@ create function atlas_claim(
   kind "char", id uuid, tenant_id uuid, job_type text, input jsonb, attempt_count int, retry_count int, max_retries int,
   lost_count int, timeout_seconds int, definition_id uuid, parent_run_id uuid, correlation_id text
 ) language plpgsql volatile
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set jit = off as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
+declare
+  at_once text := set_config('synchronous_commit', 'off', true);
 begin
-  perform set_config('synchronous_commit', 'off', true);
   -- The locks come first: what the statement after them sees of the gate and of this worker holds until it commits.
   if cardinality(p_types) = 1 and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(42710, 0)
