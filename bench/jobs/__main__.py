@@ -68,10 +68,11 @@ async def _server() -> tuple[str, Any]:
 
 async def _measure(url: str, *, quick: bool) -> list[Line]:
     memory = await _tell("memory", crowd.measure_memory(url))
+    # While the server has nothing else to do: after the drains it is busy writing for minutes.
+    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
     drained = await _tell("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
     bulk = 10_000 if quick else 50_000
     enqueued = await _tell("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
-    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
     crowded = await _tell("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
     claims = [
         Line(
@@ -111,7 +112,7 @@ async def _beside_peers(url: str, *, quick: bool) -> list[Line]:
     ours: list[float] = []
     theirs: dict[str, list[float]] = {name: [] for name in PEERS}
     reasons: dict[str, str] = {}
-    for number in range(1 if quick else 3):
+    for number in range(1 if quick else 5):
         console.print(f"beside the peers: round {number + 1}")
         ours.append(await drain.measure_worker(url, jobs=jobs))
         for name, peer in (await measure_peers(url, sizes, peers=[one for one in PEERS if one not in reasons])).items():
