@@ -224,7 +224,8 @@ async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database
     monkeypatch.setattr("workers.turns.take_turn", slow)
     async with asyncio.timeout(10):
         await worker.run()
-    assert drained == [False, False]
+    assert len(drained) > 1
+    assert not any(drained)
 
 
 async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untouched(pool, given, serving, monkeypatch):
