@@ -253,6 +253,9 @@ class Turns:
             # What must run alone can be asked for now; beside what ran alone, nothing was asked for.
             self.be_hungry()
         if self._appetite.drain:
+            if finishes and not asked:
+                # What ended may have woken a run: an answer to a question from before this is too old to leave by.
+                self.be_hungry()
             self._look_whether_drained(turn, asked)
         if self._outbox:
             self._wake_all()

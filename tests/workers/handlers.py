@@ -108,6 +108,13 @@ async def leaks(input: dict[str, Any]) -> str:
     return found
 
 
+@job("test.again_at_once")
+async def again_at_once(input: dict[str, Any], ctx: JobContext) -> None:
+    await asyncio.sleep(0.1)
+    if ctx.attempt == 1:
+        raise RetryAfter(0)
+
+
 @job("test.busy")
 async def busy(input: dict[str, Any]) -> dict[str, float]:
     began = time.time()

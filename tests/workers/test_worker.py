@@ -228,6 +228,33 @@ async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database
     assert not any(drained)
 
 
+async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
+    pool, database_url, options, given, monkeypatch
+):
+    [job_id] = await given("test.again_at_once", {})
+    worker = Worker(pool, database_url, options(drain=True))
+    looked, finished = asyncio.Event(), asyncio.Event()
+
+    async def tangled(conn, claimant, finishes=(), **asked):
+        if finishes and not finished.is_set():
+            worker._turns.be_hungry()  # the other connection asks before this commits, and is answered after
+            await looked.wait()
+            turn = await take_turn(conn, claimant, finishes, **asked)
+            finished.set()
+            return turn
+        turn = await take_turn(conn, claimant, finishes, **asked)
+        if worker._turns._leaving and not finished.is_set():
+            looked.set()
+            await finished.wait()
+            await asyncio.sleep(0.1)
+        return turn
+
+    monkeypatch.setattr("workers.turns.take_turn", tangled)
+    async with asyncio.timeout(10):
+        await worker.run()
+    assert (await row(pool, job_id))["status"] == "succeeded"
+
+
 async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untouched(pool, given, serving, monkeypatch):
     [job_id] = await given("test.noop", {"n": 1})
     stopped = asyncio.Event()
