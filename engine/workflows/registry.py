@@ -16,7 +16,7 @@ from engine.workflows.errors import WorkflowFailed
 
 # Inputs of workflows stand in intents, runs and histories as they were given.
 SECRETS_REFUSED = "marks a field of its input as secret, and inputs of workflows are kept as they are"
-SECRETS_REMEDY = "Give the secret to a job whose type or definition marks it, or have a step fetch it where it is kept."
+SECRETS_REMEDY = "Give the secret to a job whose type or definition marks it, or let the job fetch it where it is kept."
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 

@@ -21,6 +21,15 @@ from generate_series(1, $6)
 """
 
 
+CROWDS = [
+    ("finished jobs", ("mine", "succeeded", False, False, False)),
+    ("future jobs", ("mine", "queued", True, False, False)),
+    ("host-bound jobs", ("mine", "queued", False, True, False)),
+    ("queued jobs of other types", ("theirs", "queued", False, False, False)),
+]
+LIMIT_BLOCKED = ("limit-blocked jobs", ("limited", "queued", False, False, True))
+
+
 async def scans(owner) -> int:
     await owner.execute("select pg_stat_force_next_flush()")
     await owner.execute("select pg_stat_clear_snapshot()")
@@ -70,16 +79,7 @@ async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:
     return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
-@pytest.mark.parametrize(
-    ("crowd", "values"),
-    [
-        ("finished jobs", ("mine", "succeeded", False, False, False)),
-        ("future jobs", ("mine", "queued", True, False, False)),
-        ("host-bound jobs", ("mine", "queued", False, True, False)),
-        ("queued jobs of other types", ("theirs", "queued", False, False, False)),
-        ("limit-blocked jobs", ("limited", "queued", False, False, True)),
-    ],
-)
+@pytest.mark.parametrize(("crowd", "values"), [*CROWDS, LIMIT_BLOCKED])
 async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
     await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
     await given_job(conn, "limited")
@@ -97,15 +97,7 @@ async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
     assert crowded <= empty * 1.5 + 40
 
 
-@pytest.mark.parametrize(
-    ("crowd", "values"),
-    [
-        ("finished jobs", ("mine", "succeeded", False, False, False)),
-        ("future jobs", ("mine", "queued", True, False, False)),
-        ("host-bound jobs", ("mine", "queued", False, True, False)),
-        ("queued jobs of other types", ("theirs", "queued", False, False, False)),
-    ],
-)
+@pytest.mark.parametrize(("crowd", "values"), CROWDS)
 async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, values):
     for _ in range(8):
         await given_job(conn, "mine")
