@@ -255,7 +255,7 @@ class Turns:
         if self._appetite.drain:
             if finishes and not asked:
                 # What ended may have woken a run: an answer to a question from before this is too old to leave by.
-                self.be_hungry()
+                self._appetite.hints += 1
             self._look_whether_drained(turn, asked)
         if self._outbox:
             self._wake_all()

@@ -228,6 +228,27 @@ async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database
     assert not any(drained)
 
 
+async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_has_ended(
+    pool, database_url, options, given, monkeypatch
+):
+    for n in range(4):
+        await given("test.sleeps", {"seconds": 0.1 * (n + 1)})
+    worker = Worker(pool, database_url, options(drain=True, poll=60))
+    asked_beside_what_runs = []
+
+    async def watched(conn, claimant, finishes=(), **asked):
+        if len(worker._turns._hand) > len(finishes):
+            asked_beside_what_runs.append((len(finishes), asked["slots"]))
+        return await take_turn(conn, claimant, finishes, **asked)
+
+    monkeypatch.setattr("workers.turns.take_turn", watched)
+    await worker.run()
+    assert worker.finished == 4
+    # One more look at the start, for what came while the first was under way; then outcomes alone.
+    assert [slots for finishes, slots in asked_beside_what_runs if finishes] == [0, 0, 0]
+    assert sum(slots > 0 for _, slots in asked_beside_what_runs) <= 1
+
+
 async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
     pool, database_url, options, given, monkeypatch
 ):
