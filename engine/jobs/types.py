@@ -4,7 +4,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar, get_type_hints
 
@@ -42,6 +42,8 @@ class JobType:
     concurrency: int | None
     description: str
     success_action: str
+    # The input as JSON Schema, for those who enqueue without this process.
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
     has_secrets: bool = False
     is_command: bool = False
 
@@ -66,11 +68,6 @@ class JobType:
             raise InvalidInput(f"The input of {self.key}", [reason]) from error
         except ValidationError as error:
             raise InvalidInput(f"The input of {self.key}", field_errors(error)) from error
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The input as JSON Schema, for those who enqueue without this process."""
-        return {} if self.adapter is None else self.adapter.json_schema()
 
 
 class DuplicateJobType(AtlasError):
@@ -115,6 +112,7 @@ def job(
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         input_type, takes_context = _signature(function)
         adapter = None if input_type is None else TypeAdapter(input_type)
+        schema = {} if adapter is None else adapter.json_schema()
         add_job_type(
             JobType(
                 key=key,
@@ -128,7 +126,8 @@ def job(
                 concurrency=concurrency,
                 description=inspect.getdoc(function) or "",
                 success_action=success_action,
-                has_secrets=adapter is not None and has_secrets(adapter.json_schema()),
+                input_schema=schema,
+                has_secrets=has_secrets(schema),
             )
         )
         return function
@@ -164,7 +163,8 @@ def dump_output(value: Any) -> str | None:
     """What a handler answered, as the JSON object that `output` holds; None leaves it empty."""
     if value is None:
         return None
-    if isinstance(value, BaseModel):
+    # A dict is none; to ask whether something is a model takes longer than the rest.
+    if not isinstance(value, dict) and isinstance(value, BaseModel):
         text = value.model_dump_json()
     else:
         try:

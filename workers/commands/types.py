@@ -17,20 +17,13 @@ from workers.commands.handler import run_command
 class CommandType(JobType):
     """A job type whose handler runs a program. Its input is described by a JSON Schema, not by a model."""
 
-    schema: Mapping[str, Any] | None = None
-
     def parse(self, text: str) -> Any:
         """The payload as it is: the handler checks it against the definition of the moment."""
         return orjson.loads(text)
 
     def check(self, input: Mapping[str, Any]) -> None:
         """Refuse a payload that does not fit, for handlers of this process that enqueue commands."""
-        require_fit(self.schema or {}, input, what=f"The input of {self.key}")
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The definition's schema."""
-        return dict(self.schema or {})
+        require_fit(self.input_schema, input, what=f"The input of {self.key}")
 
 
 async def load_command_types(conn: Queryable, *, only: Collection[str] | None = None) -> list[JobType]:
@@ -54,8 +47,8 @@ def command_type(definition: Definition) -> JobType:
         concurrency=spec.concurrency,
         description=spec.description,
         success_action="JOB_SUCCEEDED",
+        input_schema=spec.arg_schema,
         # A job may hold secrets that the schema marked when it was made; whether it does is seen in its input.
         has_secrets=True,
         is_command=True,
-        schema=spec.arg_schema,
     )
