@@ -4,7 +4,7 @@ Everything streams: a batch of seals and some hundred rows are in memory at a ti
 """
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from atlas.errors import Conflict, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from audit.nodes import Nodes
+from audit.private import reveal
 from audit.record import Event, record
 from audit.stream import Account, Row
 from audit.verifier.account import HEAD, Seal
@@ -24,7 +25,6 @@ from audit.verifier.export import EXPORT, record_of, write_row
 
 RANGE = statement("audit/sql/export_range.sql")
 TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
-PRIVATE = statement("audit/sql/export_private.sql")
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
 CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
@@ -145,11 +145,21 @@ async def _row_lines(conn: Connection, rows: Sequence[tuple[Row, dict[str, Any]]
     return b"".join(lines)
 
 
-async def _private(conn: Connection, rows: Sequence[Row]) -> dict[bytes, dict[str, Any]]:
-    wanted = [bytes.fromhex(one.decode()) for row in rows for one in _COMMITMENT.findall(row.body)]
-    if not wanted:
+async def _private(conn: Connection, rows: Sequence[Row]) -> dict[bytes, dict[str, str]]:
+    bodies = [row.body for row in rows if _COMMITMENT.search(row.body)]
+    if not bodies:
         return {}
-    return {row["commitment"].encode(): dict(row) for row in await fetch(conn, PRIVATE, commitments=wanted)}
+    wanted = [one.decode() for body in bodies for one in _COMMITMENT.findall(body)]
+    found = await reveal(conn, wanted, of={entity for body in bodies for entity in _entities(body)})
+    return {one["commitment"].encode(): one for one in found}
+
+
+def _entities(body: bytes) -> Iterator[str]:
+    """The entity of an event; none where the bytes are not an event's."""
+    try:
+        yield str(orjson.loads(body)["entity_id"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return
 
 
 async def _start(conn: Connection, before: Seal) -> dict[str, Any]:

@@ -29,7 +29,7 @@ Personal = Mapping[str, str | Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class PrivateValue:
-    """A value that the account only commits to. `entity_id` joins the values that belong together, of one mail say."""
+    """A value that the account only commits to. `entity_id` is its event's: what it belongs to, a mail say."""
 
     field: str
     value: str
@@ -68,10 +68,13 @@ def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[s
     return meta, kept
 
 
-async def reveal(conn: Connection, commitments: Iterable[str]) -> dict[str, str]:
-    """The values that still exist, by commitment."""
+async def reveal(conn: Connection, commitments: Iterable[str], *, of: Iterable[str]) -> list[dict[str, str]]:
+    """The values behind commitments that still exist: commitment, field, salt and value, bytes in hex.
+
+    `of` names the things that the values belong to, the entities of their events.
+    """
     wanted = [bytes.fromhex(commitment) for commitment in commitments]
-    return {row["commitment"].hex(): row["value"] for row in await fetch(conn, REVEAL, commitments=wanted)}
+    return [dict(row) for row in await fetch(conn, REVEAL, commitments=wanted, entity_ids=list(of))]
 
 
 async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID | None = None) -> int:

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from atlas.embedded import BIN
-from audit import erase, record, seal, verify
+from audit import commit, erase, record, seal, verify
 from tests.audit.given import DANA, TENANTS, event
 
 
@@ -42,6 +42,15 @@ async def test_erasing_in_one_tenant_leaves_the_others_alone(conn):
     await given_mails(conn)
     assert await erase(conn, "ANN@example.org", actor=DANA, tenant_id=TENANTS[1]) == 1
     assert await conn.fetchval("select count(*) from audit_private where lower(value) = 'ann@example.org'") == 1
+
+
+async def test_values_of_no_thing_are_erased_too(conn):
+    _, value = commit("to", "ann@example.org")
+    await conn.execute(
+        "select atlas_audit_private($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value.row]).decode()
+    )
+    assert await erase(conn, "ann@example.org", actor=DANA) == 1
+    assert await conn.fetchval("select count(*) from audit_private") == 0
 
 
 async def test_nothing_to_erase_writes_nothing(conn):

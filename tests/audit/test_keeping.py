@@ -4,11 +4,12 @@ import asyncio
 from datetime import timedelta
 
 import asyncpg
+import orjson
 import pytest
 
 from atlas.errors import Conflict, NotFound
 from atlas.pool import connect
-from audit import Extract, export, new_epoch, prove, prove_consistency, prune, record, seal, verify
+from audit import Extract, commit, export, new_epoch, prove, prove_consistency, prune, record, seal, verify
 from audit.checkpoint import publish
 from audit.seal import OtherCluster, seal_batch
 from audit.verifier.export import check_proof, verify_export
@@ -27,6 +28,9 @@ async def pruned(conn, owner, installation):
     """An account whose older half has been removed; proofs of two rows made before."""
     await account(conn, installation, seals=4)
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": "old@example.org"})
+    shape, loose = commit("to", "nobody@example.org")  # a value that no thing was named for
+    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", orjson.dumps([loose.row]).decode())
+    await record(conn, event(1, meta=shape))
     await seal(conn)
     middle = await conn.fetchval("select max(n) from audit_seal")
     await installation.sign(conn)

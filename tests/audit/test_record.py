@@ -57,9 +57,9 @@ async def test_personal_fields_are_commitments_and_their_values_stand_apart(conn
         assert row["commitment"] == hashlib.sha256(row["salt"] + row["value"].encode()).digest()
     told = {one["commitment"] for one in [*body["meta"]["to"], body["meta"]["subject"]]}
     assert told == {row["commitment"].hex() for row in values}
-    assert await reveal(conn, [body["meta"]["subject"]["commitment"]]) == {
-        body["meta"]["subject"]["commitment"]: "Your invoice"
-    }
+    subject = body["meta"]["subject"]["commitment"]
+    assert [one["value"] for one in await reveal(conn, [subject], of=["7"])] == ["Your invoice"]
+    assert await reveal(conn, [subject], of=["8"]) == []
 
 
 def test_the_same_value_is_committed_to_differently_each_time():
@@ -81,6 +81,15 @@ async def test_the_sql_function_takes_the_rows_that_python_makes(conn):
     row = await conn.fetchrow("select * from audit_private")
     assert (row["commitment"], row["salt"], row["value"]) == (value.commitment, value.salt, value.value)
     assert (row["tenant_id"], row["entity_id"]) == (TENANTS[0], "job 1")
+
+
+async def test_a_value_of_no_thing_is_found_by_its_commitment(conn):
+    shape, value = commit("to", "ann@example.org")
+    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", orjson.dumps([value.row]).decode())
+
+    assert await reveal(conn, [shape["commitment"]], of=[]) == [
+        {"commitment": shape["commitment"], "field": "to", "salt": value.salt.hex(), "value": "ann@example.org"}
+    ]
 
 
 FORBIDDEN = [
