@@ -44,7 +44,7 @@ def parse_addresses(given: object) -> tuple[Address, ...]:
     """One address or a list of them, each `ada@example.com`, `Ada <ada@example.com>` or `{address, name?}`."""
     if given is None:
         return ()
-    if isinstance(given, str | dict | Address):
+    if isinstance(given, (str, dict, Address)):
         return (parse_address(given),)
     if not isinstance(given, list | tuple):
         raise ValueError("must be an address or a list of addresses")
