@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import idna
+
 LONGEST_LOCAL = 64
 LONGEST_DOMAIN = 253
 LONGEST_NAME = 200
@@ -125,10 +127,11 @@ def _checked(address: str) -> str:
     local, at, domain = address.rpartition("@")
     if not at or len(local) > LONGEST_LOCAL or not _LOCAL.fullmatch(local):
         raise ValueError("is not an address such as ada@example.com")
+    # Before anything is done about a domain, and after: it grows when it is written in ASCII.
+    if len(domain) <= LONGEST_DOMAIN and not domain.isascii():
+        domain = _in_ascii(domain)
     if len(domain) > LONGEST_DOMAIN:
         raise ValueError(f"has a domain of more than {LONGEST_DOMAIN} characters")
-    if not domain.isascii():
-        domain = _in_ascii(domain)
     if domain != "localhost" and not _DOMAIN.fullmatch(domain):
         raise ValueError("has a domain that cannot exist")
     return f"{local}@{domain}"
@@ -136,6 +139,7 @@ def _checked(address: str) -> str:
 
 def _in_ascii(domain: str) -> str:
     try:
-        return domain.encode("idna").decode()
+        # By the rules of 2008: those of 2003, which the standard library knows, make another domain of straße.de.
+        return idna.encode(domain, uts46=True).decode()
     except UnicodeError:
         raise ValueError("has a domain that cannot exist") from None

@@ -174,6 +174,8 @@ async def test_wrong_input_that_got_in_some_other_way_fails_the_job_for_good(pos
         (r'"The \"Countess\"" <ada@example.com>', Address("ada@example.com", 'The "Countess"')),
         ("Ädä <Ada+tag@sub.example.com>", Address("Ada+tag@sub.example.com", "Ädä")),
         ("ada@bücher.example", Address("ada@xn--bcher-kva.example")),
+        # Another domain than strasse.example: that is what the rules of 2003 made of it.
+        ("ada@straße.example", Address("ada@xn--strae-oqa.example")),
         ("root@localhost", Address("root@localhost")),
         ({"address": "ada@example.com"}, Address("ada@example.com")),
         ({"address": "ada@example.com", "name": None}, Address("ada@example.com")),
