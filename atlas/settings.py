@@ -1,6 +1,7 @@
 """Settings come from the environment (a `.env` is read); a wrong value is refused by its variable's name."""
 
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +12,21 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from atlas.errors import SettingsError
 
+_WEB_ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?")
 EMAIL_PROVIDERS = ("microsoft", "resend", "outbox", "none")
 
 
 class Settings(BaseSettings):
     """What an installation decides. Field names are the variables of the environment, in lower case."""
 
-    model_config = SettingsConfigDict(env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        # Secrets that are mounted as files often end with a line break.
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        str_strip_whitespace=True,
+    )
 
     database_url: str | None = None
     atlas_home: Path = Path(".atlas")
@@ -61,12 +70,23 @@ class Settings(BaseSettings):
             raise ValueError("must start with postgresql://, for example postgresql://user:password@host:5432/atlas")
         return value
 
-    @field_validator("atlas_url")
+    @field_validator("atlas_url", "ms_authority_url", "ms_graph_url", "resend_api_url")
     @classmethod
     def _is_a_web_address(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
+        if value is None:
+            return None
+        if not value.startswith(("http://", "https://")):
             raise ValueError("must start with http:// or https://, for example http://127.0.0.1:8080")
-        return value.rstrip("/") if value else value
+        if not _WEB_ADDRESS.fullmatch(value):
+            raise ValueError("is not the address of a server, such as https://example.com")
+        return value.rstrip("/")
+
+    @field_validator("resend_api_key", "ms_tenant_id", "ms_client_id", "ms_client_secret")
+    @classmethod
+    def _can_be_sent(cls, value: str | None) -> str | None:
+        if value is not None and not (value.isascii() and value.isprintable()):
+            raise ValueError("holds a line break, a control character or a letter beyond ASCII")
+        return value or None
 
     @field_validator("atlas_log_level")
     @classmethod

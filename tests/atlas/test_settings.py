@@ -46,6 +46,17 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch):
     assert settings.atlas_port == 8080
 
 
+def test_blanks_and_line_breaks_around_a_value_are_not_part_of_it(monkeypatch):
+    monkeypatch.setenv("RESEND_API_KEY", "re_key\n")
+    monkeypatch.setenv("MS_GRAPH_URL", " https://graph.example/v1.0 ")
+    monkeypatch.setenv("MS_CLIENT_SECRET", " ")
+
+    settings = load_settings()
+
+    assert (settings.resend_api_key, settings.ms_graph_url) == ("re_key", "https://graph.example/v1.0")
+    assert settings.ms_client_secret is None
+
+
 def test_providers_are_an_ordered_list(monkeypatch):
     monkeypatch.setenv("OUTBOUND_EMAIL_PROVIDER", " Microsoft, resend")
 
@@ -57,6 +68,10 @@ def test_providers_are_an_ordered_list(monkeypatch):
     [
         ("DATABASE_URL", "sqlite:///x", "must start with postgresql://"),
         ("ATLAS_URL", "127.0.0.1:8080", "must start with http://"),
+        ("MS_GRAPH_URL", "https://[bad", "is not the address of a server"),
+        ("RESEND_API_URL", "https://exa mple", "is not the address of a server"),
+        ("RESEND_API_KEY", "re_a\nb", "holds a line break"),
+        ("MS_CLIENT_SECRET", "ümlaut", "a letter beyond ASCII"),
         ("ATLAS_PORT", "eighty", "should be a valid integer"),
         ("ATLAS_PORT", "65536", "less than or equal to 65535"),
         ("ATLAS_LEASE_SECONDS", "0", "greater than or equal to 0.2"),
