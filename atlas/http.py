@@ -23,7 +23,17 @@ KEEP_SECONDS = 20.0
 LONGEST_ANSWER = 8 * 1024 * 1024
 
 # What was certainly not received: the request never left this machine whole.
-NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+NEVER_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.UnsupportedProtocol,
+    httpx.LocalProtocolError,
+    httpx.InvalidURL,
+    UnicodeEncodeError,
+)
+# However a request can fail.
+FAILURES = (*NEVER_SENT, httpx.HTTPError, TimeoutError)
 
 
 class AnswerTooLong(httpx.TransportError):

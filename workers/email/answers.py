@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypeGuard
+
+import httpx
 
 from atlas.settings import Settings
 from workers.email.addresses import shorten
 from workers.email.providers import MaybeSent, NotSent
 
 LONGEST_WORDS = 500
+LONGEST_ID = 2000
 LONGEST_WAIT = 7 * 24 * 3600.0
 
 # Refusals that pass: too early, too many, a conflict with something that happens at the same time.
@@ -52,7 +56,6 @@ def refusal(who: str, status: int, said: str, headers: Mapping[str, str]) -> Not
         f"{who} refused the mail with {status}: {said or 'no reason given'}.",
         permanent=status not in PASSING,
         retry_after=retry_after(headers),
-        status=status,
     )
 
 
@@ -63,9 +66,17 @@ def trouble(who: str, status: int, said: str, headers: Mapping[str, str]) -> May
     )
 
 
-def describe(error: BaseException) -> str:
+def describe(error: BaseException, secrets: Iterable[str]) -> str:
     """A failure of the line, in words that name no address and no key."""
-    return words(str(error)) or type(error).__name__
+    if isinstance(error, (httpx.LocalProtocolError, UnicodeEncodeError)):
+        # Their words repeat the header that could not be written, in a spelling of their own.
+        return "a header of the request cannot be written"
+    return words(str(error), secrets) or type(error).__name__
+
+
+def is_an_id(value: object, *, longest: int = LONGEST_ID) -> TypeGuard[str]:
+    """True for what can be a provider's name of something, and can be kept."""
+    return isinstance(value, str) and value.isprintable() and 0 < len(value) <= longest
 
 
 def _date(text: str) -> datetime | None:

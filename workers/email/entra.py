@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -9,11 +10,14 @@ import msal
 
 from atlas.http import blocking_http_client
 from atlas.settings import Settings
-from workers.email.answers import PASSING, describe, retry_after, secrets_of, words
+from workers.email.answers import PASSING, describe, is_an_id, retry_after, secrets_of, words
 from workers.email.providers import NotSent
 
 # A token is renewed this long before it ends, or at four fifths of a short life.
 MARGIN_SECONDS = 300.0
+# All of one fetch, however slowly the answer comes.
+FETCH_SECONDS = 45.0
+LONGEST_TOKEN = 64 * 1024
 
 WHO = "Microsoft Entra"
 
@@ -29,16 +33,17 @@ class EntraTokens:
         self._last: httpx.Response | None = None
         self._token = ""
         self._good_until = 0.0
-        self._fetching = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
+        self._thread = _one_thread()
 
     async def get(self) -> str:
-        """A token that is good for a while."""
-        if time.monotonic() < self._good_until:
-            return self._token
-        async with self._fetching:
-            # Whoever waited for the lock finds what the one before it fetched.
-            if time.monotonic() >= self._good_until:
-                await self._fetch()
+        """A token that is good for a while. Whoever asks while one is fetched waits for that one."""
+        if time.monotonic() >= self._good_until:
+            if self._fetching is None or self._fetching.done():
+                self._fetching = asyncio.create_task(self._fetch(), name="entra-token")
+                # Whoever waited may be gone when it fails.
+                self._fetching.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await asyncio.shield(self._fetching)
         return self._token
 
     def forget(self, token: str) -> None:
@@ -54,21 +59,38 @@ class EntraTokens:
 
     def close(self) -> None:
         """Let go of connections."""
-        if self._http is not None:
-            self._http.close()
+        if self._fetching is not None:
+            self._fetching.cancel()
+        self._let_go()
 
     async def _fetch(self) -> None:
         asked_at = time.monotonic()
         self._last = None
         try:
-            answer = await asyncio.to_thread(self._ask)
+            async with asyncio.timeout(FETCH_SECONDS):
+                answer = await asyncio.get_running_loop().run_in_executor(self._thread, self._ask)
+        except TimeoutError as error:
+            # The thread cannot be stopped, but its connection can be taken away. The next fetch has another thread.
+            self._let_go()
+            self._thread = _one_thread()
+            raise self._no_token(f"no whole answer within {FETCH_SECONDS:g} s") from error
         except (httpx.HTTPError, msal.exceptions.MsalError, RuntimeError, ValueError) as error:
-            raise self._no_token(describe(error)) from error
-        if "access_token" not in answer:
+            raise self._no_token(describe(error, self.secrets)) from error
+        token = answer.get("access_token")
+        if token is None:
             raise self._no_token(f"{answer.get('error', '')}: {answer.get('error_description', '')}")
-        lifetime = float(answer.get("expires_in", 0))
-        self._token = str(answer["access_token"])
+        if not is_an_id(token, longest=LONGEST_TOKEN) or not token.isascii():
+            raise self._no_token("the answer holds no token that can be used")
+        lifetime = _seconds(answer.get("expires_in"))
+        self._token = token
         self._good_until = asked_at + max(lifetime - MARGIN_SECONDS, 0.8 * min(lifetime, MARGIN_SECONDS))
+
+    def _let_go(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._app = None
+        if self._http is not None:
+            self._http.close()
+            self._http = None
 
     def _no_token(self, said: str) -> NotSent:
         # The library remembers failures for a while; a new one asks again.
@@ -100,3 +122,14 @@ class EntraTokens:
 
     def _heard(self, response: httpx.Response) -> None:
         self._last = response
+
+
+def _seconds(said: object) -> float:
+    try:
+        return float(str(said))
+    except ValueError:
+        return 0.0
+
+
+def _one_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="entra")

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit
 import httpx
 import orjson
 
-from atlas.http import NEVER_SENT, http_client, read_answer
+from atlas.http import FAILURES, NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
-from workers.email.answers import describe, refusal, retry_after, trouble, words
+from workers.email.answers import describe, is_an_id, refusal, retry_after, trouble, words
 from workers.email.entra import EntraTokens
 from workers.email.providers import CannotTell, MaybeSent, NotSent
 
@@ -26,7 +26,7 @@ REST_SECONDS = 2.0
 # A 404 that speaks of the mailbox and tells nothing about the message.
 _NO_MAILBOX = ("ErrorInvalidUser", "MailboxNotEnabledForRESTAPI", "MailboxNotSupportedForRESTAPI", "ResourceNotFound")
 
-Found = Literal["draft", "sent"]
+Found = Literal["draft", "sent", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class Answer:
         """Graph's own name of an error."""
         error = self.body.get("error") if isinstance(self.body, dict) else None
         return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+    @property
+    def is_gone(self) -> bool:
+        """True where Graph knows the mailbox and not the message."""
+        return self.status == 404 and self.code not in _NO_MAILBOX
 
     @property
     def said(self) -> str:
@@ -64,11 +69,11 @@ class Graph:
         """Make a draft in the sender's mailbox and answer its id. However this fails, no mail is out."""
         try:
             answer = await self._call("POST", _messages(sender), message)
-        except (httpx.HTTPError, TimeoutError) as error:
-            raise NotSent(f"{WHO} could not be reached: {describe(error)}.") from error
+        except FAILURES as error:
+            raise NotSent(f"{WHO} could not be reached: {self._trouble(error)}.") from error
         draft_id = answer.body.get("id") if isinstance(answer.body, dict) else None
-        if 200 <= answer.status < 300 and draft_id:
-            return str(draft_id)
+        if 200 <= answer.status < 300 and is_an_id(draft_id):
+            return draft_id
         if 400 <= answer.status < 500:
             raise self._refusal(answer)
         raise NotSent(
@@ -81,9 +86,9 @@ class Graph:
         try:
             answer = await self._call("POST", f"{_messages(sender)}/{quote(draft_id, safe='')}/send")
         except NEVER_SENT as error:
-            raise NotSent(f"{WHO} could not be reached: {describe(error)}.") from error
-        except (httpx.HTTPError, TimeoutError) as error:
-            raise MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {describe(error)}.") from error
+            raise NotSent(f"{WHO} could not be reached: {self._trouble(error)}.") from error
+        except FAILURES as error:
+            raise MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {self._trouble(error)}.") from error
         if 200 <= answer.status < 300:
             return
         if 400 <= answer.status < 500:
@@ -91,17 +96,17 @@ class Graph:
         raise trouble(WHO, answer.status, self._said(answer), answer.headers)
 
     async def look_up(self, sender: str, draft_id: str) -> Found:
-        """What became of a draft: it still is one, or it has been sent. What is gone was sent."""
+        """What became of a draft: it still is one, it has been sent, or it is gone."""
         try:
             answer = await self._call("GET", f"{_messages(sender)}/{quote(draft_id, safe='')}?$select=id,isDraft")
-        except (httpx.HTTPError, TimeoutError) as error:
-            raise MaybeSent(f"{WHO} could not be asked about an earlier sending: {describe(error)}.") from error
+        except FAILURES as error:
+            raise MaybeSent(f"{WHO} could not be asked about an earlier sending: {self._trouble(error)}.") from error
         except NotSent as error:
             raise (CannotTell if error.permanent else MaybeSent)(error.message) from error
         if answer.status == 200 and isinstance(answer.body, dict) and isinstance(answer.body.get("isDraft"), bool):
             return "draft" if answer.body["isDraft"] else "sent"
-        if answer.status == 404 and answer.code not in _NO_MAILBOX:
-            return "sent"
+        if answer.is_gone:
+            return "gone"
         if answer.status in (401, 403, 404):
             raise CannotTell(f"{WHO} does not tell what became of an earlier sending: {self._said(answer)}.")
         raise MaybeSent(
@@ -110,12 +115,12 @@ class Graph:
         )
 
     async def delete_draft(self, sender: str, draft_id: str) -> bool:
-        """Remove a draft that will not be sent; False if it could not be."""
+        """Remove a draft that will not be sent. True: it was there, and nobody can send it any more."""
         try:
             answer = await self._call("DELETE", f"{_messages(sender)}/{quote(draft_id, safe='')}")
-        except (httpx.HTTPError, TimeoutError, NotSent):
+        except (*FAILURES, NotSent):
             return False
-        return answer.status in (204, 404)
+        return answer.status == 204
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -151,14 +156,19 @@ class Graph:
         try:
             async with asyncio.timeout(REST_SECONDS):
                 await read_answer(response)
-        except (httpx.HTTPError, TimeoutError):
+        except FAILURES:
             return
 
     def _refusal(self, answer: Answer) -> NotSent:
-        return refusal(WHO, answer.status, self._said(answer), answer.headers)
+        refused = refusal(WHO, answer.status, self._said(answer), answer.headers)
+        refused.is_gone = answer.is_gone
+        return refused
 
     def _said(self, answer: Answer) -> str:
         return words(answer.said, self._tokens.secrets).strip(" .:")
+
+    def _trouble(self, error: BaseException) -> str:
+        return describe(error, self._tokens.secrets)
 
 
 def _messages(sender: str) -> str:

@@ -57,8 +57,8 @@ class Mailer:
                 return self._sent(mail, ctx, entry, found="ledger")
         for entry in opened.values():
             if entry.state == "sending":
-                return await self._resume(mail, ctx, route, entry)
-        return await self._send_by_any(mail, ctx, route, opened)
+                return await self._resume(mail, ctx, route, opened, entry)
+        return await self._send_by_any(mail, ctx, route, opened, {})
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -66,20 +66,26 @@ class Mailer:
             await provider.close()
 
     async def _send_by_any(
-        self, mail: EmailInput, ctx: JobContext, route: TenantRoute, opened: dict[str, Entry]
+        self,
+        mail: EmailInput,
+        ctx: JobContext,
+        route: TenantRoute,
+        opened: dict[str, Entry],
+        refused: dict[str, NotSent],
     ) -> dict[str, Any]:
-        """Try the providers in their order, as long as each certainly does not have the mail."""
-        failures: list[NotSent] = []
+        """Try the providers in their order, but those that refused it, as long as each certainly does not have it."""
         for name in self._routes.order(route):
+            if name in refused:
+                continue
             try:
                 entry = await self._send_by(name, mail, ctx, route, opened)
             except NotSent as failure:
-                failures.append(failure)
+                refused[name] = failure
                 continue
             if opened:
                 await self._clear_away(entry, opened)
             return self._sent(mail, ctx, entry)
-        raise _given_up(failures)
+        raise _given_up(list(refused.values()))
 
     async def _send_by(
         self, name: str, mail: EmailInput, ctx: JobContext, route: TenantRoute, opened: dict[str, Entry]
@@ -89,26 +95,39 @@ class Mailer:
         outgoing = _outgoing(mail, ctx, route, sender)
         if name == "outbox":
             return Entry(ctx, name, str(sender), "sent", message_id=self._outbox.write(outgoing))
-        opened[name] = await begin(ctx, name, str(sender), self._routes.paces(route, name, sender))
-        return await self._deliver(outgoing, opened[name])
+        entry = await begin(ctx, name, str(sender), self._routes.paces(route, name, sender))
+        entry.ordered = name in opened and opened[name].ordered
+        opened[name] = entry
+        return await self._deliver(outgoing, entry)
 
-    async def _resume(self, mail: EmailInput, ctx: JobContext, route: TenantRoute, entry: Entry) -> dict[str, Any]:
-        """An earlier attempt asked a provider to send it. Find out, and go on with that provider alone."""
+    async def _resume(
+        self, mail: EmailInput, ctx: JobContext, route: TenantRoute, opened: dict[str, Entry], entry: Entry
+    ) -> dict[str, Any]:
+        """An earlier attempt asked a provider to send it. Find out, and go on with that provider.
+
+        Others come into question only once this one certainly does not have it, or where an operator, who read that
+        nobody can tell, ordered the mail again.
+        """
         try:
             self._routes.require(entry.provider)
             message_id = await self._providers[entry.provider].resolve(entry)
-            if message_id is not None:
-                await entry.sent(message_id)
-                return self._sent(mail, ctx, entry, found="provider")
-            await self._deliver(_outgoing(mail, ctx, route, parse_address(entry.sender)), entry)
         except MaybeSent as doubt:
             raise _in_doubt(doubt) from doubt
-        except CannotTell as puzzle:
-            raise _unknown(puzzle) from puzzle
+        except (CannotTell, NotSent) as puzzle:
+            if not entry.ordered:
+                raise _unknown(puzzle) from puzzle
+            return await self._send_by_any(mail, ctx, route, opened, {})
+        if message_id is not None:
+            await entry.sent(message_id)
+            return self._sent(mail, ctx, entry, found="provider")
+        sender = parse_address(entry.sender)
+        await begin(ctx, entry.provider, entry.sender, self._routes.paces(route, entry.provider, sender))
+        try:
+            await self._deliver(_outgoing(mail, ctx, route, sender), entry)
         except NotSent as failure:
-            # Whatever was refused now, the earlier attempt may have succeeded as long as its entry says `sending`.
             if entry.state != "sending":
-                raise _given_up([failure]) from failure
+                return await self._send_by_any(mail, ctx, route, opened, {entry.provider: failure})
+            # Whatever was refused now, the earlier attempt may have succeeded.
             if failure.permanent:
                 raise _unknown(failure) from failure
             raise _in_doubt(MaybeSent(failure.message, retry_after=failure.retry_after)) from failure
@@ -132,12 +151,15 @@ class Mailer:
 
     async def _last_look(self, provider: Provider, entry: Entry, doubt: MaybeSent) -> str:
         """With retries left the next attempt finds out, after a pause. Without, this one asks, and believes a yes."""
-        message_id = None
-        if not entry.ctx.job.has_retries_left and entry.draft_id is not None:
-            try:
-                message_id = await provider.resolve(entry)
-            except (MaybeSent, CannotTell):
-                raise _unknown(doubt) from doubt
+        if entry.ctx.job.has_retries_left:
+            raise _in_doubt(doubt) from doubt
+        if entry.draft_id is None:
+            # The provider failed, said so or not, and there is nothing to look at.
+            raise OutcomeUnknown(doubt.message) from doubt
+        try:
+            message_id = await provider.resolve(entry)
+        except (MaybeSent, CannotTell):
+            raise _unknown(doubt) from doubt
         if message_id is None:
             raise _in_doubt(doubt) from doubt
         return message_id

@@ -9,9 +9,9 @@ from typing import Any
 from atlas.errors import LeaseLost
 from atlas.settings import Settings
 from workers.email.addresses import Address, parse_address
-from workers.email.graph import Graph
+from workers.email.graph import Found, Graph
 from workers.email.ledger import Entry
-from workers.email.providers import NotSent, Outgoing
+from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 
 class Microsoft:
@@ -22,35 +22,62 @@ class Microsoft:
 
     async def send(self, mail: Outgoing, entry: Entry) -> str:
         """Send the draft, made now or left by an earlier attempt."""
-        reused = entry.draft_id
-        draft_id = reused or await self._graph.create_draft(_mailbox(entry), message_of(mail))
+        left = entry.draft_id
+        if left is not None and not entry.unsure:
+            match await self._look_again(entry):
+                case "sent":
+                    return left
+                case "gone":
+                    left = None
+        draft_id = left or await self._graph.create_draft(_mailbox(entry), message_of(mail))
         try:
             await entry.sending(draft_id)
         except LeaseLost:
             # Whoever has the job now makes a draft of its own.
-            if reused is None:
+            if left is None:
                 await self._graph.delete_draft(_mailbox(entry), draft_id)
             raise
         try:
             await self._graph.send_draft(_mailbox(entry), draft_id)
         except NotSent as refusal:
-            if refusal.status == 404 and entry.unsure:
+            if left is not None and refusal.is_gone:
                 # It was sent between the look and this try.
                 return draft_id
-            await entry.not_sent(keep_draft=not refusal.permanent)
-            if refusal.status == 404 and reused:
-                return await self.send(mail, entry)
-            if refusal.permanent:
-                await self._graph.delete_draft(_mailbox(entry), draft_id)
+            if entry.unsure and refusal.permanent and await self.resolve(entry) is not None:
+                # An earlier request was still on its way, and has sent it by now.
+                return draft_id
+            await self._note(refusal, entry)
             raise
         return draft_id
 
     async def resolve(self, entry: Entry) -> str | None:
-        """Look the draft up."""
+        """Look the draft up. What is gone since it was asked for was sent."""
         if entry.draft_id is None:
             return None
         found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
-        return entry.draft_id if found == "sent" else None
+        return None if found == "draft" else entry.draft_id
+
+    async def _look_again(self, entry: Entry) -> Found:
+        """A draft whose sending was refused: providers have sent what they said they refused."""
+        assert entry.draft_id is not None
+        try:
+            found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+        except (MaybeSent, CannotTell) as error:
+            raise NotSent(error.message, permanent=isinstance(error, CannotTell)) from error
+        if found == "gone" and not entry.ordered:
+            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is gone.")
+        return found
+
+    async def _note(self, refusal: NotSent, entry: Entry) -> None:
+        """Note a refusal, if it says all: while the draft is there, an earlier request on its way may yet send it."""
+        draft_id = entry.draft_id
+        assert draft_id is not None
+        if not entry.unsure:
+            await entry.not_sent(keep_draft=not refusal.permanent)
+            if refusal.permanent:
+                await self._graph.delete_draft(_mailbox(entry), draft_id)
+        elif refusal.permanent and await self._graph.delete_draft(_mailbox(entry), draft_id):
+            await entry.not_sent()
 
     async def discard(self, entry: Entry) -> None:
         """Remove a draft that somebody might send by hand."""

@@ -18,13 +18,13 @@ class NotSent(AtlasError):
         *,
         permanent: bool = False,
         retry_after: float | None = None,
-        status: int | None = None,
         remedy: str = "",
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.permanent = permanent
         self.retry_after = retry_after
-        self.status = status
+        # The provider does not know the draft (any more).
+        self.is_gone = False
 
 
 class MaybeSent(AtlasError):

@@ -14,7 +14,7 @@ from resend.exceptions import NoContentError, ResendError
 
 from atlas.http import NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
-from workers.email.answers import describe, refusal, secrets_of, trouble, words
+from workers.email.answers import describe, is_an_id, refusal, secrets_of, trouble, words
 from workers.email.ledger import Entry
 from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
@@ -25,7 +25,8 @@ CALL_SECONDS = 60.0
 KEY_SECONDS = 23.75 * 3600
 
 _OTHER_CONTENT = "invalid_idempotent_request"
-_SAME_MOMENT = "concurrent_idempotent_requests"
+# Another request with this key is under way, or this one took too long: what becomes of it is open.
+_IN_DOUBT = (408, 409)
 
 
 class Resend:
@@ -72,24 +73,24 @@ class Resend:
             raise self._verdict(error) from error
         except NoContentError as error:
             raise trouble(WHO, 200, "the answer is empty", {}) from error
-        message_id = answer.get("id")
-        if not message_id:
+        message_id = answer.get("id") if isinstance(answer, dict) else None
+        if not is_an_id(message_id):
             raise trouble(WHO, 200, "the answer names no id", {})
-        return str(message_id)
+        return message_id
 
     def _verdict(self, error: ResendError) -> NotSent | MaybeSent | CannotTell:
         """What the SDK's error says about the mail. A broken line is an error 500 to it; its cause tells more."""
         cause = error.__context__
         if error.error_type == "HttpClientError":
             if isinstance(cause, NEVER_SENT):
-                return NotSent(f"{WHO} could not be reached: {describe(cause)}.")
-            said = describe(cause) if cause is not None else "the line broke"
+                return NotSent(f"{WHO} could not be reached: {describe(cause, self._secrets)}.")
+            said = describe(cause, self._secrets) if cause is not None else "the line broke"
             return MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {said}.")
-        status = int(error.code)
+        status = int(error.code) if str(error.code).isdecimal() else 0
         said = words(f"{error.error_type}: {error.message}", self._secrets).strip(" .:")
         if error.error_type == _OTHER_CONTENT:
             return CannotTell(f"{WHO} was asked before to send another mail under this job's id: {said}.")
-        if status >= 500 or error.error_type == _SAME_MOMENT:
+        if status in _IN_DOUBT or not 400 <= status < 500:
             return trouble(WHO, status, said, error.headers)
         return refusal(WHO, status, said, error.headers)
 

@@ -184,8 +184,10 @@ class MailServer:
         return 200, {"id": draft["id"], "isDraft": draft["isDraft"]}
 
     def _delete(self, request: Request, play: Play) -> tuple[int, Any]:
-        self.drafts.pop(_message_id(request), None)
-        return 204, None
+        if play.status is not None:
+            return play.status, play.body
+        found = self.drafts.pop(_message_id(request), None)
+        return (404 if found is None else 204), None
 
     def _unauthorized(self, request: Request, play: Play) -> tuple[int, Any] | None:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")

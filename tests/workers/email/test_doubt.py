@@ -1,0 +1,267 @@
+"""Mails that may be out: never sent again by guessing, never called sent or lost without knowing."""
+
+import asyncio
+import threading
+
+import pytest
+
+from engine.jobs import cancel, retry_now
+from tests.workers.email.given import DANA, KEY, SECRET
+from tests.workers.email.server import GARBAGE, Play
+from workers.email import entra
+
+DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
+FAILED = {"statusCode": 500, "name": "internal_server_error", "message": "Oops."}
+
+
+async def order(post, job_id) -> None:
+    """An operator retries the job."""
+    async with post.pool.acquire() as conn:
+        await retry_now(conn, job_id, actor=DANA)
+
+
+async def grown_old(post, job_id) -> None:
+    """Resend has forgotten the key."""
+    await post.pool.execute(
+        "update mail_ledger set first_requested_at = first_requested_at - interval '2 days' where job_id = $1", job_id
+    )
+
+
+# Resend
+
+
+async def test_failures_to_the_last_retry_end_as_unknown(post, server):
+    post.use("resend")
+    server.play("resend", *(Play(status=500, body=FAILED, deliver=True) for _ in range(4)))
+    job_id = await post.enqueue()
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"], job.dead_lettered_at is not None) == ("failed", "unknown", True)
+    assert (await post.attempts(job_id))[-1] == ("failed", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_retry_by_someone_who_was_told_nothing_is_no_order_to_send_it_again(post, server):
+    post.use("resend")
+    server.play("resend", Play(status=500, body=FAILED, deliver=True))
+    job_id = await post.enqueue()
+    job = await post.run(job_id)
+    assert (job.status, job.error.get("outcome")) == ("queued", None)
+    await grown_old(post, job_id)
+    server.keys.clear()
+
+    async with post.pool.acquire() as conn:
+        await cancel(conn, job_id, actor=DANA)
+    await order(post, job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+    await order(post, job_id)  # now it is one
+    assert (await post.finish(job_id)).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [["x"], "words", 5, {"id": None}, {"id": {"a": 1}}, {"id": "x" * 100_000}, {"id": "\ud800"}, {"statusCode": "abc"}],
+    ids=str,
+)
+async def test_an_answer_without_an_id_leaves_the_outcome_unknown(post, server, body):
+    post.use("resend")
+    server.play("resend", *(Play(status=200, body=body) for _ in range(4)))
+    job_id = await post.enqueue()
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+
+@pytest.mark.parametrize("status", [408, 409])
+async def test_no_other_provider_is_tried_while_a_request_may_be_under_way(post, server, status):
+    post.use("resend", "microsoft")
+    server.play("resend", Play(status=status, body=GARBAGE, deliver=True))
+    job_id = await post.enqueue()
+
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_mail_that_is_tried_again_keeps_the_pace(post, server):
+    post.use("resend", resend_messages_per_minute=10)
+    server.play("resend", Play(status=500, body=FAILED, deliver=False))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.pool.execute("update mail_pace set next_at = clock_timestamp() + interval '10 minutes'")
+    await post.make_due(job_id)
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.retry_count) == ("queued", 1)
+    assert len(server.asked("resend")) == 1
+    await post.pool.execute("update mail_pace set next_at = '-infinity'")
+    await post.pool.execute("update mail_ledger set slot_at = null")
+    assert (await post.finish(job_id)).status == "succeeded"
+
+
+# Microsoft
+
+
+@pytest.mark.parametrize("status", [408, 409, 412, 423, 425, 429])
+async def test_a_draft_that_was_sent_although_it_was_refused_is_not_sent_again(post, server, status):
+    server.play("send", Play(status=status, deliver=True))
+    job_id = await post.enqueue()
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+    assert len(server.drafts) == 1
+
+
+async def test_a_request_that_is_carried_out_late_makes_no_second_mail(post, server):
+    server.play("send", Play(cut=True, deliver=False), Play(status=429))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.make_due(job_id)
+    await post.run(job_id)
+    [draft] = server.drafts.values()
+    draft["isDraft"] = False
+    server._deliver(str(job_id), draft)
+    await post.make_due(job_id)
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_refused_draft_that_is_gone_is_for_an_operator_to_decide(post, server):
+    server.play("send", Play(status=429))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    server.drafts.clear()
+    await post.make_due(job_id)
+
+    job = await post.finish(job_id)
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+
+    await order(post, job_id)
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_the_next_provider_sends_what_the_first_turns_out_not_to_have_sent(post, server):
+    post.use("microsoft", "resend")
+    server.play("send", Play(cut=True, deliver=False), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert server.deliveries == {str(job_id): 1}
+    assert not server.drafts
+
+
+async def test_no_other_provider_is_tried_while_the_draft_cannot_be_removed(post, server):
+    post.use("microsoft", "resend")
+    server.play("send", Play(cut=True, deliver=False), Play(status=403, body=DENIED))
+    server.play("delete", Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.deliveries == {}
+
+
+async def test_a_mailbox_that_is_gone_was_not_a_mail_that_was_sent(post, server):
+    gone = {"error": {"code": "ErrorInvalidUser", "message": "No such user."}}
+    server.play("send", Play(cut=True, deliver=False), Play(status=404, deliver=False, body=gone))
+    job_id = await post.enqueue()
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.output) == ("failed", {})
+    assert server.deliveries == {}
+
+
+async def test_an_operator_can_order_a_mail_again_that_nobody_can_tell_about(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+
+    post.use("resend", ms_client_secret=None)
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert server.deliveries == {str(job_id): 1}
+
+
+# Workers that die
+
+
+async def test_a_mail_that_lost_its_third_worker_while_a_provider_had_it_ends_as_unknown(post, server):
+    post.use("resend")
+    server.play("resend", Play(status=500, body=FAILED, deliver=True))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.pool.execute(
+        "update jobs set status = 'running', claimed_by = 'dead', attempt_count = 2, lost_count = 2, next_retry_at = null"
+        " where id = $1",
+        job_id,
+    )
+    await post.pool.fetch("select * from atlas_reap(1000)")
+
+    job = await post.job(job_id)
+
+    assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "Poison", "unknown")
+    assert ("lost", "unknown") in await post.attempts(job_id)
+    meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_POISONED'")
+    assert '"outcome": "unknown"' in meta
+
+
+# Keys and tokens
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\u2019"])
+async def test_a_key_that_cannot_be_sent_is_named_nowhere(post, server, key):
+    post.use("resend", resend_api_key=key)
+    job_id = await post.enqueue(max_retries=0)
+
+    job = await post.run(job_id)
+
+    assert job.status == "failed"
+    assert "outcome" not in job.error  # nothing left this machine
+    told = await post.pool.fetch(
+        "select error::text as told from jobs union all select error_text from job_attempts"
+        " union all select message || meta::text from audit_log"
+    )
+    assert not any(KEY in (row["told"] or "") for row in told)
+
+
+@pytest.mark.parametrize("token", ["a\r\nX: y", "ü", "", None, 7])
+async def test_a_token_that_cannot_be_sent_is_no_token(post, server, token):
+    server.play("token", Play(status=200, body={"access_token": token, "expires_in": 3600}))
+    job = await post.run(await post.enqueue())
+
+    assert "gave no token" in job.error["message"]
+    assert SECRET not in str(job.error)
+
+
+async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, server, monkeypatch):
+    monkeypatch.setattr(entra, "FETCH_SECONDS", 0.3)
+    server.play("token", *(Play(slow_body=True) for _ in range(3)))
+    jobs = [await post.enqueue() for _ in range(5)]
+    await post.drain()
+    assert len(server.asked("token")) == 1  # all waited for one
+
+    for _ in range(2):
+        for job_id in jobs:
+            await post.make_due(job_id)
+        await post.drain()
+    for job_id in jobs:
+        await post.make_due(job_id)
+    await post.drain()
+
+    assert server.deliveries == {str(job_id): 1 for job_id in jobs}
+    async with asyncio.timeout(5):
+        while sum(thread.name.startswith("entra") for thread in threading.enumerate()) > 1:
+            await asyncio.sleep(0.05)
