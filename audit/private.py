@@ -16,6 +16,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
+from atlas.stored import stored_text
 
 REVEAL = statement("audit/sql/reveal.sql")
 ERASE = statement("audit/sql/erase.sql")
@@ -51,7 +52,7 @@ class PrivateValue:
 
 def commit(field: str, value: str, *, entity_id: str | None = None) -> tuple[dict[str, str], PrivateValue]:
     """What stands for the value in an event's meta, and what is kept apart."""
-    salt = os.urandom(SALT_BYTES)
+    salt, value = os.urandom(SALT_BYTES), stored_text(value)
     commitment = hashlib.sha256(salt + value.encode()).digest()
     return {"commitment": commitment.hex()}, PrivateValue(field, value, salt, commitment, entity_id)
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
-import orjson
-
 from atlas.actors import Actor
 from atlas.pool import Connection
 from atlas.statements import fetch_value, statement
+from atlas.stored import stored_json, stored_text
 from audit.private import Personal, conceal
 
 Level = Literal["info", "warn", "error"]
@@ -38,7 +37,7 @@ class Event:
 
 def body_of(event: Event) -> bytes:
     """The bytes that are stored and hashed: the same values as the search columns, as JSON."""
-    return orjson.dumps(
+    return stored_json(
         {
             "tenant_id": None if event.tenant_id is None else str(event.tenant_id),
             "actor_type": event.actor.type,
@@ -49,8 +48,9 @@ def body_of(event: Event) -> bytes:
             "entity_id": event.entity_id,
             "message": event.message,
             "meta": event.facts,
-        }
-    )
+        },
+        default=None,
+    ).encode()
 
 
 async def record(conn: Connection, event: Event, *, personal: Personal | None = None) -> int:
@@ -60,7 +60,7 @@ async def record(conn: Connection, event: Event, *, personal: Personal | None = 
     their values are kept apart, where they can be erased.
     """
     shapes, values = conceal(personal or {}, entity_id=event.entity_id)
-    event = replace(event, meta={**event.meta, **shapes})
+    event = replace(event, message=stored_text(event.message), meta={**event.meta, **shapes})
     written: int = await fetch_value(
         conn,
         RECORD,
@@ -72,8 +72,8 @@ async def record(conn: Connection, event: Event, *, personal: Personal | None = 
         entity_type=event.entity_type,
         entity_id=event.entity_id,
         message=event.message,
-        meta=orjson.dumps(event.facts).decode(),
+        meta=stored_json(event.facts, default=None),
         body=body_of(event),
-        private=orjson.dumps([value.row for value in values]).decode(),
+        private=stored_json([value.row for value in values]),
     )
     return written

@@ -15,6 +15,7 @@ from uuid import UUID
 from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
 from atlas.logs import get_logger
 from atlas.pool import Pool
+from atlas.stored import stored_text
 from engine.fields import check_name
 from engine.jobs.lease import new_worker_id
 from engine.recurring import (
@@ -239,7 +240,7 @@ async def _until(event: asyncio.Event, seconds: float) -> None:
 def _failed(error: BaseException) -> tuple[str, str]:
     kind, words = type(error).__name__, str(error).strip()
     told = words if isinstance(error, AtlasError) and words else f"{kind}: {words}" if words else kind
-    return "failed", told.replace("\0", "\ufffd")[:LONGEST_ERROR]
+    return "failed", stored_text(told)[:LONGEST_ERROR]
 
 
 def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timedelta | None) -> None:

@@ -25,6 +25,7 @@ from engine.jobs.outcomes import (
     PermanentError,
     Settled,
     decide,
+    describe,
     release,
     succeed,
 )
@@ -201,15 +202,15 @@ class Slots:
             answer = await self._call(slot, job_type, value, context)
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
                 raise _stopped(reason, limit)
-            output = dump_output(answer)
-            if context.redactor is not None:
-                output = context.redactor.outcome(output, context.notes)
-            return succeed(job, self.worker_id, output, job_type.success_action, context.taken_notes())
+            return self._returned(job, job_type, context, answer)
         except Settled:
             return None
         except asyncio.CancelledError as error:
             return self._canceled(slot, job, job_type, error, limit)
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Libraries have errors of their own beside Exception, and none may take the slot with it.
             return self._raised(slot, job, job_type, error)
         finally:
             if context.redactor is not None:
@@ -268,12 +269,26 @@ class Slots:
             case reason:
                 return self._raised(slot, job, job_type, _stopped(reason, limit))
 
+    def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, answer: Any) -> Finish:
+        try:
+            output = dump_output(answer)
+            if context.redactor is not None:
+                output = context.redactor.outcome(output, context.notes)
+            return succeed(job, self.worker_id, output, job_type.success_action, context.taken_notes())
+        except PermanentError:
+            raise
+        except Exception as error:
+            # The work is done: to do it again would not make it easier to tell.
+            raise PermanentError(f"What the handler answered cannot be recorded: {describe(error)}.") from error
+
     def _raised(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
-        policy = ATLAS if job_type is None else job_type.policy
-        if slot.context is not None and slot.context.redactor is not None:
-            error = slot.context.redactor.error(error, slot.context.notes)
-        notes = None if slot.context is None else slot.context.taken_notes()
-        finish = decide(job, self.worker_id, error, policy, notes)
+        try:
+            finish = self._decided(slot, job, job_type, error)
+        except Exception as trouble:
+            log.error("an outcome could not be made", job_id=str(job.id), job_type=job.job_type, exc_info=trouble)
+            # Only the names of both: what they say may be unreadable, or not be cleaned of secrets.
+            words = f"The attempt ended in {type(error).__name__}, which cannot be recorded: {type(trouble).__name__}."
+            finish = decide(job, self.worker_id, PermanentError(words), ATLAS)
         if finish.level is not None:
             log.warning(
                 "an attempt failed",
@@ -286,6 +301,13 @@ class Slots:
                 action=finish.action,
             )
         return finish
+
+    def _decided(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
+        policy = ATLAS if job_type is None else job_type.policy
+        if slot.context is not None and slot.context.redactor is not None:
+            error = slot.context.redactor.error(error, slot.context.notes)
+        notes = None if slot.context is None else slot.context.taken_notes()
+        return decide(job, self.worker_id, error, policy, notes)
 
 
 def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:

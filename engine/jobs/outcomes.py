@@ -5,16 +5,15 @@ row of the finishing statement needs. Handlers steer it with `RetryAfter`, `Snoo
 """
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from atlas.errors import AtlasError
+from atlas.stored import stored_json, stored_text
 from engine.jobs.backoff import RetryPolicy, jittered
 
 LONGEST_MESSAGE = 2000
@@ -126,7 +125,7 @@ def succeed(job: ClaimedJob, worker: str, output: str | None, action: str, notes
         finish.meta = f'{{"attempt":{job.attempt}}}'
         return finish
     if notes.detail:
-        finish.detail = _json({"status": "succeeded", **notes.detail})
+        finish.detail = stored_json({"status": "succeeded", **notes.detail})
     return _with_notes(finish, job, worker, notes.audit_action or action, notes)
 
 
@@ -193,7 +192,7 @@ def _with_notes(
         return _audited(finish, job, worker, action, message=message)
     finish.cost = notes.cost or None
     if notes.private:
-        finish.private = _json(notes.private)
+        finish.private = stored_json(notes.private)
     return _audited(finish, job, worker, action, message=message or notes.audit_message, meta=notes.audit_meta)
 
 
@@ -211,13 +210,13 @@ def _audited(
     Written out by hand, since a worker makes one for every job it finishes: ids and counts need no escaping,
     the rest goes through the serialiser. It is the same shape as `audit.body_of` makes; a test compares them.
     """
-    facts = f'{{"attempt":{job.attempt}}}' if not meta else _json({"attempt": job.attempt, **meta})
+    facts = f'{{"attempt":{job.attempt}}}' if not meta else stored_json({"attempt": job.attempt, **meta})
     finish.action = action
     finish.meta = facts
     words = '""'
     if message:
-        finish.message = message[:LONGEST_MESSAGE]
-        words = _json(finish.message)
+        finish.message = stored_text(message[:LONGEST_MESSAGE])
+        words = stored_json(finish.message)
     finish.body = (
         f'{_opening(action, worker)}{job.id}","entity_type":"job","level":"{finish.level or "info"}","message":{words},'
         f'"meta":{facts},"tenant_id":"{job.tenant_id}"}}'
@@ -227,7 +226,7 @@ def _audited(
 
 @lru_cache(maxsize=64)
 def _opening(action: str, worker: str) -> str:
-    return f'{{"action":{_json(action)},"actor_id":{_json(worker)},"actor_type":"system","entity_id":"'
+    return f'{{"action":{stored_json(action)},"actor_id":{stored_json(worker)},"actor_type":"system","entity_id":"'
 
 
 def describe(error: BaseException) -> str:
@@ -249,7 +248,7 @@ def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
         told["outcome"] = outcome
     if isinstance(error, PermanentError):
         told.update(error.facts)
-    return _json(told)
+    return stored_json(told)
 
 
 def _detail(status: str, error: BaseException, notes: Notes | None) -> str:
@@ -259,7 +258,7 @@ def _detail(status: str, error: BaseException, notes: Notes | None) -> str:
         told["outcome"] = outcome
     if notes is not None:
         told.update(notes.detail)
-    return _json(told)
+    return stored_json(told)
 
 
 def _text_of(error: BaseException) -> str:
@@ -271,8 +270,3 @@ def _text_of(error: BaseException) -> str:
 
 def _attempt_status(error: BaseException) -> str:
     return "timeout" if isinstance(error, JobTimeout) else "failed"
-
-
-def _json(value: Mapping[str, Any] | Sequence[Any] | str) -> str:
-    # Postgres takes no NUL in text or jsonb; a handler's words may hold one.
-    return orjson.dumps(value, default=str).decode().replace("\\u0000", "\\ufffd")

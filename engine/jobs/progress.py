@@ -2,10 +2,9 @@
 
 from uuid import UUID
 
-import orjson
-
 from atlas.pool import Connection
 from atlas.statements import fetch_value, statement
+from atlas.stored import stored_json
 
 PROGRESS = statement("engine/jobs/sql/progress.sql")
 
@@ -21,6 +20,6 @@ async def report_progress(
         claimant=claimant,
         job_id=job_id,
         attempt=attempt,
-        progress=orjson.dumps({name: value for name, value in told.items() if value is not None}).decode(),
+        progress=stored_json({name: value for name, value in told.items() if value is not None}),
     )
     return stored is not None

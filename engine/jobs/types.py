@@ -10,8 +10,10 @@ from typing import Any, TypeVar, get_type_hints
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from atlas.errors import AtlasError, FieldError, InvalidInput
+from atlas.stored import stored_json
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.context import JobContext
 from engine.jobs.outcomes import PermanentError
@@ -165,15 +167,20 @@ def dump_output(value: Any) -> str | None:
         return None
     # A dict is none; to ask whether something is a model takes longer than the rest.
     if not isinstance(value, dict) and isinstance(value, BaseModel):
-        text = value.model_dump_json()
+        text = _model_json(value)
     else:
         try:
-            text = orjson.dumps(value, default=_plain).decode()
+            text = stored_json(value, default=_plain)
         except TypeError as error:
             raise PermanentError(f"The handler's answer is not JSON: {error}.") from error
-    if not text.startswith("{"):
-        text = f'{{"value":{text}}}'
-    return text.replace("\\u0000", "\\ufffd")
+    return text if text.startswith("{") else f'{{"value":{text}}}'
+
+
+def _model_json(value: BaseModel) -> str:
+    try:
+        return value.model_dump_json().replace("\\u0000", "\\ufffd")
+    except PydanticSerializationError:
+        return stored_json(value.model_dump(mode="json"))
 
 
 def _plain(value: Any) -> Any:

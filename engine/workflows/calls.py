@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Never
 
-import orjson
 from pydantic import ValidationError
 
+from atlas.stored import stored_json
 from engine.jobs.backoff import RetryPolicy, jittered
 from engine.jobs.outcomes import PermanentError, RetryAfter, Snooze, describe
 from engine.workflows.errors import StepFailed, error_json
@@ -103,7 +103,7 @@ async def _raised(
         attempts=attempt - 1 if snoozed else attempt,
         wake_after=_delay(call.policy, attempt, error),
         input=arguments,
-        error=orjson.dumps(told).decode().replace("\\u0000", "\\ufffd"),
+        error=stored_json(told),
     )
     await recorder.wait(place, wait)
 

@@ -5,6 +5,7 @@ from typing import Any, Never
 
 import orjson
 
+from atlas.stored import stored_json
 from engine.jobs.backoff import CAPPED
 from engine.jobs.outcomes import LONGEST_MESSAGE, describe
 from engine.workflows.branches import current
@@ -71,8 +72,7 @@ def _told(run: Run, failure: Exception) -> dict[str, Any]:
 async def _recorded_failure(recorder: Recorder, told: dict[str, Any]) -> dict[str, Any]:
     with recorder.enter("failure", "failure") as place:
         if place.recorded is None:
-            text = orjson.dumps(told).decode().replace("\\u0000", "\\ufffd")
-            await recorder.record(place, "succeeded", output=text)
+            await recorder.record(place, "succeeded", output=stored_json(told))
             return told
         return dict(orjson.loads(place.recorded.output or "{}"))
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import orjson
 
+from atlas.stored import stored_json
 from engine.fields import LONGEST_NAME
 from engine.jobs.outcomes import PermanentError
 from engine.workflows.branches import Branch, current
@@ -149,7 +150,7 @@ class Recorder:
     async def fail(self, place: Place, error: StepFailed, **facts: Any) -> Never:
         """Write that a step failed for good, and raise it into the workflow."""
         told = {"message": error.reason, "type": error.kind}
-        await self.record(place, "failed", error=_text(told), **facts)
+        await self.record(place, "failed", error=stored_json(told), **facts)
         error.spots = [(place.branch.path, place.position)]
         raise error
 
@@ -184,7 +185,3 @@ class Recorder:
         """What is awaited came at this very moment: be called again at once."""
         self.suspension.at_once = True
         self.block(place)
-
-
-def _text(told: dict[str, Any]) -> str:
-    return orjson.dumps(told, default=str).decode().replace("\\u0000", "\\ufffd")

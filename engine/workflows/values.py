@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary
 
 import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from atlas.errors import FieldError, InvalidInput
+from atlas.stored import stored_json
 from engine.jobs.outcomes import PermanentError
 from engine.jobs.types import INPUT_LIMIT
 
@@ -53,9 +55,7 @@ class StepFunction:
     def dump(self, value: Any) -> str:
         """The stored form of an answer."""
         try:
-            text = (
-                orjson.dumps(value, default=_plain) if self.adapter is None else self.adapter.dump_json(value)
-            ).decode()
+            text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
             raise PermanentError(f"The step's answer is not JSON: {error}.") from error
         if len(text) > OUTPUT_BYTES:
@@ -63,7 +63,7 @@ class StepFunction:
                 f"The step's answer is larger than {OUTPUT_BYTES // 1024} KiB.",
                 remedy="Store large data elsewhere and return where to find it.",
             )
-        return text.replace("\\u0000", "\\ufffd")
+        return text
 
     def load(self, text: str | None) -> Any:
         """An answer from its stored form."""
@@ -94,7 +94,7 @@ def arguments_text(arguments: tuple[Any, ...]) -> str | None:
     if not arguments:
         return None
     try:
-        text = orjson.dumps(arguments, default=_shown).decode().replace("\\u0000", "\\ufffd")
+        text = stored_json(arguments, default=_shown)
     except TypeError:
         return '["(not JSON)"]'
     return text if len(text) <= ARGUMENT_BYTES else f'["({len(text)} characters)"]'
@@ -123,6 +123,13 @@ def _return_type(function: Callable[..., Any]) -> Any | None:
     except (NameError, TypeError):
         return None
     return None if wanted in (None, type(None), Any, str, int, float, bool, dict, list, object) else wanted
+
+
+def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
+    try:
+        return adapter.dump_json(value).decode().replace("\\u0000", "\\ufffd")
+    except PydanticSerializationError:
+        return stored_json(adapter.dump_python(value, mode="json"))
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,18 @@ async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
     assert (row["action"], row["entity_id"], row["level"]) == ("TENANT_ADDED", "acme", "warn")
 
 
+async def test_words_that_postgres_refuses_are_written_without_the_characters_it_refuses(conn):
+    written = Event("OFFLINE", "system", "gate", DANA, message="caf\udce9 \0", meta={"reason": ["caf\udce9"]})
+    id = await record(conn, written, personal={"subject": "caf\udce9"})
+
+    row = await conn.fetchrow("select * from audit_log where id = $1", id)
+    body = orjson.loads(row["body"])
+    assert row["message"] == body["message"] == "caf\ufffd \ufffd"
+    assert orjson.loads(row["meta"])["reason"] == body["meta"]["reason"] == ["caf\ufffd"]
+    [kept] = await conn.fetch("select * from audit_private")
+    assert kept["commitment"] == hashlib.sha256(kept["salt"] + "caf\ufffd".encode()).digest()
+
+
 async def test_an_event_goes_with_its_transaction(conn):
     transaction = conn.transaction()
     await transaction.start()

@@ -22,6 +22,10 @@ class Numbers(BaseModel):
     n: int
 
 
+class Words(BaseModel):
+    x: str
+
+
 @job("test.noop")
 async def noop(input: dict[str, Any]) -> None:
     return None
@@ -67,6 +71,36 @@ async def raises(input: dict[str, Any]) -> None:
             raise SystemExit(3)
         case "cancelled":
             raise asyncio.CancelledError
+        case "panic":
+            raise Panic("index out of range")
+        case "surrogate":
+            raise ValueError("caf\udce9.txt")
+        case "nul":
+            raise ValueError("caf\0.txt")
+        case "unreadable":
+            raise Unreadable
+
+
+class Panic(BaseException):
+    """What libraries written in other languages raise when they fail within."""
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@job("test.notes")
+async def notes(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
+    """Says the same in all the places there are for words."""
+    said = {"caf\udce9": ["caf\udce9", 1]} if input["what"] == "surrogate" else {"n": 2**80}
+    await ctx.progress(50, "caf\udce9")
+    ctx.audit("CAFE_VISITED", message="caf\udce9", meta=said)
+    ctx.notes.detail["said"] = said
+    ctx.log.info("caf\udce9")
+    if input.get("raises"):
+        raise ValueError("caf\udce9")
+    return said
 
 
 @job("test.slow", timeout=0.2, max_retries=0)
@@ -134,6 +168,10 @@ async def answers(input: dict[str, Any]) -> Any:
             return [1, 2]
         case "nul":
             return {"x": "a\0b"}
+        case "surrogate":
+            return {"x": ["caf\udce9", ("caf\udce9",)]}
+        case "model":
+            return Words.model_construct(x="caf\udce9")
         case "object":
             return {"x": {1, 2}}
         case "huge":

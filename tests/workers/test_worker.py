@@ -87,6 +87,10 @@ async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, give
         ("snooze", "queued", 0, "canceled"),
         ("exit", "queued", 1, "failed"),
         ("cancelled", "queued", 1, "failed"),
+        ("panic", "queued", 1, "failed"),
+        ("surrogate", "queued", 1, "failed"),
+        ("nul", "queued", 1, "failed"),
+        ("unreadable", "failed", 1, "failed"),
     ],
 )
 async def test_what_a_handler_raises_decides_what_becomes_of_the_job(
@@ -149,7 +153,13 @@ async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
 
 @pytest.mark.parametrize(
     ("what", "output"),
-    [("list", {"value": [1, 2]}), ("nul", {"x": "a\ufffdb"}), ("object", {"x": [1, 2]})],
+    [
+        ("list", {"value": [1, 2]}),
+        ("nul", {"x": "a\ufffdb"}),
+        ("object", {"x": [1, 2]}),
+        ("surrogate", {"x": ["caf\ufffd", ["caf\ufffd"]]}),
+        ("model", {"x": "caf\ufffd"}),
+    ],
 )
 async def test_any_answer_becomes_json_that_postgres_takes(pool, given, drain, what, output):
     [job_id] = await given("test.answers", {"what": what})
@@ -163,6 +173,44 @@ async def test_an_answer_that_is_not_json_fails_the_job_and_spares_its_neighbour
     await drain()
     assert (await row(pool, bad))["status"] in ("failed", "succeeded")
     assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", good) == 20
+
+
+@pytest.mark.parametrize("what", ["surrogate", "nul"])
+async def test_words_that_postgres_refuses_are_recorded_without_the_characters_it_refuses(pool, given, drain, what):
+    [job_id] = await given("test.raises", {"what": what})
+    await drain()
+    error = orjson.loads((await row(pool, job_id))["error"])
+    assert (error["type"], error["message"]) == ("ValueError", "ValueError: caf\ufffd.txt")
+    [attempt] = await list_attempts(pool, job_id)
+    assert "ValueError: caf\ufffd.txt" in attempt["error_text"]
+    event = await pool.fetchrow("select message, body from audit_log where action = 'JOB_RETRY_SCHEDULED'")
+    assert event["message"] == orjson.loads(event["body"])["message"] == "ValueError: caf\ufffd.txt"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, raises):
+    [job_id] = await given("test.notes", {"what": "surrogate", "raises": raises})
+    await drain()
+    found = await row(pool, job_id)
+    assert found["status"] == ("queued" if raises else "succeeded")
+    assert orjson.loads(found["progress"])["message"] == "caf\ufffd"
+    event = await pool.fetchrow("select * from audit_log where action in ('CAFE_VISITED', 'JOB_RETRY_SCHEDULED')")
+    assert orjson.loads(event["meta"])["caf\ufffd"] == ["caf\ufffd", 1]
+    assert orjson.loads(event["body"])["message"] == event["message"]
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises):
+    [bad] = await given("test.notes", {"what": "huge", "raises": raises})
+    with structlog.testing.capture_logs() as lines:
+        await drain(concurrency=1)
+    found = await row(pool, bad)
+    assert (found["status"], found["retry_count"]) == ("failed", 1)
+    assert "cannot be recorded: TypeError" in orjson.loads(found["error"])["message"]
+    assert [line["job_id"] for line in lines if line["event"] == "an attempt failed"] == [str(bad)]
+    [good] = await given("test.noop")
+    await drain(concurrency=1)
+    assert (await row(pool, good))["status"] == "succeeded"
 
 
 async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(pool, given, serving, eventually):

@@ -96,6 +96,21 @@ async def steered(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("attempt", attempt, retries=1)
 
 
+@workflow("wf.spells")
+async def spells(run: Run, input: dict[str, Any]) -> Any:
+    async def spell() -> Order:
+        return Order.model_construct(item="caf\udce9")
+
+    async def misspell(word: str) -> None:
+        raise ValueError("caf\udce9")
+
+    found = await run.step("spell", spell)
+    try:
+        await run.step("misspell", misspell, "caf\udce9", retries=0)
+    except StepFailed as error:
+        return [found.item, error.reason]
+
+
 @workflow("wf.slow")
 async def slow(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("doze", asyncio.sleep, 30, timeout=timedelta(milliseconds=20), retries=0)

@@ -98,6 +98,15 @@ async def test_a_step_may_snooze_uncounted_or_ask_for_a_later_retry(kit):
     assert (await kit.get(run.id)).output == {"value": "there"}
 
 
+async def test_a_step_may_say_what_postgres_refuses(kit):
+    run = await kit.run("wf.spells")
+
+    assert (run.status, run.output["value"][0]) == ("succeeded", "caf\ufffd")
+    steps = await kit.steps(run.id)
+    assert steps["spell"].output["item"] == "caf\ufffd"
+    assert (steps["misspell"].input, steps["misspell"].error["message"]) == (["caf\ufffd"], "ValueError: caf\ufffd")
+
+
 async def test_a_step_that_does_not_end_in_time_fails(kit):
     run = await kit.run("wf.slow")
 

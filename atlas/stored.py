@@ -1,0 +1,46 @@
+"""Text and JSON as Postgres takes them: it refuses NUL and lone surrogates, and people's words may hold either.
+
+A lone surrogate is what Python makes of a byte that is not UTF-8, in the name of a file say. Each such character
+becomes U+FFFD.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+
+def stored_text(text: str) -> str:
+    """The text without what Postgres refuses."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = _whole(text)
+    return text.replace("\0", "\ufffd")
+
+
+def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> str:
+    """The value as JSON text without what Postgres refuses. `default` makes something plain of what is not."""
+    try:
+        text = orjson.dumps(value, default=default)
+    except TypeError:
+        # Looked for only now: nearly every value is whole, and a walk through it takes longer than the rest.
+        text = orjson.dumps(_mended(value), default=None if default is None else lambda one: _mended(default(one)))
+    return text.decode().replace("\\u0000", "\\ufffd")
+
+
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return _whole(value)
+        case dict():
+            return {_mended(name): _mended(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_mended(item) for item in value]
+        case _:
+            return value
+
+
+def _whole(text: str) -> str:
+    # In UTF-16 two halves of a character that stand side by side become that character.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
