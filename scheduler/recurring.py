@@ -16,6 +16,7 @@ from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFoun
 from atlas.logs import get_logger
 from atlas.pool import Pool
 from atlas.stored import stored_text
+from atlas.threads import awaitable
 from engine.fields import check_name
 from engine.jobs.lease import new_worker_id
 from engine.recurring import (
@@ -220,7 +221,7 @@ async def _call(function: Function) -> None:
     if inspect.iscoroutinefunction(function):
         await function()
         return
-    thread = asyncio.ensure_future(asyncio.to_thread(function))
+    thread = asyncio.ensure_future(asyncio.to_thread(awaitable(function)))
     try:
         await asyncio.shield(thread)
     except asyncio.CancelledError:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from atlas.logs import clean_lines, get_logger, let_lines
 from atlas.pool import Pool
+from atlas.threads import awaitable
 from engine.jobs.backoff import ATLAS
 from engine.jobs.context import JobContext, Report
 from engine.jobs.outcomes import (
@@ -239,7 +240,7 @@ class Slots:
             self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="atlas-handler")
         context.runs_in_thread(loop)
         ctx = contextvars.copy_context()
-        slot.thread = loop.run_in_executor(self._threads, lambda: ctx.run(job_type.handler, *arguments))
+        slot.thread = loop.run_in_executor(self._threads, lambda: ctx.run(awaitable(job_type.handler), *arguments))
         answer = await asyncio.shield(slot.thread)
         slot.thread = None
         return answer

@@ -13,6 +13,7 @@ from typing import Any, Never
 from pydantic import ValidationError
 
 from atlas.stored import stored_json
+from atlas.threads import awaitable
 from engine.jobs.backoff import RetryPolicy, jittered
 from engine.jobs.outcomes import PermanentError, RetryAfter, Snooze, describe
 from engine.workflows.errors import StepFailed, error_json
@@ -78,7 +79,7 @@ async def _start(known: StepFunction, call: StepCall) -> Any:
     if known.is_async:
         return await call.function(*call.arguments)
     context = contextvars.copy_context()
-    work = functools.partial(context.run, call.function, *call.arguments)
+    work = functools.partial(context.run, awaitable(call.function), *call.arguments)
     answer = await asyncio.get_running_loop().run_in_executor(_threads(), work)
     return await answer if inspect.isawaitable(answer) else answer
 

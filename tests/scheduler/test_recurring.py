@@ -186,6 +186,11 @@ async def test_a_plain_function_runs_in_a_thread(conn, recurring):
     assert threads[0] is not threading.main_thread()
 
 
+async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(conn, recurring):
+    await recurring.register("acme", "tidy", NOW, ONCE, lambda: next(iter(())))
+    assert (await ended(conn)).last_outcome == "failed"
+
+
 async def test_one_instance_runs_a_due_function_and_the_others_do_not_wait(conn, recurring):
     running, go_on = [], asyncio.Event()
 

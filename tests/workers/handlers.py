@@ -103,6 +103,11 @@ async def notes(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
     return said
 
 
+@job("test.exhausts", max_retries=0)
+def exhausts(input: dict[str, Any]) -> None:
+    next(iter(()))
+
+
 @job("test.slow", timeout=0.2, max_retries=0)
 async def slow(input: dict[str, Any]) -> None:
     await asyncio.sleep(60)

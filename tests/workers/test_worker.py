@@ -124,6 +124,13 @@ async def test_a_thread_that_outlasts_its_time_is_recorded_and_told(pool, given,
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
 
 
+async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(pool, given, drain):
+    [job_id] = await given("test.exhausts")
+    await drain()
+    found = await row(pool, job_id)
+    assert (found["status"], orjson.loads(found["error"])["type"]) == ("failed", "RuntimeError")
+
+
 async def test_a_cancel_reaches_a_running_handler_within_a_second(pool, given, serving, eventually):
     [job_id] = await given("test.sleeps")
     async with serving():

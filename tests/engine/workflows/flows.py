@@ -111,6 +111,11 @@ async def spells(run: Run, input: dict[str, Any]) -> Any:
         return [found.item, error.reason]
 
 
+@workflow("wf.exhausts")
+async def exhausts(run: Run, input: dict[str, Any]) -> Any:
+    return await run.step("exhaust", lambda: next(iter(())), retries=0)
+
+
 @workflow("wf.slow")
 async def slow(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("doze", asyncio.sleep, 30, timeout=timedelta(milliseconds=20), retries=0)

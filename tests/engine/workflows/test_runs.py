@@ -1,5 +1,6 @@
 """Durable runs: what they ask for is done once, and waiting holds no worker."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -105,6 +106,12 @@ async def test_a_step_may_say_what_postgres_refuses(kit):
     steps = await kit.steps(run.id)
     assert steps["spell"].output["item"] == "caf\ufffd"
     assert (steps["misspell"].input, steps["misspell"].error["message"]) == (["caf\ufffd"], "ValueError: caf\ufffd")
+
+
+async def test_a_plain_step_may_ask_an_iterator_for_one_too_many(kit):
+    async with asyncio.timeout(20):
+        run = await kit.run("wf.exhausts")
+    assert (run.status, "StopIteration" in run.error["message"]) == ("failed", True)
 
 
 async def test_a_step_that_does_not_end_in_time_fails(kit):
