@@ -6,7 +6,6 @@ from uuid import UUID
 
 from atlas.errors import NotFound
 from atlas.pool import Connection
-from atlas.settings import Settings
 from atlas.statements import fetch, statement
 from cli.installation import JobAsked, JobsAsked, JobStory, Standing
 from cli.runtime import caller
@@ -38,15 +37,10 @@ LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 class OnDatabase:
     """Asks the engine itself, as the person at the terminal."""
 
-    def __init__(self, settings: Settings, conn: Connection) -> None:
-        self._settings = settings
+    def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
     async def enqueue(self, asked: JobAsked) -> Enqueued:
-        # Here, so that commands that send nothing do not wait for the providers' libraries.
-        from workers.email import register_email
-
-        register_email(self._settings)
         job = NewJob(
             asked.job_type,
             asked.input,

@@ -29,4 +29,4 @@ async def _reached(settings: Settings) -> AsyncIterator[Installation]:
         yield OverHttp(settings)
         return
     async with connected(settings) as conn:
-        yield OnDatabase(settings, conn)
+        yield OnDatabase(conn)

@@ -16,6 +16,7 @@ from atlas.errors import DatabaseError, MigrationError
 from atlas.logs import configure_logs
 from atlas.pool import Connection, Pool, connect, open_pool, shown, unreachable
 from atlas.settings import Settings, load_settings
+from workers.email import know_email
 
 try:
     import uvloop
@@ -51,12 +52,13 @@ def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: obj
 
 @asynccontextmanager
 async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5) -> AsyncIterator[Atlas]:
-    """Reach the database, see that it is up to date, and open a pool on it.
+    """Reach the database, see that it is up to date, and open a pool on it; what is enqueued there is checked here.
 
     The embedded database is always brought up to date. One that DATABASE_URL names may serve other
     machines, which run another version: it is changed only where `migrate` says so, and otherwise
     refused when it is behind.
     """
+    know_email()
     async with reach_database(settings) as url:
         if migrate or settings.embedded:
             await bring_up_to_date(url)

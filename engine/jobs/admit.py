@@ -1,7 +1,8 @@
 """The door for jobs from outside: checked against what is published about their type before they are enqueued.
 
 A process that enqueues need not know the handlers. What workers and operators published is enough: the schema of the
-type, and for a command its definition. Secret fields leave the input here.
+type, and for a command its definition. Where the process knows the type's model, that decides first. Secret fields
+leave the input here.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from engine.jobs.schemas import require_fit
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import secret_key
 from engine.jobs.secrets import split_secrets
-from engine.jobs.types import canonical, registered
+from engine.jobs.types import canonical, check_input, registered
 
 ADMIT = statement("engine/jobs/sql/admit.sql")
 
@@ -56,8 +57,8 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     """The job as it may be enqueued, or the reason why it may not be."""
     input_text(terms.key, job.input)
     known = registered().get(terms.key)
-    if known is not None and not known.is_command:
-        known.check(job.input)
+    if known is None or not known.is_command:
+        check_input(terms.key, job.input)
     require_fit(terms.schema, job.input, what=f"The input of {terms.key}")
     if terms.definition_id is not None:
         _check_command(job, terms)

@@ -28,7 +28,7 @@ from engine.jobs.nearby import tell_nearby
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import secret_key
 from engine.jobs.secrets import Secret, hide, split_secrets, store_secrets
-from engine.jobs.types import canonical, input_limit, registered
+from engine.jobs.types import canonical, check_input, input_limit, registered
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")
@@ -227,9 +227,8 @@ def _checked(job: NewJob) -> str:
     key = canonical(job.job_type)
     if not key or len(key) > 200:
         raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
-    known = registered().get(key)
-    if known is not None and job.secrets is None:
-        known.check(job.input)
+    if job.secrets is None:
+        check_input(key, job.input)
     return input_text(key, job.input)
 
 

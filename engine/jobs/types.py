@@ -61,15 +61,8 @@ class JobType:
 
     def check(self, input: Mapping[str, Any]) -> None:
         """Refuse an input that the handler could not take, before it becomes a job."""
-        if self.adapter is None:
-            return
-        try:
-            self.adapter.validate_json(orjson.dumps(input))
-        except TypeError as error:
-            reason = FieldError("input", f"is not plain JSON: {error}")
-            raise InvalidInput(f"The input of {self.key}", [reason]) from error
-        except ValidationError as error:
-            raise InvalidInput(f"The input of {self.key}", field_errors(error)) from error
+        if self.adapter is not None:
+            _require(self.key, self.adapter, input)
 
 
 class DuplicateJobType(AtlasError):
@@ -77,11 +70,30 @@ class DuplicateJobType(AtlasError):
 
 
 _registry: dict[str, JobType] = {}
+# What is known of types whose handlers are elsewhere.
+_models: dict[str, TypeAdapter[Any]] = {}
 
 
 def registered() -> Mapping[str, JobType]:
     """The job types of this process, by key."""
     return _registry
+
+
+def know_input(key: str, model: Any) -> None:
+    """Have inputs of this type checked by its model in a process that enqueues such jobs and runs none.
+
+    The schema that workers publish says less than the model, and in other words. A handler in this process goes first.
+    """
+    _models[key] = TypeAdapter(model)
+
+
+def check_input(key: str, input: Mapping[str, Any]) -> None:
+    """Refuse an input that the type's handler could not take, where this process knows the handler or its model."""
+    known = _registry.get(key)
+    if known is not None:
+        known.check(input)
+    elif key in _models:
+        _require(key, _models[key], input)
 
 
 def canonical(job_type: str) -> str:
@@ -151,6 +163,16 @@ def add_job_type(job_type: JobType) -> None:
         reason = f"{job_type.success_action!r} is not like ORDER_SHIPPED: capitals, digits and underscores"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("success_action", reason)])
     _registry[job_type.key] = job_type
+
+
+def _require(key: str, adapter: TypeAdapter[Any], input: Mapping[str, Any]) -> None:
+    try:
+        adapter.validate_json(orjson.dumps(input))
+    except TypeError as error:
+        reason = FieldError("input", f"is not plain JSON: {error}")
+        raise InvalidInput(f"The input of {key}", [reason]) from error
+    except ValidationError as error:
+        raise InvalidInput(f"The input of {key}", field_errors(error)) from error
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:

@@ -21,6 +21,17 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
 
 
+async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
+    wrong = '{"to": "a..b@example.com", "subject": "x", "text": "y"}'
+    target = ("--job-type", "EMAIL_SEND", "--payload", wrong)
+    trigger = (await atlas("trigger", "add", "--tenant", "system", "--cron", "@daily", *target, "--json")).document
+
+    for ask in (("enqueue", "EMAIL_SEND", "--input", wrong), ("trigger", "fire", trigger["id"])):
+        # What sends mails is not looked at, as the worker's machine has it.
+        refused = await atlas(*ask, OUTBOUND_EMAIL_FROM="nobody")
+        assert "to: is not an address such as ada@example.com" in refused.refusal
+
+
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [

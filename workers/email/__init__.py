@@ -1,21 +1,34 @@
 """Mails: the job type EMAIL_SEND, its providers, and the ledger that keeps a mail from going out twice."""
 
+from typing import TYPE_CHECKING
+
 from atlas.settings import Settings
 from engine.jobs import JobContext, job
-from workers.email.handler import Mailer
+from engine.jobs.types import know_input
 from workers.email.message import EmailInput
-from workers.email.route import check_senders
 
-__all__ = ["EmailInput", "Mailer", "register_email"]
+if TYPE_CHECKING:
+    from workers.email.handler import Mailer
+
+__all__ = ["EmailInput", "know_email", "register_email"]
 
 EMAIL_SEND = "EMAIL_SEND"
 
 
-def register_email(settings: Settings) -> Mailer:
+def know_email() -> None:
+    """Have mails checked in this process when they are enqueued, whoever sends them."""
+    know_input(EMAIL_SEND, EmailInput)
+
+
+def register_email(settings: Settings) -> "Mailer":
     """Make EMAIL_SEND known to this process: workers serve it from now on, and enqueueing checks its input.
 
     Wrong senders in the settings are refused here. Called again, it replaces the mailer of the call before.
     """
+    # Here, so that those who only check mails do not wait for the providers' libraries.
+    from workers.email.handler import Mailer
+    from workers.email.route import check_senders
+
     check_senders(settings)
     mailer = Mailer(settings)
 

@@ -53,6 +53,11 @@ SomeAddresses = Annotated[tuple[Address, ...], PlainValidator(parse_some_address
 HeadText = Annotated[str, AfterValidator(check_head), Field(json_schema_extra=_HEAD)]
 
 
+def _or_null(schema: dict[str, Any]) -> None:
+    """Null is another way to say none."""
+    schema["anyOf"] = [{name: schema.pop(name) for name in ("type", "items")}, {"type": "null"}]
+
+
 class Attachment(BaseModel):
     """A file that goes with the mail."""
 
@@ -104,7 +109,7 @@ class EmailInput(BaseModel):
     text: str | None = Field(default=None, max_length=LARGEST, validate_default=True)
     from_agent: str | None = Field(default=None, alias="fromAgent", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
     trace_id: HeadText | None = Field(default=None, alias="traceId", max_length=200)
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[Attachment, ...] = Field(default=(), json_schema_extra=_or_null)
 
     @field_validator("cc", "bcc")
     @classmethod

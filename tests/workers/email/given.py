@@ -9,7 +9,8 @@ from atlas.pool import Pool
 from atlas.settings import Settings
 from engine.jobs import JobRow, NewJob, enqueue, get_job, list_attempts
 from tests.workers.email.server import MailServer
-from workers.email import Mailer, register_email
+from workers.email import register_email
+from workers.email.handler import Mailer
 from workers.worker import Worker, WorkerOptions
 
 DANA = Actor("user", "dana")

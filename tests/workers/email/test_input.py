@@ -207,6 +207,7 @@ async def test_the_published_schema_refuses_the_same_without_this_code():
     assert fits({**MAIL, "to": ["ada@example.com", {"address": "bob@example.com", "name": None}], "cc": None})
     assert fits({**MAIL, "to": '"Lovelace, Ada" <ada@example.com>', "attachments": [ATTACHMENT]})
     assert fits({"to": "ada@example.com", "subject": "x", "html": "<p>"})
+    assert fits({**MAIL, "attachments": None})
     for field in HEAD_FIELDS:
         assert not any(fits(in_head_field(field, text)) for text in SMUGGLED), field
     for wrong in (

@@ -1,0 +1,53 @@
+"""Mails over the API: refused with the field and the reason when they are enqueued, by a process that sends none."""
+
+import pytest
+
+from engine.jobs.types import registered
+from tests.api.test_bad_input import assert_problem
+from workers.email import know_email
+
+MAIL = {"to": "ada@example.com", "subject": "Hello", "text": "Hello"}
+FILE = {"name": "a.pdf", "contentType": "application/pdf", "base64": "aGVsbG8="}
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    """As in the programs, whatever other tests registered in this process."""
+    monkeypatch.setattr("engine.jobs.types._registry", {})
+    monkeypatch.setattr("engine.jobs.types._models", {})
+    know_email()
+
+
+@pytest.mark.parametrize("job_type", ["EMAIL_SEND", "email_send"])
+@pytest.mark.parametrize(
+    ("wrong", "field", "reason"),
+    [
+        ({"to": "ada@x"}, "to", "has a domain that cannot exist"),
+        ({"to": "a..b@x.com"}, "to", "is not an address such as ada@example.com"),
+        ({"to": "ü@x.com"}, "to", "is not an address such as ada@example.com"),
+        ({"to": "Ada, Bob <a@x.com>"}, "to", "must be a single address; a name with marks in it stands in quotes"),
+        ({"to": {"address": "a@x.com", "name": "x" * 201}}, "to", "has a name that is not a text of at most 200"),
+        ({"to": ["ada@example.com"] * 30, "cc": ["bob@example.com"] * 21}, "cc", "more than 50"),
+        ({"text": None}, "text", "is required where there is no html"),
+        ({"attachments": [{**FILE, "base64": "not base64!"}]}, "attachments.0.base64", "is not base64"),
+        ({"attachments": [{**FILE, "contentType": "multipart/mixed"}]}, "attachments.0.contentType", "of a file"),
+    ],
+)
+async def test_a_wrong_mail_is_refused_with_the_field_and_the_reason(admin, job_type, wrong, field, reason):
+    answer = await admin.post("/jobs", json={"job_type": job_type, "payload": {**MAIL, **wrong}})
+
+    told = assert_problem(answer, 422, field)
+    assert reason in told["errors"][0]["reason"]
+
+
+async def test_none_may_be_said_in_two_ways(admin):
+    answer = await admin.post("/jobs", json={"job_type": "EMAIL_SEND", "payload": {**MAIL, "attachments": None}})
+    assert answer.status_code == 201, answer.text
+
+
+async def test_a_process_that_only_checks_mails_does_not_run_them(admin, operator):
+    made = (await admin.post("/jobs", json={"job_type": "EMAIL_SEND", "payload": MAIL})).json()
+
+    assert (await operator.post("/jobs/tick")).json()["ran"] == 0
+    assert "EMAIL_SEND" not in registered()
+    assert (await admin.get(f"/jobs/{made['id']}")).json()["status"] == "queued"
