@@ -316,6 +316,29 @@ async def test_a_row_of_a_transaction_that_has_not_happened_is_found(tampered, i
     assert "row" in kinds(await verify(tampered, installation.keys))
 
 
+@pytest.mark.parametrize("xid", ["0", "1", "2"])
+async def test_a_row_of_a_transaction_below_the_first_is_found(tampered, installation, xid):
+    await _slip_in(tampered, xid)
+
+    report = await verify(tampered, installation.keys, installation.notes)
+    assert 100_001 in {finding.row for finding in report.findings}
+
+
+async def test_a_row_of_a_transaction_that_is_still_open_is_found(tampered, installation, pool):
+    async with pool.acquire() as other, other.transaction():
+        await _slip_in(tampered, str(await other.fetchval("select pg_current_xact_id()")))
+        report = await verify(tampered, installation.keys, installation.notes)
+
+    assert 100_001 in {finding.row for finding in report.findings}
+
+
+async def test_rows_of_the_verifying_transaction_are_no_finding(tampered, installation):
+    async with tampered.transaction():
+        await tampered.execute("alter table audit_log alter id set default 100001")
+        await write(tampered, 1)
+        assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
+
+
 async def test_many_copies_of_one_row_are_all_found(tampered, installation):
     """As many as would fall on the seam between two pages of reading."""
     one = "select * from audit_log order by id limit 1"
@@ -323,6 +346,16 @@ async def test_many_copies_of_one_row_are_all_found(tampered, installation):
 
     report = await verify(tampered, installation.keys)
     assert len([finding for finding in report.findings if "was added" in finding.message]) == 700
+
+
+async def _slip_in(conn: Any, xid: str) -> None:
+    """A copy of an old row that claims another transaction."""
+    same = "epoch, created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
+    await conn.execute(
+        f"insert into audit_log (id, xid, {same})"
+        f" select 100001, $1::text::xid8, {same} from audit_log order by id limit 1",
+        xid,
+    )
 
 
 async def _cut_seals(trial: Trial, kept: Any) -> None:
