@@ -91,6 +91,9 @@ class Verification:
         """What was found. `to_the_end` says that the walk was meant to reach the newest rows, as of `now`."""
         for size in sorted(self._outside):
             self._conflicts.extend(one for one in self._outside[size] if size > self._began)
+        if self._rows:
+            words = f"{len(self._rows)} rows stand after the last seal, in no batch."
+            self.report.find("row", words, row=HEAD.unpack(self._rows[0][0])[2])
         self._judge_conflicts()
         self._judge_orders()
         if to_the_end:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -27,6 +28,8 @@ PROOF = "atlas-audit-proof/1"
 CONSISTENCY = "atlas-audit-consistency/1"
 BODY = b',"body":'
 ROW = b'{"type":"row",'
+START = b'{"type":"start",'
+CUT_OFF = "The export is cut off: its last line is missing."
 _BYTES = ("header", "leaf_hashes", "frontier", "root")
 # Nearly every row's line has this shape and is read by it, in half the time that JSON takes; the rest are read as JSON.
 _USUAL = re.compile(
@@ -40,60 +43,81 @@ Progress = Callable[[int], None]
 
 
 def verify_export(
-    path: Path, keys: Sequence[Key], outside: Iterable[str] = (), *, progress: Progress | None = None
+    path: Path, keys: Sequence[Key], outside: Sequence[str] = (), *, progress: Progress | None = None
 ) -> Report:
     """Check an export. `outside` are notes kept elsewhere; `progress` is told how many bytes have been read."""
     with path.open("rb") as file:
-        lines = _told(file, progress)
+        lines, walk = _told(file, progress), None
         try:
             manifest = json.loads(next(lines, b""))
             if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
                 raise ValueError(f"the first line is no manifest of {EXPORT}")
-            if manifest["tenant"] is not None:
-                return _TenantWalk(manifest, keys).walk(lines)
-            return _walk(manifest, lines, keys, outside)
+            walk = _TenantWalk(manifest, keys) if manifest["tenant"] is not None else _Walk(manifest, keys, outside)
+            return walk.walk(lines)
         except UNREADABLE as error:
-            report = Report()
+            report = Report() if walk is None else walk.report
             report.find("export", f"The export cannot be read: {error!r}.")
             return report
 
 
-def _walk(manifest: dict[str, Any], lines: Iterator[bytes], keys: Sequence[Key], outside: Iterable[str]) -> Report:
-    verification = Verification(keys, outside, pruned_through=manifest["pruned_through"])
-    ended = False
-    body = b""
-    for line in lines:
-        if line.startswith(ROW):
-            head, body = _read_quickly(line)
-            verification.row(head, body)
-            continue
-        record = json.loads(line)
+class _Walk:
+    """The whole account or a range of its seals: the rows of each batch, its seal, what was signed there."""
+
+    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key], outside: Sequence[str]) -> None:
+        self._manifest = manifest
+        self._keys = keys
+        self._outside = outside
+        self._verification = Verification(keys, outside, pruned_through=manifest["pruned_through"])
+
+    @property
+    def report(self) -> Report:
+        return self._verification.report
+
+    def walk(self, lines: Iterator[bytes]) -> Report:
+        body = b""
+        lines = self._begin(lines)
+        take = self._verification.row
+        for line in lines:
+            if line.startswith(ROW):
+                head, body = _read_quickly(line)
+                take(head, body)
+                continue
+            record = json.loads(line)
+            if record["type"] == "end":
+                break
+            self._read(record, body)
+        else:
+            self.report.find("export", CUT_OFF)
+        _refuse_more(self.report, lines)
+        now = datetime.fromisoformat(self._manifest["exported_at"])
+        return self._verification.finish(now, to_the_end=self._manifest["to_the_end"])
+
+    def _begin(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        """A range begins with the seal before it, and nothing else may: what was read before would be forgotten."""
+        first = next(lines, b"")
+        if not first.startswith(START):
+            return chain([first], lines)
+        record = json.loads(first)
+        numbers = {UUID(tenant).bytes: number for tenant, number in record["numbers"].items()}
+        start = seal_of(record["seal"])
+        self._verification = Verification(self._keys, self._outside, start=start, numbers=numbers)
+        self.report.notices.append(f"The export begins after seal {start.n}; what was before it does not show.")
+        return lines
+
+    def _read(self, record: dict[str, Any], body: bytes) -> None:
         match record["type"]:
             case "seal":
-                verification.seal(seal_of(record))
+                self._verification.seal(seal_of(record))
             case "checkpoint":
-                verification.checkpoint(record["note"])
+                self._verification.checkpoint(record["note"])
             case "unsealed":
-                verification.unsealed(1)
+                self._verification.unsealed(1)
             case "copies":
-                words = (
-                    f"The search columns of row {record['id']} differ from its bytes: {', '.join(record['columns'])}."
-                )
-                verification.report.find("copies", words, row=record["id"])
+                _tell_copies(self.report, record)
             case "private":
-                _check_private(verification.report, record, body)
-            case "start":
-                numbers = {UUID(tenant).bytes: number for tenant, number in record["numbers"].items()}
-                start = seal_of(record["seal"])
-                verification = Verification(keys, outside, start=start, numbers=numbers)
-            case "end":
-                ended = True
+                _check_private(self.report, record, body)
             case other:
-                raise ValueError(f"a line of the unknown type {other}")
-    if not ended:
-        verification.report.find("export", "The export is cut off: its last line is missing.")
-    now = datetime.fromisoformat(manifest["exported_at"])
-    return verification.finish(now, to_the_end=manifest["to_the_end"])
+                raise ValueError(f"a line of the type {other!r} that does not belong there")
 
 
 class _TenantWalk:
@@ -212,6 +236,16 @@ def seal_of(record: dict[str, Any]) -> Seal:
 def record_of(seal: Seal) -> dict[str, Any]:
     """A seal as its line."""
     return {"type": "seal", **asdict(seal)} | {name: base64.b64encode(getattr(seal, name)).decode() for name in _BYTES}
+
+
+def _refuse_more(report: Report, lines: Iterator[bytes]) -> None:
+    if next(lines, None) is not None:
+        report.find("export", "Lines follow the one that ends the export.")
+
+
+def _tell_copies(report: Report, record: dict[str, Any]) -> None:
+    words = f"The search columns of row {record['id']} differ from its bytes: {', '.join(record['columns'])}."
+    report.find("copies", words, row=record["id"])
 
 
 def _check_private(report: Report, record: dict[str, Any], body: bytes) -> None:

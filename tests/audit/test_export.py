@@ -112,6 +112,29 @@ def swapped(lines: list[bytes]) -> list[bytes]:
     return [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
 
 
+def forged_after(kind: bytes, index: int):
+    """A row that never was, after the last line of a kind."""
+
+    def apply(lines: list[bytes]) -> list[bytes]:
+        at = [at for at, line in enumerate(lines) if line.startswith(b'{"type":"' + kind)][index]
+        row = next(line for line in lines if line.startswith(b'{"type":"row"')).replace(b'"id":', b'"id":99', 1)
+        return [*lines[: at + 1], row, *lines[at + 1 :]]
+
+    return apply
+
+
+def begun_anew(lines: list[bytes]) -> list[bytes]:
+    """A changed row, and then a line that says where a range begins, as if nothing had been before it."""
+    seals = [at for at, line in enumerate(lines) if line.startswith(b'{"type":"seal"')]
+    numbers = {
+        tenant: first + count - 1 for at in seals[:3] for tenant, first, count in json.loads(lines[at])["tenants"]
+    }
+    seal = json.loads(lines[seals[2]]) | {"leaf_hashes": "", "tenants": []}
+    start = json.dumps({"type": "start", "seal": seal, "numbers": numbers}, separators=(",", ":")).encode() + b"\n"
+    changed = change(0, b'"message":"change', b'"message":"chance')(lines)
+    return [*changed[: seals[2] + 1], start, *changed[seals[2] + 1 :]]
+
+
 DAMAGES = [
     (change(3, b'"message":"change', b'"message":"chance'), "row"),
     (change(2, b'"id":', b'"id":1'), "row"),
@@ -130,6 +153,12 @@ DAMAGES = [
     (change(0, b'"type":"checkpoint","note":"atlas', b'"type":"checkpoint","note":"other'), "checkpoint"),
     (change(1, b'"leaf_hashes":"', b'"leaf_hashes":"AAAA'), "seal"),
     (change(1, b'"leaf_hashes":"', b'"leaf_hashes":"!'), "export"),
+    (forged_after(b"checkpoint", -1), "row"),
+    (forged_after(b"end", 0), "export"),
+    (lambda lines: [*lines, b'{"type":"unsealed","id":99}\n'], "export"),
+    (change(0, b'{"type":"row"', b'{ "type":"row"'), "export"),
+    (begun_anew, "row"),
+    (begun_anew, "export"),
 ]
 
 
