@@ -220,6 +220,13 @@ async def test_a_range_without_seals_is_refused(conn, installation, tmp_path):
         await written(conn, tmp_path / "none.jsonl", Extract(since=future))
 
 
+@pytest.mark.parametrize("tenant_id", [None, TENANTS[0]])
+async def test_a_range_that_ends_before_the_first_seal_is_refused(conn, installation, tmp_path, tenant_id):
+    await account(conn, installation, seals=2)
+    with pytest.raises(NotFound, match="in that range"):
+        await written(conn, tmp_path / "none.jsonl", Extract(tenant_id, until=datetime(2020, 1, 1, tzinfo=UTC)))
+
+
 async def test_personal_values_travel_only_when_asked_for(conn, file, installation, tmp_path):
     assert b"ann@example.org" not in file.read_bytes()
 
