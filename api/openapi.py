@@ -94,7 +94,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         answers |= {401, 403, 422}
     if terms.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
-    if terms.by_tenant or "{" in route.path_format:
+    if terms.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
         answers.add(404)
     if "requestBody" in operation or terms.raw:
         answers |= {413, 415, 422}

@@ -8,7 +8,7 @@ from atlas.logs import get_logger
 from atlas.pool import Pool
 from atlas.settings import Settings
 from audit.checkpoint import publish
-from audit.keys import SigningKey, checkpoint_folder, signing_key
+from audit.keys import SigningKey, checkpoint_folder, key_file, signing_key
 from audit.seal import seal, seal_lag
 
 log = get_logger("audit.sealer")
@@ -41,6 +41,22 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
 async def seal_and_sign(pool: Pool, settings: Settings) -> None:
     """One round by hand, before verifying or exporting: whatever is committed is sealed and signed."""
     await _round(pool, settings, signing_key(settings))
+
+
+async def seal_first(pool: Pool, settings: Settings) -> AtlasError | None:
+    """Seal and sign what is committed, so that the newest rows are covered. Answers why that was refused, if it was.
+
+    Only a machine that holds the key signs; on another one, an auditor's say, the account is left as it is.
+    """
+    try:
+        if key_file(settings).exists():
+            await seal_and_sign(pool, settings)
+        elif settings.embedded:
+            async with pool.acquire() as conn:
+                await seal(conn)
+    except AtlasError as error:
+        return error
+    return None
 
 
 async def _round(pool: Pool, settings: Settings, key: SigningKey | None) -> None:

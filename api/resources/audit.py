@@ -14,10 +14,11 @@ from api.door import PREFIX, Door, allows
 from api.errors import Forbidden
 from api.models.common import Document, Limit, Moment, Page, Shown
 from api.roles import READERS
+from atlas.errors import NotFound
 from atlas.statements import fetch, statement
 from audit import Extract, export, find, prove
 from audit import Query as AuditQuery
-from audit.keys import signing_key
+from audit.keys import public_key_file
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
 
@@ -128,7 +129,11 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = No
 )
 @allows(*READERS, by_tenant=False)
 async def show_key(call: Calling) -> str:
-    return signing_key(call.api.settings).public + "\n"
+    """A machine without it has none to show; it is where the account is signed."""
+    path = public_key_file(call.api.settings)
+    if not path.exists():
+        raise NotFound("public key", "on this machine", remedy="Copy audit.pub here from the machine that signs.")
+    return path.read_text()
 
 
 @router.get(

@@ -20,9 +20,9 @@ from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
 from atlas.statements import fetch, fetch_row, statement
-from audit import Event, record, seal_and_sign, verify
+from audit import Event, record, seal_first, verify
 from audit.checkpoint import copied_notes
-from audit.keys import checkpoint_folder, public_key_file, read_key, signing_key
+from audit.keys import checkpoint_folder, public_key_file, read_key
 from audit.verifier.notes import split_notes
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=Door, tags=["audit"])
@@ -81,13 +81,15 @@ async def _verify(api: Api, id: UUID, actor: Actor) -> None:
     told: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
     telling = asyncio.create_task(_tell(api, id, told))
     try:
-        key = signing_key(api.settings)
-        await seal_and_sign(api.pool, api.settings)
+        refused = await seal_first(api.pool, api.settings)
+        if refused is not None:
+            raise refused
+        key = read_key(public_key_file(api.settings))
         notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
         async with api.acquire(watched=False) as conn:
             report = await verify(
                 conn,
-                [read_key(public_key_file(api.settings))],
+                [key],
                 notes,
                 progress=lambda done, total: told.update(done=done, total=total),
             )

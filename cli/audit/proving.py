@@ -14,11 +14,11 @@ from rich.text import Text
 
 from atlas.errors import FieldError, InvalidInput, SettingsError
 from atlas.settings import Settings
-from audit import Mark, prove, prove_consistency, verify
+from audit import Mark, prove, prove_consistency, seal_first, verify
 from audit.keys import read_key
 from audit.verifier.account import Report
 from audit.verifier.export import check_proof, verify_export
-from cli.audit.sealing import outside_copies, seal_first, verification_keys
+from cli.audit.sealing import outside_copies, verification_keys
 from cli.output import Json, print_json, say
 from cli.runtime import execute, open_atlas
 
@@ -72,7 +72,7 @@ def proof(
 
     async def work(settings: Settings) -> dict[str, Any]:
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-            await seal_first(atlas)
+            await seal_first(atlas.pool, atlas.settings)
             if id is not None:
                 return await prove(conn, id)
             assert first is not None
@@ -86,7 +86,7 @@ async def _verify_living(
 ) -> Report:
     remembered = settings.home / "audit.verified.json"
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-        refused = await seal_first(atlas)
+        refused = await seal_first(atlas.pool, atlas.settings)
         keys, outside = verification_keys(settings, key), outside_copies(settings, checkpoints)
         since = Mark.read(remembered) if incremental else None
         with _progress("verifying", json=json) as tell:

@@ -1,33 +1,15 @@
-"""Sealing before reading, and the keys and copies that verification stands on."""
+"""The keys and copies that verification stands on."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from atlas.errors import AtlasError, Refused, SettingsError
+from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
-from audit import seal, seal_and_sign
 from audit.checkpoint import copied_notes
-from audit.keys import checkpoint_folder, key_file, public_key_file, read_key
+from audit.keys import checkpoint_folder, public_key_file, read_key
 from audit.verifier.notes import Key, split_notes
-from cli.runtime import Atlas
 
 NEWEST = 100
-
-
-async def seal_first(atlas: Atlas) -> AtlasError | None:
-    """Seal and sign what is committed, so that the newest rows are covered. Answers why that was refused, if it was.
-
-    Only a machine that holds the key signs; on another one, an auditor's say, the account is left as it is.
-    """
-    try:
-        if key_file(atlas.settings).exists():
-            await seal_and_sign(atlas.pool, atlas.settings)
-        elif atlas.settings.embedded:
-            async with atlas.pool.acquire() as conn:
-                await seal(conn)
-    except AtlasError as error:
-        return error
-    return None
 
 
 def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[Key]:

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from audit import seal_and_sign
+from audit.keys import key_file, public_key_file
 from audit.verifier.export import check_proof, verify_export
 from audit.verifier.notes import Key
 from engine.jobs import NewJob, enqueue_many
@@ -140,6 +141,25 @@ async def test_a_verification_finds_what_was_changed(account, auditor, owner):
 
     assert shown["status"] == "damaged"
     assert shown["findings"]
+
+
+async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_one(account, auditor, settings, conn):
+    key_file(settings).unlink()
+    signed = await conn.fetchval("select count(*) from audit_checkpoint")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], shown["findings"]) == ("whole", [])
+    assert await conn.fetchval("select count(*) from audit_checkpoint") == signed
+
+    assert (await auditor.get("/audit/key")).text == public_key_file(settings).read_text()
+    public_key_file(settings).unlink()
+    answer = await auditor.get("/audit/key")
+    assert answer.status_code == 404
+    assert "no public key on this machine" in answer.text
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], "cannot be read" in shown["notices"][0]) == ("failed", True)
+    assert not key_file(settings).exists()
 
 
 async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
