@@ -63,7 +63,7 @@ async def _account(conn: Connection) -> Finding:
         return Finding("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
     return finding(
         "account",
-        str(disagreements[0]) if disagreements else "outcomes and events agree",
+        disagreements[0].message if disagreements else "outcomes and events agree",
         fail=bool(disagreements),
         remedy="Run `atlas audit verify`, and find out who changed the table outside of Atlas.",
     )

@@ -1,8 +1,10 @@
 """The cross-check: what became of jobs and of the gate is what their last events tell."""
 
+from datetime import timedelta
+
 import pytest
 
-from audit import cross_check
+from audit import cross_check, prune, seal
 from engine.jobs import cancel, claim, finish, switch
 from engine.jobs.backoff import ATLAS
 from engine.jobs.outcomes import Notes, PermanentError, succeed
@@ -65,6 +67,21 @@ async def test_a_gate_that_was_turned_behind_the_accounts_back_is_found(conn, jo
 
     [finding] = await cross_check(conn)
     assert finding.message == "Atlas is offline, but was last told as ATLAS_ONLINE."
+
+
+async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compared_with(conn, owner, jobs, installation):
+    await seal(conn)
+    await installation.sign(conn)
+    assert await prune(owner, older_than=timedelta(0), actor=DANA) is not None
+    assert await cross_check(conn) == []
+
+    await conn.execute(
+        "update system_state set value = '{\"online\": false}', updated_at = clock_timestamp() where key = 'atlas_online'"
+    )
+    assert await cross_check(conn) == []  # as an installation that was never switched on
+    await conn.execute("update system_state set value = '{\"online\": true}' where key = 'atlas_online'")
+    [finding] = await cross_check(conn)
+    assert finding.message == "Atlas is online, but was last told as nothing at all."
 
 
 async def test_only_the_newest_jobs_are_compared_where_a_limit_says_so(conn, jobs):

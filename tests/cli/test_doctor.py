@@ -96,6 +96,19 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
     assert (after["verdict"], after["found"]) == ("ok", "usable")
 
 
+async def test_an_outcome_without_an_event_is_told_in_words(atlas, database_url):
+    await execute(
+        database_url,
+        "insert into system_state (key, value, updated_by) values ('atlas_online', '{\"online\": true}', 'eve')"
+        " on conflict (key) do update set value = excluded.value",
+    )
+    account = by_name((await atlas("doctor", "--json")).document)["account"]
+    assert (account["verdict"], account["found"]) == (
+        "fail",
+        "Atlas is online, but was last told as nothing at all.",
+    )
+
+
 async def test_a_server_that_cannot_be_reached_is_a_finding_among_the_others(atlas):
     ran = await atlas("doctor", DATABASE_URL="postgresql://localhost:1/atlas")
 
