@@ -82,8 +82,6 @@ async def _verify(api: Api, id: UUID, actor: Actor) -> None:
     telling = asyncio.create_task(_tell(api, id, told))
     try:
         refused = await seal_first(api.pool, api.settings)
-        if refused is not None:
-            raise refused
         key = read_key(public_key_file(api.settings))
         notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
         async with api.acquire(watched=False) as conn:
@@ -93,6 +91,8 @@ async def _verify(api: Api, id: UUID, actor: Actor) -> None:
                 notes,
                 progress=lambda done, total: told.update(done=done, total=total),
             )
+        if refused is not None:
+            report.find("signer", refused.message)
         findings = [asdict(one) for one in report.findings]
         figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
         told.update(

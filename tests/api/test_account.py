@@ -143,6 +143,17 @@ async def test_a_verification_finds_what_was_changed(account, auditor, owner):
     assert shown["findings"]
 
 
+async def test_a_verification_of_an_account_whose_end_is_gone_tells_what_is_missing(account, auditor, owner):
+    for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"delete from {table}")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+
+    assert shown["status"] == "damaged"
+    assert {"signer", "cut"} <= {one["kind"] for one in shown["findings"]}
+
+
 async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_one(account, auditor, settings, conn):
     key_file(settings).unlink()
     signed = await conn.fetchval("select count(*) from audit_checkpoint")
