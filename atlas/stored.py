@@ -4,10 +4,14 @@ A lone surrogate is what Python makes of a byte that is not UTF-8, in the name o
 becomes U+FFFD.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import orjson
+
+# The escape itself, not an escaped backslash before the same letters.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def stored_text(text: str) -> str:
@@ -26,7 +30,17 @@ def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> st
     except TypeError:
         # Looked for only now: nearly every value is whole, and a walk through it takes longer than the rest.
         text = orjson.dumps(_mended(value), default=None if default is None else lambda one: _mended(default(one)))
-    return text.decode().replace("\\u0000", "\\ufffd")
+    return without_nul(text.decode())
+
+
+def without_nul(text: str) -> str:
+    """JSON text whose strings hold no NUL."""
+    return _NUL.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
+
+
+def holds_nul(text: str) -> bool:
+    """True where a string of a JSON text holds a NUL."""
+    return "\\u0000" in text and _NUL.search(text) is not None
 
 
 def _mended(value: Any) -> Any:

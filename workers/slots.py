@@ -262,7 +262,7 @@ class Slots:
             case "lost":
                 return None
             case "stop":
-                return release(job)
+                return release(job, None if slot.context is None else slot.context.taken_notes())
             case None if asked:
                 raise error
             case None:

@@ -7,6 +7,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atlas.errors import FieldError, InvalidInput
+from atlas.stored import holds_nul
 from engine.jobs.argv import check_argv
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.environment import check_env
@@ -73,7 +74,7 @@ def _check(spec: DefinitionSpec) -> None:
     found = []
     if spec.key in RESERVED:
         found.append(FieldError("key", "is a job type of Atlas itself"))
-    if "\0" in orjson.dumps(spec.model_dump()).decode().replace("\\u0000", "\0"):
+    if holds_nul(orjson.dumps(spec.model_dump()).decode()):
         found.append(FieldError("", "holds the character U+0000"))
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
     # What cannot be used cannot tell which fields there are.

@@ -156,9 +156,12 @@ def snooze(job: ClaimedJob, delay: float, notes: Notes | None = None) -> Finish:
     return finish
 
 
-def release(job: ClaimedJob) -> Finish:
-    """running → queued at once, nothing counted: this worker gives it back."""
-    return release_attempt(job.id, job.attempt)
+def release(job: ClaimedJob, notes: Notes | None = None) -> Finish:
+    """running → queued at once, nothing counted: this worker gives it back, and says what its handler left open."""
+    finish = release_attempt(job.id, job.attempt)
+    if notes is not None and "outcome" in notes.detail:
+        finish.detail = stored_json({"status": "canceled", "outcome": notes.detail["outcome"]})
+    return finish
 
 
 def release_attempt(job_id: UUID, attempt: int) -> Finish:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from atlas.errors import AtlasError, FieldError, InvalidInput
-from atlas.stored import stored_json
+from atlas.stored import stored_json, without_nul
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.context import JobContext
 from engine.jobs.outcomes import PermanentError
@@ -200,7 +200,7 @@ def dump_output(value: Any) -> str | None:
 
 def _model_json(value: BaseModel) -> str:
     try:
-        return value.model_dump_json().replace("\\u0000", "\\ufffd")
+        return without_nul(value.model_dump_json())
     except PydanticSerializationError:
         return stored_json(value.model_dump(mode="json"))
 

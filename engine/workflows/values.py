@@ -13,7 +13,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from atlas.errors import FieldError, InvalidInput
-from atlas.stored import stored_json
+from atlas.stored import holds_nul, stored_json, without_nul
 from engine.jobs.outcomes import PermanentError
 from engine.jobs.types import INPUT_LIMIT
 
@@ -34,7 +34,7 @@ def object_text(what: str, value: Mapping[str, Any], *, field: str, limit: int =
         raise InvalidInput(what, [FieldError(field, f"is not plain JSON: {error}")]) from error
     if len(text) > limit or len(text.encode()) > limit:
         raise InvalidInput(what, [FieldError(field, f"is larger than {limit // 1024} KiB")])
-    if "\\u0000" in text:
+    if holds_nul(text):
         raise InvalidInput(what, [FieldError(field, "holds the character U+0000")])
     return text
 
@@ -127,7 +127,7 @@ def _return_type(function: Callable[..., Any]) -> Any | None:
 
 def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
-        return adapter.dump_json(value).decode().replace("\\u0000", "\\ufffd")
+        return without_nul(adapter.dump_json(value).decode())
     except PydanticSerializationError:
         return stored_json(adapter.dump_python(value, mode="json"))
 

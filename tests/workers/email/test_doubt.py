@@ -9,6 +9,7 @@ from engine.jobs import cancel, retry_now
 from tests.workers.email.given import DANA, KEY, SECRET
 from tests.workers.email.server import GARBAGE, Play
 from workers.email import entra
+from workers.worker import Worker, WorkerOptions
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
 FAILED = {"statusCode": 500, "name": "internal_server_error", "message": "Oops."}
@@ -216,6 +217,23 @@ async def test_a_mail_that_lost_its_third_worker_while_a_provider_had_it_ends_as
     assert ("lost", "unknown") in await post.attempts(job_id)
     meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_POISONED'")
     assert '"outcome": "unknown"' in meta
+
+
+@pytest.mark.parametrize(("provider", "endpoint"), [("microsoft", "send"), ("resend", "resend")])
+async def test_a_worker_that_stops_while_a_provider_has_the_mail_says_so(post, server, provider, endpoint):
+    post.use(provider)
+    server.play(endpoint, Play(hold=30.0, deliver=True))
+    job_id = await post.enqueue()
+    worker = Worker(post.pool, post.url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=5, grace=0.1))
+    running = asyncio.create_task(worker.run())
+    while not server.asked(endpoint):
+        await asyncio.sleep(0.01)
+    worker.stop()
+    await running
+
+    assert await post.attempts(job_id) == [("canceled", "unknown")]
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
 
 
 # Keys and tokens
