@@ -43,6 +43,11 @@ def holds_nul(text: str) -> bool:
     return "\\u0000" in text and _NUL.search(text) is not None
 
 
+def is_larger(text: str, limit: int) -> bool:
+    """True for a text of more than `limit` bytes of UTF-8, which has at most four for a character."""
+    return len(text) * 4 > limit and len(text.encode()) > limit
+
+
 def _mended(value: Any) -> Any:
     match value:
         case str():

@@ -235,24 +235,25 @@ def _checked(job: NewJob) -> str:
 def input_text(key: str, input: Mapping[str, Any]) -> str:
     """An input as JSON text; InvalidInput where it is not plain JSON, not an object, or too large."""
     try:
-        text = orjson.dumps(input).decode()
+        written = orjson.dumps(input)
     except TypeError as error:
         raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
-    _check_text(key, text)
+    _check_size(key, len(written))
+    text = written.decode()
+    if not text.startswith("{"):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
+    if "\\u0000" in text and _NUL.search(text):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
     return text
 
 
-def _check_text(key: str, text: str) -> None:
-    if not text.startswith("{"):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
-    if len(text) > input_limit(key) and len(text.encode()) > input_limit(key):
+def _check_size(key: str, size: int) -> None:
+    if size > input_limit(key):
         raise InvalidInput(
             f"The input of {key}",
             [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
             remedy="Store large data elsewhere and enqueue where to find it.",
         )
-    if "\\u0000" in text and _NUL.search(text):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
 
 
 def _actor(actor: Actor) -> dict[str, str]:

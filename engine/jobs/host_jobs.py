@@ -15,6 +15,7 @@ import orjson
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost, NotFound, Refused
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
+from atlas.stored import is_larger
 from engine.jobs.backoff import AGENT, RetryPolicy, policy_of
 from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, Notes, decide, succeed
 from engine.jobs.progress import report_progress
@@ -167,7 +168,7 @@ def _ending(host_id: UUID, held: _Held, result: HostResult, redactor: Redactor |
     match result.status:
         case "succeeded" | "success":
             output = dump_output(result.output if redactor is None else redactor.value(result.output))
-            if output is not None and len(output.encode()) > INPUT_LIMIT:
+            if output is not None and is_larger(output, INPUT_LIMIT):
                 raise InvalidInput("The result", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
             return succeed(held.job, claimant, output, "JOB_SUCCEEDED", notes)
         case "failed" if held.asked_to_stop:

@@ -17,6 +17,7 @@ import orjson
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
+from atlas.stored import is_larger
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.outcomes import (
     ClaimedJob,
@@ -114,7 +115,7 @@ async def complete_remote(
     """running → succeeded. `facts` tell the account about the request behind it."""
     held = replace(await _held(conn, token_id, job_id, attempt), facts=facts)
     text = dump_output(output if held.redactor is None else held.redactor.value(output))
-    if text is not None and len(text.encode()) > INPUT_LIMIT:
+    if text is not None and is_larger(text, INPUT_LIMIT):
         raise InvalidInput("The outcome", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
     ending = succeed(held.job, claimant_of(token_id), text, "JOB_SUCCEEDED", held.notes)
     return await _end(conn, token_id, held, ending)

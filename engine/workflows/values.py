@@ -13,7 +13,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from atlas.errors import FieldError, InvalidInput
-from atlas.stored import holds_nul, stored_json, without_nul
+from atlas.stored import holds_nul, is_larger, stored_json, without_nul
 from engine.jobs.outcomes import PermanentError
 from engine.jobs.types import INPUT_LIMIT
 
@@ -32,7 +32,7 @@ def object_text(what: str, value: Mapping[str, Any], *, field: str, limit: int =
         text = orjson.dumps(dict(value), default=_plain).decode()
     except TypeError as error:
         raise InvalidInput(what, [FieldError(field, f"is not plain JSON: {error}")]) from error
-    if len(text) > limit or len(text.encode()) > limit:
+    if is_larger(text, limit):
         raise InvalidInput(what, [FieldError(field, f"is larger than {limit // 1024} KiB")])
     if holds_nul(text):
         raise InvalidInput(what, [FieldError(field, "holds the character U+0000")])
@@ -58,7 +58,7 @@ class StepFunction:
             text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
             raise PermanentError(f"The step's answer is not JSON: {error}.") from error
-        if len(text) > OUTPUT_BYTES:
+        if is_larger(text, OUTPUT_BYTES):
             raise PermanentError(
                 f"The step's answer is larger than {OUTPUT_BYTES // 1024} KiB.",
                 remedy="Store large data elsewhere and return where to find it.",

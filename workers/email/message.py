@@ -16,9 +16,11 @@ from pydantic import (
     field_validator,
 )
 
+from atlas.stored import is_larger
 from workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_addresses, parse_some_addresses
 
-LARGEST = 3 * 1024 * 1024
+MIB = 1024 * 1024
+LARGEST = 3 * MIB
 LONGEST_SUBJECT = 998
 
 _CONTENT_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)*"
@@ -118,12 +120,21 @@ class EmailInput(BaseModel):
             raise ValueError(f"brings the recipients to more than {MOST_RECIPIENTS}")
         return value
 
+    @field_validator("html")
+    @classmethod
+    def _is_not_too_large(cls, value: str | None) -> str | None:
+        if value is not None and is_larger(value, LARGEST):
+            raise ValueError(f"is larger than {LARGEST // MIB} MiB")
+        return value
+
     @field_validator("text")
     @classmethod
     def _says_something(cls, value: str | None, info: ValidationInfo) -> str | None:
         # A html that is missing from the data was refused by itself.
         if not value and "html" in info.data and not info.data["html"]:
             raise ValueError("is required where there is no html")
+        if value and is_larger(value + (info.data.get("html") or ""), LARGEST):
+            raise ValueError(f"brings the mail to more than {LARGEST // MIB} MiB")
         return value
 
     @field_validator("attachments", mode="before")
@@ -134,9 +145,9 @@ class EmailInput(BaseModel):
     @field_validator("attachments")
     @classmethod
     def _are_not_too_large(cls, value: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
-        words = sum(len(info.data.get(field) or "") for field in ("text", "html"))
+        words = sum(len((info.data.get(field) or "").encode()) for field in ("text", "html"))
         if words + sum(len(one.base64) for one in value) > LARGEST:
-            raise ValueError(f"brings the mail to more than {LARGEST // 1024 // 1024} MiB")
+            raise ValueError(f"brings the mail to more than {LARGEST // MIB} MiB")
         return value
 
     @property

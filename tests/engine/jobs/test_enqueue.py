@@ -188,6 +188,8 @@ async def test_an_unknown_tenant_is_refused_by_name(conn):
     [
         (NewJob("", {}), "job_type"),
         (NewJob("t", {"x": "a" * (256 * 1024)}), "larger than 256 KiB"),
+        (NewJob("t", {"x": "ü" * (128 * 1024)}), "larger than 256 KiB"),
+        (NewJob("EMAIL_SEND", {"text": "ü" * 2_000_000}, secrets=()), "larger than 3072 KiB"),
         (NewJob("t", {"x": "\0"}), r"U\+0000"),
         (NewJob("t", {"x": object()}), "not plain JSON"),
         (NewJob("t", {}, max_retries=-1), "max_retries"),
@@ -198,6 +200,12 @@ async def test_bad_input_is_refused_with_the_field_and_nothing_is_made(conn, job
     with pytest.raises(InvalidInput, match=reason):
         await enqueue(conn, job, actor=DANA)
     assert await conn.fetchval("select count(*) from jobs") == 0
+
+
+async def test_an_input_may_have_as_many_bytes_as_its_limit(conn):
+    input = {"x": "ü" * (128 * 1024 - 4)}
+    assert len(orjson.dumps(input)) == 256 * 1024
+    await given_job(conn, input=input)
 
 
 async def test_text_that_only_talks_about_the_character_is_no_such_character(conn):

@@ -7,10 +7,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from atlas.errors import InvalidInput
-from engine.jobs.types import canonical
+from engine.jobs.types import canonical, field_errors
 from tests.workers.email.given import MAIL
 from workers.email import EmailInput
 from workers.email.addresses import Address, parse_address, shorten
@@ -137,6 +137,25 @@ async def test_a_mail_of_more_than_three_mebibytes_is_refused(post):
         await post.enqueue({**fits, "attachments": fits["attachments"] * 2})
 
     assert [str(one) for one in refused.value.errors] == ["attachments: brings the mail to more than 3 MiB"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"text": "ü" * 1_600_000}, "text: brings the mail to more than 3 MiB"),
+        ({"html": "€" * 1_100_000}, "html: is larger than 3 MiB"),
+        ({"html": "ü" * 800_000, "text": "ü" * 800_000}, "text: brings the mail to more than 3 MiB"),
+        (
+            {"text": "ü" * 1_500_000, "attachments": [{**ATTACHMENT, "base64": "aaaa" * 50_000}]},
+            "attachments: brings the mail to more than 3 MiB",
+        ),
+    ],
+)
+def test_bytes_are_counted_not_characters(wrong, told):
+    with pytest.raises(ValidationError) as refused:
+        EmailInput.model_validate({**MAIL, **wrong})
+
+    assert [str(one) for one in field_errors(refused.value)] == [told]
 
 
 @pytest.mark.parametrize("alias", ["EMAIL_SEND", "EMAILSEND", "email_send"])
