@@ -8,33 +8,43 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from email import message_from_binary_file, policy
+from email import message_from_bytes, policy
+from email.errors import MessageError
 from email.message import EmailMessage
+from heapq import nlargest
 from pathlib import Path
-from typing import IO
 from uuid import UUID
 
-from atlas.errors import NotFound
+from atlas.errors import AtlasError, NotFound
+from atlas.stored import stored_text
 
 ENDING = ".eml"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 # Names a mail that is not whole yet, together with process and thread: others may share the folder.
 _OURS = secrets.token_hex(8)
+# What the parser of the standard library raises at heads that nobody should write.
+_MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxMail:
-    """One mail of the outbox, as a list shows it."""
+    """One mail of the outbox, as a list shows it. `problem` says why nothing is known of what the file holds."""
 
     job_id: str
     tenant: str
     written_at: datetime
-    sender: str
-    to: str
-    subject: str
-    size: int
+    sender: str = ""
+    to: str = ""
+    subject: str = ""
+    size: int = 0
+    problem: str | None = None
+
+
+class MailUnreadable(AtlasError):
+    """A file of the outbox, or its folder, is there and cannot be read."""
 
 
 def outbox_folder(home: Path) -> Path:
@@ -65,52 +75,80 @@ def write_mail(folder: str, tenant: str, job_id: UUID, content: bytes) -> None:
 
 
 def list_mails(folder: Path, *, tenant: str | None = None, limit: int = 50) -> list[OutboxMail]:
-    """The newest mails first, of one tenant or of all."""
-    paths = sorted(_paths(folder, tenant), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    return [_summary(path) for path in paths[:limit]]
+    """The newest mails first, of one tenant or of all; a file that cannot be read has its place among them."""
+    found = []
+    for path in _paths(folder, tenant):
+        # The file may be gone by now, or be a link to one that is.
+        with suppress(FileNotFoundError):
+            found.append((path.lstat().st_mtime, path))
+    return [_summary(path, written_at) for written_at, path in nlargest(limit, found)]
 
 
 def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple[OutboxMail, EmailMessage, bytes]:
     """One mail: its line in the list, the parsed message, and the file as it is."""
     for path in _paths(folder, tenant):
         if path.stem == str(job_id):
-            with path.open("rb") as file:
-                return _summary(path), _parse(file), path.read_bytes()
+            try:
+                content, written_at = path.read_bytes(), path.stat().st_mtime
+                message = message_from_bytes(content, policy=policy.default)
+                message.items()  # A head is parsed when it is looked at, and refuses to be then.
+                return _described(path, written_at, message, len(content)), message, content
+            except (OSError, *_MALFORMED) as error:
+                raise _unreadable(path, error) from error
     raise NotFound("mail of job", job_id, remedy="`atlas outbox list` shows the mails there are.")
 
 
 def body_of(message: EmailMessage) -> str:
     """The words of a mail, plain where it has plain ones."""
     part = message.get_body(preferencelist=("plain", "html"))
-    return "" if part is None else str(part.get_content())
+    if part is None:
+        return ""
+    try:
+        return stored_text(str(part.get_content()))
+    except LookupError:
+        # A character set that nobody knows.
+        payload = part.get_payload(decode=True)
+        return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
 def attachment_names(message: EmailMessage) -> list[str]:
     """The names of the files that go with a mail."""
-    return [part.get_filename() or "" for part in message.iter_attachments()]
+    return [stored_text(part.get_filename() or "") for part in message.iter_attachments()]
 
 
 def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
-    tenants = sorted(folder.iterdir()) if folder.is_dir() else []
+    try:
+        tenants = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise _unreadable(folder, error) from error
     for place in tenants:
         if place.is_dir() and (tenant is None or place.name == tenant):
             yield from place.glob(f"*{ENDING}")
 
 
-def _summary(path: Path) -> OutboxMail:
-    with path.open("rb") as file:
-        message = _parse(file)
-    about = path.stat()
-    return OutboxMail(
-        job_id=path.stem,
-        tenant=path.parent.name,
-        written_at=datetime.fromtimestamp(about.st_mtime, UTC),
-        sender=str(message["From"] or ""),
-        to=str(message["To"] or ""),
-        subject=str(message["Subject"] or ""),
-        size=about.st_size,
-    )
+def _summary(path: Path, written_at: float) -> OutboxMail:
+    try:
+        content = path.read_bytes()
+        message = message_from_bytes(content, policy=policy.default)
+        return _described(path, written_at, message, len(content))
+    except (OSError, *_MALFORMED) as error:
+        return replace(_named(path, written_at), problem=_reason(path, error))
 
 
-def _parse(file: IO[bytes]) -> EmailMessage:
-    return message_from_binary_file(file, policy=policy.default)
+def _described(path: Path, written_at: float, message: EmailMessage, size: int) -> OutboxMail:
+    sender, to, subject = (stored_text(str(message[name] or "")) for name in ("From", "To", "Subject"))
+    return replace(_named(path, written_at), sender=sender, to=to, subject=subject, size=size)
+
+
+def _named(path: Path, written_at: float) -> OutboxMail:
+    return OutboxMail(stored_text(path.stem), stored_text(path.parent.name), datetime.fromtimestamp(written_at, UTC))
+
+
+def _unreadable(path: Path, error: Exception) -> MailUnreadable:
+    return MailUnreadable(f"{path} cannot be read: {_reason(path, error)}.", remedy="Look at the file, or remove it.")
+
+
+def _reason(path: Path, error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return "it is not a mail"
+    return "it is a link to nothing" if path.is_symlink() and not path.exists() else error.strerror or str(error)

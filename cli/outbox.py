@@ -1,5 +1,6 @@
 """`atlas outbox`: the mails that were written as files instead of being sent."""
 
+import sys
 from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
@@ -9,6 +10,7 @@ import typer
 from atlas.errors import NotFound
 from atlas.outbox import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
 from atlas.settings import load_settings
+from atlas.stored import stored_text
 from cli.output import Json, say, table
 from engine.fields import as_id
 
@@ -26,7 +28,7 @@ def show_list(
     """List the mails, newest first."""
     folder = outbox_folder(load_settings().home)
     mails = list_mails(folder, tenant=tenant, limit=limit)
-    rows = [(mail.written_at, mail.tenant, mail.to, mail.subject, mail.job_id) for mail in mails]
+    rows = [(mail.written_at, mail.tenant, mail.to, _subject(mail), mail.job_id) for mail in mails]
     words = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
     say({"mails": mails}, words, json=json)
 
@@ -39,10 +41,19 @@ def show_one(
 ) -> None:
     """Show one mail."""
     mail, message, content = read_mail(outbox_folder(load_settings().home), _id(job))
+    if raw and not json and not sys.stdout.isatty():
+        typer.echo(content, nl=False)
+        return
     body, files = body_of(message), attachment_names(message)
-    headers = {name: str(value) for name, value in message.items()}
-    document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": content.decode("ascii")}
-    say(document, content.decode("ascii") if raw else _words(mail, headers, body, files), json=json)
+    headers = {stored_text(name): stored_text(str(value)) for name, value in message.items()}
+    # Atlas writes ASCII alone, but the folder is open to others.
+    text = content.decode("utf-8", "replace")
+    document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
+    say(document, text if raw else _words(mail, headers, body, files), json=json)
+
+
+def _subject(mail: OutboxMail) -> str:
+    return mail.subject if mail.problem is None else f"(cannot be read: {mail.problem})"
 
 
 def _words(mail: OutboxMail, headers: dict[str, str], body: str, files: list[str]) -> str:

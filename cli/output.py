@@ -1,17 +1,20 @@
 """What a command says: one JSON document on stdout with --json, words and tables for people otherwise."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from atlas.errors import AtlasError, InvalidInput
+from atlas.programs.text import plain
+from atlas.stored import stored_text
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -26,8 +29,23 @@ def say(document: Any, words: RenderableType, *, json: bool) -> None:
         return
     width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
     Console(width=width, highlight=False, soft_wrap=isinstance(words, str)).print(
-        Text(words) if isinstance(words, str) else words
+        _Harmless(Text(_harmless(words)) if isinstance(words, str) else words)
     )
+
+
+class _Harmless:
+    """What a terminal shows and does not obey: a job, a mail or an error may hold anything."""
+
+    def __init__(self, words: RenderableType) -> None:
+        self._words = words
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._words, options):
+            yield segment if segment.control else Segment(_harmless(segment.text), segment.style)
+
+
+def _harmless(text: str) -> str:
+    return plain(stored_text(text))
 
 
 def print_json(document: Any) -> None:
@@ -47,7 +65,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def report(error: AtlasError, *, json: bool) -> None:
     """A refusal: one line with cause and remedy on stderr, and the document where one was asked for."""
-    sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+    sys.stderr.write(f"error: {' '.join(_harmless(str(error)).split())}\n")
     if not json:
         return
     document: dict[str, Any] = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
@@ -59,4 +77,4 @@ def report(error: AtlasError, *, json: bool) -> None:
 def _shown(cell: object) -> str:
     if cell is None:
         return ""
-    return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else str(cell)
+    return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else _harmless(str(cell))

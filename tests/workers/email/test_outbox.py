@@ -8,11 +8,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from atlas.outbox import list_mails, outbox_folder, write_mail
+from atlas.ids import new_id
+from atlas.outbox import MailUnreadable, list_mails, outbox_folder, write_mail
 from atlas.settings import Settings
 from cli.main import app
 from engine.tenants import add_tenant
@@ -148,6 +150,59 @@ async def test_a_mail_that_is_not_there_is_said_to_be_missing(post, monkeypatch,
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
 
     assert "There is no mail of job" in str(CliRunner().invoke(app, ["outbox", "show", name]).exception)
+
+
+def show(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["outbox", *arguments])
+
+
+async def test_a_mail_cannot_steer_the_terminal_that_shows_it(post, monkeypatch):
+    evil = "\x1b]0;title\x07red\x1b[31m \x9b2Jdone \x1bc\u202eback"
+    job_id = await post.enqueue({**MAIL, "to": "ada@example.com", "text": evil})
+    await post.run(job_id)
+    monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
+
+    shown = show("show", str(job_id)).stdout
+    assert shown.endswith("\n\nred done back\n")
+    assert orjson.loads(show("show", str(job_id), "--json").stdout)["body"].startswith(evil)
+
+
+async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_listed(post, monkeypatch):
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
+    folder, lost, odd = outbox_folder(post.settings.home) / "system", new_id(), new_id()
+    (folder / f"{lost}.eml").symlink_to(folder / "gone")
+    (folder / f"{odd}.eml").mkdir()
+
+    listed = {mail["job_id"]: mail["problem"] for mail in orjson.loads(show("list", "--json").stdout)["mails"]}
+    assert listed == {str(job_id): None, str(lost): "it is a link to nothing", str(odd): "Is a directory"}
+    assert "(cannot be read: it is a link to nothing)" in show("list").stdout
+    assert f"{lost}.eml cannot be read: it is a link to nothing." in str(show("show", str(lost)).exception)
+    assert isinstance(show("show", str(odd)).exception, MailUnreadable)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Subject: café\r\n\r\ncafé".encode(),
+        "Subject: café\r\n\r\ncafé".encode("latin-1"),
+        b"Subject: caf\xe9\r\nContent-Type: text/plain; charset=nobody\r\n\r\ncaf\xe9",
+        b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\ncaf\xe9",
+        b"\xff\xfe\x00",
+        b"",
+    ],
+)
+async def test_a_mail_that_someone_else_wrote_is_shown_as_far_as_it_can_be(post, monkeypatch, content):
+    monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
+    job_id = new_id()
+    write_mail(str(outbox_folder(post.settings.home)), "system", job_id, content)
+
+    assert [mail["problem"] for mail in orjson.loads(show("list", "--json").stdout)["mails"]] == [None]
+    document = orjson.loads(show("show", str(job_id), "--json").stdout)
+    assert ("caf" in document["body"]) == (b"caf" in content)
+    assert show("show", str(job_id)).exit_code == 0
+    assert show("show", str(job_id), "--raw").stdout_bytes == content
 
 
 def test_an_empty_outbox_is_an_ordinary_answer(tmp_path):
