@@ -22,6 +22,8 @@ from workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_
 MIB = 1024 * 1024
 LARGEST = 3 * MIB
 LONGEST_SUBJECT = 998
+# It is a line of the mail with its parameters, and lines end at 998 characters.
+LONGEST_CONTENT_TYPE = 255
 
 _CONTENT_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)*"
 _IS_CONTENT_TYPE = re.compile(_CONTENT_TYPE)
@@ -66,7 +68,9 @@ class Attachment(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: HeadText = Field(min_length=1, max_length=255)
-    content_type: str = Field(alias="contentType", json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"})
+    content_type: str = Field(
+        alias="contentType", max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"}
+    )
     base64: str = Field(max_length=LARGEST)
 
     @field_validator("content_type")

@@ -118,6 +118,11 @@ async def test_no_line_can_be_smuggled_into_a_head(post, field):
             "attachments.0.contentType",
             "file",
         ),
+        (
+            {**MAIL, "attachments": [{**ATTACHMENT, "contentType": f"text/plain; x={'y' * 242}"}]},
+            "attachments.0.contentType",
+            "at most 255",
+        ),
         ({**MAIL, "attachments": [{"name": "a"}]}, "attachments.0.contentType", "required"),
     ],
 )
@@ -227,6 +232,7 @@ async def test_the_published_schema_refuses_the_same_without_this_code():
     assert fits({**MAIL, "to": '"Lovelace, Ada" <ada@example.com>', "attachments": [ATTACHMENT]})
     assert fits({"to": "ada@example.com", "subject": "x", "html": "<p>"})
     assert fits({**MAIL, "attachments": None})
+    assert fits({**MAIL, "attachments": [{**ATTACHMENT, "contentType": f"text/plain; x={'y' * 241}"}]})
     for field in HEAD_FIELDS:
         assert not any(fits(in_head_field(field, text)) for text in SMUGGLED), field
     for wrong in (
@@ -238,5 +244,6 @@ async def test_the_published_schema_refuses_the_same_without_this_code():
         {**MAIL, "subjct": "x"},
         {"to": "ada@example.com", "subject": "x"},
         {"to": "ada@example.com", "subject": "x", "text": ""},
+        {**MAIL, "attachments": [{**ATTACHMENT, "contentType": f"text/plain; x={'y' * 242}"}]},
     ):
         assert not fits(wrong), wrong
