@@ -96,7 +96,8 @@ class Verification:
             self.report.find("row", words, row=HEAD.unpack(self._rows[0][0])[2])
         self._judge_conflicts()
         self._judge_orders()
-        if to_the_end:
+        # What ends earlier ends with a checkpoint, unless it ends so near the newest rows that none was signed yet.
+        if to_the_end or self._sure < self._tree.size:
             self._judge_age(now)
         if self._sure < self._tree.size:
             self.report.notices.append(f"No checkpoint covers the last {self._tree.size - self._sure} leaves yet.")

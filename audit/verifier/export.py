@@ -89,8 +89,12 @@ class _Walk:
         else:
             self.report.find("export", CUT_OFF)
         _refuse_more(self.report, lines)
+        _require_signature(self.report)
         now = datetime.fromisoformat(self._manifest["exported_at"])
-        return self._verification.finish(now, to_the_end=self._manifest["to_the_end"])
+        self._verification.finish(now, to_the_end=self._manifest["to_the_end"])
+        if not self._manifest["to_the_end"]:
+            self.report.notices.append(f"The export ends with seal {self.report.last_seal}; later ones do not show.")
+        return self.report
 
     def _begin(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         """A range begins with the seal before it, and nothing else may: what was read before would be forgotten."""
@@ -108,9 +112,9 @@ class _Walk:
         match record["type"]:
             case "seal":
                 self._verification.seal(seal_of(record))
-            case "checkpoint":
+            case "checkpoint" if self.report.seals:
                 self._verification.checkpoint(record["note"])
-            case "unsealed":
+            case "unsealed" if self._manifest["to_the_end"]:
                 self._verification.unsealed(1)
             case "copies":
                 _tell_copies(self.report, record)
@@ -241,6 +245,13 @@ def record_of(seal: Seal) -> dict[str, Any]:
 def _refuse_more(report: Report, lines: Iterator[bytes]) -> None:
     if next(lines, None) is not None:
         report.find("export", "Lines follow the one that ends the export.")
+
+
+def _require_signature(report: Report) -> None:
+    if not report.checkpoints:
+        report.find(
+            "checkpoint", "No valid checkpoint covers any of the export: whoever wrote the file can have made it up."
+        )
 
 
 def _tell_copies(report: Report, record: dict[str, Any]) -> None:

@@ -213,6 +213,79 @@ async def test_a_range_of_seals_verifies_from_its_start(conn, owner, installatio
     assert "row" in kinds(verify_export(path, installation.keys))
 
 
+def unsigned(lines: list[bytes]) -> list[bytes]:
+    return [line for line in lines if not line.startswith(b'{"type":"checkpoint"')]
+
+
+def ending_early(lines: list[bytes]) -> list[bytes]:
+    return [
+        line.replace(b'"to_the_end":true', b'"to_the_end":false') for line in lines if b'"unsealed"' not in line[:20]
+    ]
+
+
+def test_an_export_that_nobody_signed_is_not_believed(file, installation, tmp_path):
+    forged = tmp_path / "forged.jsonl"
+    for lines in (
+        unsigned(lines_of(file)),
+        unsigned(ending_early(lines_of(file))),
+        [*lines_of(file)[:1], b'{"type":"end"}\n'],
+    ):
+        forged.write_bytes(b"".join(lines))
+        report = verify_export(forged, installation.keys)
+        assert "checkpoint" in kinds(report)
+        assert any("can have made it up" in finding.message for finding in report.findings)
+
+
+def test_a_range_whose_end_was_not_signed_for_long_is_a_finding(file, installation, tmp_path):
+    lines = ending_early(lines_of(file))
+    last = max(at for at, line in enumerate(lines) if line.startswith(b'{"type":"checkpoint"'))
+    path = tmp_path / "early.jsonl"
+    path.write_bytes(b"".join(lines[:last] + lines[last + 1 :]))
+    report = verify_export(path, installation.keys)
+    assert report.findings == []
+    assert any("No checkpoint covers the last" in notice for notice in report.notices)
+
+    manifest = json.loads(lines[0])
+    later = datetime.fromisoformat(manifest["exported_at"]) + timedelta(minutes=5)
+    lines[0] = json.dumps(manifest | {"exported_at": later.isoformat()}).encode() + b"\n"
+    path.write_bytes(b"".join(lines))
+    assert verify_export(path, installation.keys).findings == []
+    path.write_bytes(b"".join(lines[:last] + lines[last + 1 :]))
+    assert [finding.kind for finding in verify_export(path, installation.keys).findings] == ["stale"]
+
+
+def test_rows_without_a_seal_do_not_belong_into_a_range_that_ends_early(file, installation, tmp_path):
+    path = tmp_path / "early.jsonl"
+    lines = [line.replace(b'"to_the_end":true', b'"to_the_end":false') for line in lines_of(file)]
+    assert any(line.startswith(b'{"type":"unsealed"') for line in lines)
+    path.write_bytes(b"".join(lines))
+    assert kinds(verify_export(path, installation.keys)) == {"export"}
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bounds", [{}, {"since": -1}, {"until": 1}, {"since": -1, "until": 1}, {"until": 60}])
+async def test_every_honest_export_verifies_also_when_its_end_is_not_signed_yet(
+    conn, installation, tmp_path, bounds, signed
+):
+    await account(conn, installation, seals=3)
+    now = datetime.now(UTC)
+    extract = Extract(**{name: now + timedelta(minutes=minutes) for name, minutes in bounds.items()})
+    if not signed:
+        await write(conn, 3)
+        await seal(conn)
+    await write(conn, 2)
+
+    report = verify_export(await written(conn, tmp_path / "some.jsonl", extract), installation.keys)
+    assert report.findings == []
+    assert any("No checkpoint covers" in notice for notice in report.notices) is not signed
+
+
+async def test_an_export_before_the_first_checkpoint_is_a_finding(conn, installation, tmp_path):
+    await write(conn, 3)
+    await seal(conn)
+    assert kinds(verify_export(await written(conn, tmp_path / "new.jsonl"), installation.keys)) == {"checkpoint"}
+
+
 async def test_a_range_without_seals_is_refused(conn, installation, tmp_path):
     await account(conn, installation, seals=1)
     future = datetime.now(UTC) + timedelta(days=1)
