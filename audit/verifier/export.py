@@ -47,12 +47,13 @@ def verify_export(
 ) -> Report:
     """Check an export. `outside` are notes kept elsewhere; `progress` is told how many bytes have been read."""
     with path.open("rb") as file:
-        lines, walk = _told(file, progress), None
+        lines = _told(file, progress)
+        walk: _Walk | _TenantWalk | None = None
         try:
             manifest = json.loads(next(lines, b""))
             if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
                 raise ValueError(f"the first line is no manifest of {EXPORT}")
-            walk = _TenantWalk(manifest, keys) if manifest["tenant"] is not None else _Walk(manifest, keys, outside)
+            walk = (_Walk if manifest["tenant"] is None else _TenantWalk)(manifest, keys, outside)
             return walk.walk(lines)
         except UNREADABLE as error:
             report = Report() if walk is None else walk.report
@@ -127,15 +128,16 @@ class _Walk:
 class _TenantWalk:
     """A tenant's own rows: each with its path to one signed root, numbered without gaps."""
 
-    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key]) -> None:
+    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key], outside: Sequence[str]) -> None:
         self.report = Report()
         self._keys = keys
         self._tenant = UUID(manifest["tenant"]).bytes
-        self._number = manifest["first_number"] - 1
+        self._first = manifest["first_number"]
+        self._number = self._first - 1
         self._checkpoint: Checkpoint | None = None
+        self._outside = [self._open(note, "An outside copy of a checkpoint") for note in outside]
 
     def walk(self, lines: Iterator[bytes]) -> Report:
-        ended = False
         body = b""
         for line in lines:
             if line.startswith(ROW):
@@ -143,25 +145,61 @@ class _TenantWalk:
                 self._row(facts, head, body)
                 continue
             record = json.loads(line)
-            match record["type"]:
-                case "checkpoint":
-                    self._open(record["note"])
-                case "private":
-                    _check_private(self.report, record, body)
-                case "end":
-                    ended = True
-        if not ended:
-            self.report.find("export", "The export is cut off: its last line is missing.")
-        self.report.notices.append(f"The tenant's rows end with its number {self._number}; later ones would not show.")
+            if record["type"] == "end":
+                break
+            self._read(record, body)
+        else:
+            self.report.find("export", CUT_OFF)
+        _refuse_more(self.report, lines)
+        _require_signature(self.report)
+        self._compare_outside()
+        self._tell_numbers()
         return self.report
 
-    def _open(self, note: str) -> None:
+    def _read(self, record: dict[str, Any], body: bytes) -> None:
+        match record["type"]:
+            case "checkpoint" if self._checkpoint is None:
+                self._checkpoint = opened = self._open(record["note"], "The checkpoint")
+                if opened is not None:
+                    self.report.checkpoints, self.report.size, self.report.root = 1, opened.size, opened.root.hex()
+            case "copies":
+                _tell_copies(self.report, record)
+            case "private":
+                _check_private(self.report, record, body)
+            case other:
+                raise ValueError(f"a line of the type {other!r} that does not belong there")
+
+    def _open(self, note: str, what: str) -> Checkpoint | None:
         try:
-            self._checkpoint = open_note(note, self._keys)
-            self.report.checkpoints = 1
-            self.report.size, self.report.root = self._checkpoint.size, self._checkpoint.root.hex()
+            return open_note(note, self._keys)
         except BadNote as reason:
-            self.report.find("checkpoint", f"The checkpoint {reason}.")
+            self.report.find("checkpoint", f"{what} {reason}.")
+            return None
+
+    def _compare_outside(self) -> None:
+        """Other sizes cannot be compared: a tenant's export does not hold the whole tree."""
+        signed, others = self._checkpoint, 0
+        for one in self._outside:
+            if one is None or signed is None or one.size != signed.size:
+                others += one is not None
+            elif one.root != signed.root:
+                words = f"The export's checkpoint is not the one that was signed at {one.at} for {one.size} leaves."
+                self.report.find("checkpoint", words)
+            else:
+                self.report.checkpoints += 1
+        if others:
+            self.report.notices.append(
+                f"{others} outside copies are of other sizes and could not be compared with the export's checkpoint;"
+                " a proof from one size to the other shows whether they agree."
+            )
+
+    def _tell_numbers(self) -> None:
+        if not self.report.rows:
+            self.report.notices.append("The export holds no rows of the tenant; any that there are would not show.")
+            return
+        words = f"These are the tenant's rows {self._first} to {self._number}; "
+        words += "later ones would not show." if self._first == 1 else "earlier and later ones would not show."
+        self.report.notices.append(words)
 
     def _row(self, facts: dict[str, Any], head: bytes, body: bytes) -> None:
         self.report.rows += 1

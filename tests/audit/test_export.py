@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,7 +15,8 @@ import pytest
 import audit
 from atlas.errors import NotFound
 from audit import Extract, export, record, seal, verify
-from audit.verifier.export import verify_export
+from audit.verifier.export import ROW, verify_export
+from audit.verifier.notes import open_note
 from tests.audit.given import DANA, TENANTS, Installation, account, event, kinds, write, write_many
 
 
@@ -334,6 +336,12 @@ TENANT_DAMAGES = [
     change(1, b'"path":["', b'"path":["00'),
     without(b"checkpoint", 0),
     without(b"end", 0),
+    change(0, b'{"type":"row"', b'{ "type":"row"'),
+    forged_after(b"end", 0),
+    lambda lines: [*lines[:-1], b'{"type":"unsealed","id":99,"body":{"forged":1}}\n', lines[-1]],
+    lambda lines: [*lines[:-1], b'{"type":"event","action":"FORGED"}\n', lines[-1]],
+    lambda lines: [*lines[:-1], b'{"type":"copies","id":1,"columns":["message"]}\n', lines[-1]],
+    lambda lines: [lines[0], lines[-1]],
 ]
 
 
@@ -344,6 +352,34 @@ async def test_a_gap_or_a_change_in_a_tenants_export_shows(conn, installation, t
     for number, damage in enumerate(TENANT_DAMAGES):
         path.write_bytes(b"".join(damage(list(whole))))
         assert not verify_export(path, installation.keys).ok, f"damage {number}"
+
+
+async def test_a_tenants_export_says_which_numbers_it_holds(conn, installation, tmp_path):
+    await account(conn, installation, seals=6, seed=8)
+    path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
+    whole = lines_of(path)
+    rows = [line for line in whole if line.startswith(ROW)]
+    assert verify_export(path, installation.keys).notices == [
+        f"These are the tenant's rows 1 to {len(rows)}; later ones would not show."
+    ]
+
+    # Who takes the first rows away must say so.
+    path.write_bytes(b"".join(change(0, b'"first_number":1', b'"first_number":3')([*whole[:2], *whole[4:]])))
+    report = verify_export(path, installation.keys)
+    assert report.notices == [f"These are the tenant's rows 3 to {len(rows)}; earlier and later ones would not show."]
+
+
+async def test_outside_copies_are_compared_with_a_tenants_checkpoint(conn, installation, tmp_path):
+    await account(conn, installation, seals=6, seed=8)
+    path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
+    report = verify_export(path, installation.keys, installation.notes)
+    assert (report.findings, report.checkpoints) == ([], 2)
+    assert any("5 outside copies are of other sizes" in notice for notice in report.notices)
+
+    signed = open_note(installation.notes[-1], installation.keys)
+    other = installation.key.sign(replace(signed, root=bytes(32)))
+    assert kinds(verify_export(path, installation.keys, [other])) == {"checkpoint"}
+    assert kinds(verify_export(path, installation.keys, ["no note"])) == {"checkpoint"}
 
 
 async def test_a_tenant_without_rows_gets_an_export_without_rows(conn, installation, tmp_path):
