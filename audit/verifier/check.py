@@ -206,7 +206,8 @@ class Verification:
     def _judge_conflicts(self) -> None:
         told = 0
         for one in sorted(self._conflicts, key=lambda one: one.size):
-            if any(later.abandons >= one.size and later.at >= one.at for later in self._given_up):
+            # A note cannot excuse itself, nor can its own copy.
+            if any(later.abandons >= one.size and later.at > one.at for later in self._given_up):
                 self.report.notices.append(
                     f"The tree of {one.size} leaves signed at {one.at} was given up by its signer."
                 )

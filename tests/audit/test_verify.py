@@ -1,6 +1,7 @@
 """Verifying the living account: what it covers, what it remembers, when it complains."""
 
 from audit import Mark, record, seal, verify
+from audit.checkpoint import publish
 from audit.verifier.account import Report
 from tests.audit.given import Installation, account, event, kinds, write
 
@@ -8,6 +9,20 @@ from tests.audit.given import Installation, account, event, kinds, write
 async def unguarded(owner, *tables: str) -> None:
     for table in tables:
         await owner.execute(f"alter table {table} disable trigger all")
+
+
+async def cut(owner) -> int:
+    """Take away the last window with its seals, and answer the size of the tree that is left."""
+    await unguarded(owner, "audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint")
+    kept = await owner.fetchrow(
+        "select n, size, snap_cur::text as snap from audit_seal where closes order by n desc offset 1 limit 1"
+    )
+    await owner.execute(
+        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", kept["snap"]
+    )
+    await owner.execute(f"delete from audit_seal where n > {kept['n']}")
+    await owner.execute(f"delete from audit_seal_tenant where n > {kept['n']}")
+    return kept["size"]
 
 
 async def test_a_whole_account_has_no_findings_and_tells_what_it_covers(conn, installation):
@@ -101,19 +116,20 @@ async def test_a_changed_personal_value_is_found(conn, owner, installation):
 
 async def test_an_outside_copy_shows_a_cut_that_the_database_alone_does_not(conn, owner, installation):
     await account(conn, installation, seals=4)
-    await unguarded(owner, "audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint")
-    kept = await owner.fetchrow(
-        "select n, size, snap_cur::text as snap from audit_seal where closes order by n desc offset 1 limit 1"
-    )
-    await owner.execute(
-        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", kept["snap"]
-    )
-    await owner.execute(f"delete from audit_seal where n > {kept['n']}")
-    await owner.execute(f"delete from audit_seal_tenant where n > {kept['n']}")
+    kept = await cut(owner)
     assert kinds(await verify(conn, installation.keys)) == {"cut"}  # the checkpoint itself tells of more leaves
 
-    await owner.execute(f"delete from audit_checkpoint where size > {kept['size']}")
+    await owner.execute(f"delete from audit_checkpoint where size > {kept}")
     assert kinds(await verify(conn, installation.keys)) == set()
+    assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
+
+
+async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    await publish(conn, installation.key, installation.copies, abandon=True)
+    assert (await verify(conn, installation.keys, installation.notes)).ok
+    await owner.execute(f"delete from audit_checkpoint where size > {await cut(owner)}")
+
     assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
 
 
