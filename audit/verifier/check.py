@@ -87,10 +87,13 @@ class Verification:
         """Rows that no seal covers yet."""
         self.report.unsealed += rows
 
-    def finish(self, now: datetime, *, to_the_end: bool = True) -> Report:
-        """What was found. `to_the_end` says that the walk was meant to reach the newest rows, as of `now`."""
-        for size in sorted(self._outside):
-            self._conflicts.extend(one for one in self._outside[size] if size > self._began)
+    def finish(self, now: datetime, *, to_the_end: bool = True, until: datetime | None = None) -> Report:
+        """What was found. `to_the_end` says that the walk was meant to reach the newest rows, as of `now`.
+
+        What was signed from `until` on cannot be in an export that was made, or ends, then; the living account has no
+        such moment.
+        """
+        self._judge_outside(until)
         if self._rows:
             words = f"{len(self._rows)} rows stand after the last seal, in no batch."
             self.report.find("row", words, row=HEAD.unpack(self._rows[0][0])[2])
@@ -202,6 +205,15 @@ class Verification:
             self._sure = checkpoint.size
         if self._newest is None or checkpoint.at > self._newest.at:
             self._newest = checkpoint
+
+    def _judge_outside(self, until: datetime | None) -> None:
+        """Outside copies of sizes that the walk did not come across."""
+        missed = [one for size in sorted(self._outside) for one in self._outside[size] if size > self._began]
+        later = [one for one in missed if until is not None and one.at >= until and one.size > self._tree.size]
+        self._conflicts.extend(one for one in missed if one not in later)
+        if later:
+            words = f"{len(later)} outside copies, up to {later[-1].size} leaves, were signed after {until}:"
+            self.report.notices.append(f"{words} this export cannot show whether what they cover is still there.")
 
     def _judge_conflicts(self) -> None:
         told = 0

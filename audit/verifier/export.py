@@ -91,9 +91,12 @@ class _Walk:
             self.report.find("export", CUT_OFF)
         _refuse_more(self.report, lines)
         _require_signature(self.report)
-        now = datetime.fromisoformat(self._manifest["exported_at"])
-        self._verification.finish(now, to_the_end=self._manifest["to_the_end"])
-        if not self._manifest["to_the_end"]:
+        until = now = datetime.fromisoformat(self._manifest["exported_at"])
+        to_the_end = self._manifest["to_the_end"]
+        if not to_the_end:
+            until = min(now, datetime.fromisoformat(self._manifest["until"]))
+        self._verification.finish(now, to_the_end=to_the_end, until=until)
+        if not to_the_end:
             self.report.notices.append(f"The export ends with seal {self.report.last_seal}; later ones do not show.")
         return self.report
 

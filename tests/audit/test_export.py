@@ -219,10 +219,12 @@ def unsigned(lines: list[bytes]) -> list[bytes]:
     return [line for line in lines if not line.startswith(b'{"type":"checkpoint"')]
 
 
-def ending_early(lines: list[bytes]) -> list[bytes]:
-    return [
-        line.replace(b'"to_the_end":true', b'"to_the_end":false') for line in lines if b'"unsealed"' not in line[:20]
-    ]
+def ending_early(lines: list[bytes], *, unsealed: bool = False) -> list[bytes]:
+    """The same export, if it had been asked for up to the moment when it was made."""
+    manifest = json.loads(lines[0])
+    manifest |= {"to_the_end": False, "until": manifest["exported_at"]}
+    kept = [line for line in lines[1:] if unsealed or not line.startswith(b'{"type":"unsealed"')]
+    return [json.dumps(manifest).encode() + b"\n", *kept]
 
 
 def test_an_export_that_nobody_signed_is_not_believed(file, installation, tmp_path):
@@ -258,7 +260,7 @@ def test_a_range_whose_end_was_not_signed_for_long_is_a_finding(file, installati
 
 def test_rows_without_a_seal_do_not_belong_into_a_range_that_ends_early(file, installation, tmp_path):
     path = tmp_path / "early.jsonl"
-    lines = [line.replace(b'"to_the_end":true', b'"to_the_end":false') for line in lines_of(file)]
+    lines = ending_early(lines_of(file), unsealed=True)
     assert any(line.startswith(b'{"type":"unsealed"') for line in lines)
     path.write_bytes(b"".join(lines))
     assert kinds(verify_export(path, installation.keys)) == {"export"}
@@ -280,6 +282,39 @@ async def test_every_honest_export_verifies_also_when_its_end_is_not_signed_yet(
     report = verify_export(await written(conn, tmp_path / "some.jsonl", extract), installation.keys)
     assert report.findings == []
     assert any("No checkpoint covers" in notice for notice in report.notices) is not signed
+
+
+async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, installation, tmp_path):
+    await account(conn, installation, seals=3)
+    middle = datetime.now(UTC)
+    await account(conn, installation, seals=2, seed=3)
+    early = await written(conn, tmp_path / "early.jsonl", Extract(until=middle))
+    whole = await written(conn, tmp_path / "whole.jsonl")
+    report, size = (
+        verify_export(early, installation.keys, installation.notes),
+        await conn.fetchval("select max(size) from audit_seal"),
+    )
+    assert report.findings == []
+    assert any(f"2 outside copies, up to {size} leaves" in notice for notice in report.notices)
+    assert verify_export(whole, installation.keys, installation.notes).notices == []
+
+    await account(conn, installation, seals=1, seed=4)
+    report = verify_export(whole, installation.keys, installation.notes)
+    assert report.findings == []
+    assert any("1 outside copies" in notice for notice in report.notices)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"until": 1}])
+async def test_an_export_that_was_cut_within_its_range_is_still_found(conn, installation, tmp_path, bounds):
+    await account(conn, installation, seals=3)
+    until = {name: datetime.now(UTC) + timedelta(minutes=minutes) for name, minutes in bounds.items()}
+    lines = lines_of(await written(conn, tmp_path / "whole.jsonl", Extract(**until)))
+    checkpoints = [at for at, line in enumerate(lines) if line.startswith(b'{"type":"checkpoint"')]
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(b"".join([*lines[: checkpoints[-2] + 1], lines[-1]]))
+
+    assert verify_export(path, installation.keys).findings == []
+    assert kinds(verify_export(path, installation.keys, installation.notes)) == {"cut"}
 
 
 async def test_an_export_before_the_first_checkpoint_is_a_finding(conn, installation, tmp_path):
