@@ -1,7 +1,8 @@
 """Checkpoints: the tree's size and root, signed and copied to where the database's administrator cannot write.
 
 The signer remembers, beside its key, the last tree it signed, and refuses any that is not its continuation. So who
-cuts off the end of the account, or seals it anew, is found out at the next signature, and cannot get one.
+cuts off the end of the account, or seals it anew, is found out at the next signature, and cannot get one. Where that
+memory is lost, or another machine signed in between, the newest copy of a checkpoint stands in for it.
 """
 
 import asyncio
@@ -9,21 +10,23 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, SettingsError
 from atlas.pool import Connection
 from atlas.statements import fetch_row, fetch_value, statement
 from audit.keys import SigningKey, write_privately
 from audit.nodes import Nodes
-from audit.verifier.notes import Checkpoint
+from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
 from audit.verifier.tree import consistent
 
 HEAD = statement("audit/sql/checkpoint_head.sql")
 STORE = statement("audit/sql/checkpoint_store.sql")
+
+END_BYTES = 4096
 
 
 class InconsistentTree(AtlasError):
@@ -58,13 +61,18 @@ class NotCopied(AtlasError):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The signer's memory: the last tree it signed. Not `published` means that its copies may be missing."""
+    """A tree that was signed, as the signer remembers it. Not `published` means that its copies may be missing."""
 
     size: int
     root: str
     note: str
     epoch: int
     published: bool = False
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What the note says."""
+        return Checkpoint.read(self.note.rpartition("\n\n")[0])
 
 
 async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: bool = False) -> Checkpoint | None:
@@ -79,7 +87,7 @@ async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: b
             return None
         if head["signer"] not in (None, key.name):
             raise OtherSigner(head["signer"], key)
-        last = _remembered(key)
+        last = await asyncio.to_thread(_last, key, folder)
         if last is not None and last.published and head["stored"] and last.size == head["size"] and not abandon:
             _check_same(last, head["root"])
             return None
@@ -134,9 +142,50 @@ def copied_notes(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.checkpoints"))
 
 
+def _last(key: SigningKey, folder: Path) -> Signed | None:
+    """The last tree that was signed: the remembered one, or one that a copy says is later and longer."""
+    remembered, copied = _remembered(key), _newest_copy(key, folder)
+    if remembered is None or copied is None:
+        return remembered or copied
+    is_newer = copied.size > remembered.size and copied.checkpoint.at > remembered.checkpoint.at
+    return copied if is_newer else remembered
+
+
 def _remembered(key: SigningKey) -> Signed | None:
     path = _memory(key)
-    return Signed(**json.loads(path.read_text())) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        signed = Signed(**json.loads(path.read_text()))
+        if (signed.checkpoint.size, signed.checkpoint.root.hex()) != (signed.size, signed.root):
+            raise ValueError("it contradicts itself")
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise SettingsError(
+            f"The signer's memory {path} cannot be used: {error}.",
+            remedy="Restore it, or move it away: the newest copy in ATLAS_CHECKPOINT_DIR then stands in for it.",
+        ) from error
+    return signed
+
+
+def _newest_copy(key: SigningKey, folder: Path) -> Signed | None:
+    """The newest copy that this key signed; none where copies may be written but not read."""
+    keys = [Key.parse(key.public)]
+    try:
+        for file in reversed(copied_notes(folder)):
+            for note in reversed(split_notes(_end(file))):
+                with suppress(BadNote):
+                    copy = open_note(note, keys)
+                    return Signed(copy.size, copy.root.hex(), note, epoch=0, published=True)
+    except OSError:
+        return None
+    return None
+
+
+def _end(file: Path) -> str:
+    """The last notes of a day's file, which may have thousands; the first of them may be cut."""
+    with file.open("rb") as opened:
+        opened.seek(max(os.fstat(opened.fileno()).st_size - END_BYTES, 0))
+        return opened.read().decode(errors="replace")
 
 
 def _remember(key: SigningKey, signed: Signed) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import stat
 from datetime import UTC, datetime
 
@@ -141,6 +142,69 @@ async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, inst
 
     with pytest.raises(InconsistentTree, match="do not continue"):
         await publish(conn, installation.key, installation.copies)
+
+
+async def cut_off(owner, before: int) -> None:
+    """The end of the account goes, with the notes about it."""
+    for table, column in (("audit_seal", "size"), ("audit_checkpoint", "size")):
+        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"delete from {table} where {column} > {before}")
+
+
+async def test_a_signer_without_its_memory_goes_by_the_newest_copy(conn, owner, installation):
+    await account(conn, installation, seals=4)
+    (installation.key.folder / "audit.state").unlink()
+    assert await publish(conn, installation.key, installation.copies) is None
+
+    await cut_off(owner, await conn.fetchval("select max(size) from audit_seal") - 1)
+    with pytest.raises(InconsistentTree, match="do not continue"):
+        await publish(conn, installation.key, installation.copies)
+
+
+async def test_a_signer_goes_by_what_another_machine_signed_with_its_key(conn, owner, installation, tmp_path):
+    await account(conn, installation, seals=2)
+    other = Installation(tmp_path / "other")
+    shutil.copy(key_file(installation.settings), key_file(other.settings))
+    other = Installation(tmp_path / "other")
+    other.copies = installation.copies
+    await other.sign(conn)
+    await account(conn, installation, seals=2, seed=3)
+
+    await cut_off(owner, await conn.fetchval("select max(size) from audit_seal") - 1)
+    with pytest.raises(InconsistentTree, match="do not continue"):
+        await other.sign(conn)
+
+
+async def test_a_copy_that_is_cut_foreign_or_forged_is_passed_over(conn, owner, installation, tmp_path):
+    await account(conn, installation, seals=2)
+    (installation.key.folder / "audit.state").unlink()
+    forged = installation.notes[-1].replace(
+        f"\n{await conn.fetchval('select max(size) from audit_seal')}\n", "\n9999\n"
+    )
+    foreign = Installation(tmp_path / "other").key.sign(Checkpoint("x", 9999, bytes(32), datetime.now(UTC)))
+    (installation.copies / "2999-01-01.checkpoints").write_text(f"{forged}\n{foreign}\n{forged[:40]}")
+    (installation.copies / "2999-01-02.checkpoints").write_bytes(b"\xff\xfe")
+
+    assert await publish(conn, installation.key, installation.copies) is None
+    await account(conn, installation, seals=1, seed=3)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "7", '{"size": 3}', '{"size": 3, "root": "", "note": 7, "epoch": 1}']
+)
+async def test_a_signer_whose_memory_is_damaged_refuses_and_says_where_it_is(conn, installation, content):
+    await account(conn, installation, seals=1)
+    (installation.key.folder / "audit.state").write_text(content)
+    with pytest.raises(SettingsError, match=r"audit\.state cannot be used"):
+        await installation.sign(conn)
+
+
+async def test_a_memory_that_was_touched_is_refused(conn, installation):
+    await account(conn, installation, seals=1)
+    state = installation.key.folder / "audit.state"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"size": 1}))
+    with pytest.raises(SettingsError, match="contradicts itself"):
+        await installation.sign(conn)
 
 
 async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(conn, owner, installation):
