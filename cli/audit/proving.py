@@ -88,7 +88,7 @@ async def _verify_living(
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
         refused = await seal_first(atlas.pool, atlas.settings)
         keys, outside = verification_keys(settings, key), outside_copies(settings, checkpoints)
-        since = Mark.read(remembered) if incremental else None
+        since = _mark(remembered) if incremental else None
         with _progress("verifying", json=json) as tell:
             report = await verify(conn, keys, outside, since=since, progress=tell)
     if refused is not None:
@@ -96,6 +96,19 @@ async def _verify_living(
     if report.ok:
         Mark(report.last_seal, report.root).write(remembered)
     return report
+
+
+def _mark(path: Path) -> Mark | None:
+    try:
+        mark = Mark.read(path)
+        if mark is not None and not (type(mark.seal) is int and isinstance(mark.root, str)):
+            raise ValueError("it names no seal")
+    except (OSError, ValueError, TypeError) as error:
+        raise SettingsError(
+            f"{path}, which says how far the account was found whole, cannot be read: {error}.",
+            remedy="Remove it and verify without --incremental, which leaves a new one.",
+        ) from error
+    return mark
 
 
 def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, *, json: bool) -> Report:

@@ -85,6 +85,12 @@ async def test_a_whole_account_verifies_and_a_changed_one_does_not(audit, key, o
     assert "1 findings" in done.stdout
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", '{"seal": 1}', '{"seal": "x", "root": "y"}'])
+async def test_a_mark_that_is_damaged_is_refused_with_its_place(audit, key, tmp_path, content):
+    (tmp_path / "home" / "audit.verified.json").write_text(content)
+    assert "audit.verified.json" in (await audit("verify", "--incremental")).refusal
+
+
 async def test_a_cut_off_end_is_told_by_the_signer_and_the_copies(audit, key, owner, written):
     await audit("verify")
     for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
