@@ -8,6 +8,22 @@ create unique index audit_private_loose on audit_private (commitment) where enti
 -- Without a key, a logical copy knows a deleted value by the whole of it.
 alter table audit_private replica identity full;
 
+-- A value that was given another thing than its event's could be found by its commitment until now; it becomes one of no
+-- thing, which still can. Values are never changed otherwise, so the trigger that sees to it stands aside for this once.
+alter table audit_private disable trigger audit_private_no_update;
+update audit_private p
+set entity_id = null
+where p.entity_id is not null
+  and not exists (
+    select from audit_log a
+    where a.entity_id = p.entity_id
+      and position(convert_to(encode(p.commitment, 'hex'), 'UTF8') in a.body) > 0);
+alter table audit_private enable always trigger audit_private_no_update;
+
+comment on function atlas_audit_private(uuid, jsonb) is
+  'Keeps personal values of one tenant, in the transaction that writes the event which commits to them. entity_id is that '
+  'event''s own, or null: under another one a value is not found again, and verification reports it.';
+
 -- Removes a person's values: those equal to p_subject, and the free texts (fields p_texts) of the same things.
 -- One event for each tenant and each thousand values tells which commitments no longer have a value.
 create or replace function atlas_audit_erase(

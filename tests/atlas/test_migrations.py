@@ -1,14 +1,17 @@
 """Migrations: applied once, recorded with their checksum, refused where files and database disagree."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from atlas.actors import Actor
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.migrations import Migration, load_migrations, migrate, migrations_folder, pending
 from atlas.testing import TestDatabases
+from audit import Event, commit, record, reveal
 
 
 @pytest.fixture
@@ -46,6 +49,27 @@ async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_ur
     applied = await asyncio.gather(*(migrate(empty_url) for _ in range(6)))
 
     assert sorted(name for names in applied for name in names) == [m.name for m in load_migrations()]
+
+
+async def test_a_personal_value_under_the_wrong_thing_is_still_found_by_its_commitment(empty_url):
+    everything = load_migrations()
+    names = [migration.name for migration in everything]
+    at = names.index("20261115013000_personal_values_by_thing")
+    await migrate(empty_url, everything[:at])
+    actor, words = Actor("user", "dana"), {"right": "1", "wrong": "of another", "none": None}
+    conn = await asyncpg.connect(empty_url)
+    shapes, rows = zip(*(commit(name, name, entity_id=thing) for name, thing in words.items()), strict=True)
+    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", json.dumps([row.row for row in rows]))
+    await record(conn, Event("SENT", "thing", "1", actor, meta={"to": shapes}))
+    await migrate(empty_url, everything[: at + 1])
+
+    left = {row["field"]: row["entity_id"] for row in await conn.fetch("select * from audit_private")}
+    found = await reveal(conn, [shape["commitment"] for shape in shapes], of=["1"])
+    assert left == {"right": "1", "wrong": None, "none": None}
+    assert {one["value"] for one in found} == words.keys()
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="append-only"):
+        await conn.execute("update audit_private set value = 'x'")
+    await conn.close()
 
 
 async def test_an_edited_migration_is_refused_and_nothing_is_changed(empty_url):

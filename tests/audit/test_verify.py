@@ -1,5 +1,7 @@
 """Verifying the living account: what it covers, what it remembers, when it complains."""
 
+import pytest
+
 from audit import Mark, record, seal, verify
 from audit.checkpoint import publish
 from audit.verifier.account import Report
@@ -111,6 +113,27 @@ async def test_a_changed_personal_value_is_found(conn, owner, installation):
     await unguarded(owner, "audit_private")
     await owner.execute("update audit_private set value = 'eve@example.org'")
 
+    assert kinds(await verify(conn, installation.keys)) == {"private"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update audit_private set entity_id = '2'",
+        "update audit_private set value = 'eve', commitment = sha256(salt || 'eve'::bytea)",
+        "insert into audit_private (commitment, entity_id, field, salt, value)"
+        " select sha256(salt || 'eve'::bytea), entity_id, field, salt, 'eve' from audit_private",
+    ],
+)
+async def test_a_personal_value_that_no_event_of_its_thing_commits_to_is_found(conn, owner, installation, change):
+    await record(conn, event(1), personal={"to": "ann@example.org"})
+    await record(conn, event(2))
+    await seal(conn)
+    await installation.sign(conn)
+    assert kinds(await verify(conn, installation.keys)) == set()
+
+    await unguarded(owner, "audit_private")
+    await owner.execute(change)
     assert kinds(await verify(conn, installation.keys)) == {"private"}
 
 
