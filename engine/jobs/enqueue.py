@@ -4,7 +4,6 @@ The ids are made here, so that thousands of jobs need no answer, and a caller wh
 commit can ask for the id it chose.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
+from atlas.stored import holds_nul
 from engine.fields import as_id
 from engine.jobs.dedupe import hash_key, stored_key
 from engine.jobs.hosts import SERVER_TYPES, place
@@ -33,9 +33,6 @@ from engine.jobs.types import canonical, check_input, input_limit, registered
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
-
-# The escape itself, not an escaped backslash before the same letters.
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 # Work that names no tenant belongs to this one; the foundation's migration makes it.
 SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
@@ -242,7 +239,7 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
     text = written.decode()
     if not text.startswith("{"):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
-    if "\\u0000" in text and _NUL.search(text):
+    if holds_nul(text):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
     return text
 
