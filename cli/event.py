@@ -6,7 +6,7 @@ import typer
 
 from atlas.settings import Settings
 from cli.output import Json, say
-from cli.parameters import read_object
+from cli.parameters import OBJECT, read_object
 from cli.runtime import caller, connected, execute
 from engine.tenants import find_tenant
 from engine.workflows import Published, publish_event
@@ -23,7 +23,7 @@ def _events() -> None:
 def publish(
     name: Annotated[str, typer.Argument(help="The event's name, such as order.paid.")],
     tenant: Annotated[str, typer.Option(help="Whose event it is.")] = "system",
-    context: Annotated[str, typer.Option(metavar="JSON", help="What is known about it, a JSON object.")] = "{}",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="What is known about it, a JSON object.")] = "{}",
     correlation_id: Annotated[str | None, typer.Option(help="Carried by what it starts.")] = None,
     json: Json = False,
 ) -> None:

@@ -14,7 +14,7 @@ from atlas.errors import FieldError, InvalidInput
 from cli.durations import parse_duration
 from cli.installation import Installation, JobAsked, JobsAsked, JobStory
 from cli.output import Json, say, table
-from cli.parameters import read_object
+from cli.parameters import OBJECT, read_object
 from cli.reach import ask
 from workers.apps import load_apps
 
@@ -27,7 +27,9 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 def enqueue_job(
     job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
     tenant: Annotated[str | None, typer.Option(help="Whose job it is: the token's, or else Atlas's own.")] = None,
-    input_: Annotated[str, typer.Option("--input", metavar="JSON", help="The job's input, a JSON object.")] = "{}",
+    input_: Annotated[
+        str, typer.Option("--input", metavar=OBJECT, help="The job's input, a JSON object; - reads it from stdin.")
+    ] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
     dedupe_key: Annotated[str | None, typer.Option(help="An active job with the same key is the answer.")] = None,

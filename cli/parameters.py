@@ -1,6 +1,8 @@
 """What people type as the value of an option, read as what it stands for; what is neither is refused by name."""
 
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -9,16 +11,34 @@ import orjson
 from atlas.errors import FieldError, InvalidInput
 from engine.fields import as_id
 
+# How an option that takes a JSON object is shown; a command line ends at 128 KiB an argument, a file does not.
+OBJECT = "JSON|@FILE|-"
 
-def read_object(option: str, text: str) -> dict[str, Any]:
-    """A JSON object."""
+
+def read_object(option: str, given: str) -> dict[str, Any]:
+    """A JSON object, written out, in the file that `@` names, or on stdin (`-`)."""
+    text, where = _fetched(option, given)
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput("The call", [FieldError(option, f"is not JSON: {error}")]) from None
+        raise InvalidInput("The call", [FieldError(option, f"{where}is not JSON: {error}")]) from None
     if not isinstance(value, dict):
-        raise InvalidInput("The call", [FieldError(option, "is not a JSON object")])
+        raise InvalidInput("The call", [FieldError(option, f"{where}is not a JSON object")])
     return value
+
+
+def _fetched(option: str, given: str) -> tuple[str | bytes, str]:
+    """What an option stands for, and where it was found, as the beginning of a reason."""
+    if given == "-":
+        return sys.stdin.buffer.read(), "what stands on stdin "
+    if not given.startswith("@"):
+        return given, ""
+    file = Path(given[1:])
+    try:
+        return file.read_bytes(), f"what stands in {file} "
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput("The call", [FieldError(option, f"{file} cannot be read: {reason}")]) from None
 
 
 def read_id(option: str, text: str) -> UUID:

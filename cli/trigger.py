@@ -11,7 +11,7 @@ from atlas.settings import Settings
 from atlas.statements import fetch_row
 from cli.durations import parse_duration
 from cli.output import Json, say, table
-from cli.parameters import read_id, read_object
+from cli.parameters import OBJECT, read_id, read_object
 from cli.runtime import caller, connected, execute
 from engine.tenants import find_tenant
 from engine.triggers import (
@@ -39,7 +39,7 @@ EventName = Annotated[str | None, typer.Option("--event", help="An event's name,
 JobType = Annotated[str | None, typer.Option("--job-type", help="The job type to enqueue.")]
 DefinitionKey = Annotated[str | None, typer.Option("--definition", help="The command definition to run.")]
 Workflow = Annotated[str | None, typer.Option("--workflow", help="The workflow to ask for.")]
-Payload = Annotated[str | None, typer.Option("--payload", metavar="JSON", help="The input, a template.")]
+Payload = Annotated[str | None, typer.Option("--payload", metavar=OBJECT, help="The input, a template.")]
 Misfire = Annotated[str | None, typer.Option(help="Of times that were missed: skip, latest or all.")]
 Window = Annotated[
     str | None,
@@ -144,7 +144,7 @@ def show(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")]
 @app.command("fire")
 def fire(
     trigger_id: TriggerId,
-    context: Annotated[str, typer.Option(metavar="JSON", help="What the event it stands for would tell.")] = "{}",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="What the event it stands for would tell.")] = "{}",
     json: Json = False,
 ) -> None:
     """Fire a trigger now, once; its own times stay as they are."""

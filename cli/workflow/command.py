@@ -10,7 +10,7 @@ import typer
 from atlas.errors import InvalidInput, NotFound
 from atlas.settings import Settings
 from cli.output import Json, say, table
-from cli.parameters import read_id, read_object
+from cli.parameters import OBJECT, read_id, read_object
 from cli.runtime import caller, connected, execute
 from cli.workflow import decide, policy
 from cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
@@ -43,7 +43,7 @@ Owner = Annotated[str | None, typer.Option("--tenant", help="Whose it is; everyo
 def run(
     workflow: Annotated[str, typer.Argument(help="The workflow's key.")],
     tenant: Annotated[str, typer.Option(help="Whose run it is.")] = "system",
-    input_: Annotated[str, typer.Option("--input", metavar="JSON", help="The run's input, a JSON object.")] = "{}",
+    input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
     correlation_id: Annotated[str | None, typer.Option(help="Carried by the run and its jobs.")] = None,
@@ -157,7 +157,7 @@ def check(
 def signal(
     run_id: RunId,
     name: Annotated[str, typer.Argument(help="The name the run waits for.")],
-    context: Annotated[str, typer.Option(metavar="JSON", help="What it says, a JSON object.")] = "{}",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="What it says, a JSON object.")] = "{}",
     json: Json = False,
 ) -> None:
     """Send an event to one run alone."""

@@ -60,16 +60,16 @@ def as_guest(url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"atlas_guest:guest@{parts.netloc.rpartition('@')[2]}"))
 
 
-async def run(argv: list[str], *, cwd: Path, env: dict[str, str]) -> Ran:
+async def run(argv: list[str], *, cwd: Path, env: dict[str, str], stdin: bytes = b"") -> Ran:
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=cwd,
         env=env,
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    stdout, stderr = await process.communicate()
+    stdout, stderr = await process.communicate(stdin)
     assert process.returncode is not None
     return Ran(process.returncode, stdout.decode(), stderr.decode())
 
@@ -78,8 +78,8 @@ async def run(argv: list[str], *, cwd: Path, env: dict[str, str]) -> Ran:
 def atlas(tmp_path: Path, database_url: str) -> Atlas:
     """`await atlas("tenant", "list", SETTING="value")`, on a migrated database unless DATABASE_URL says otherwise."""
 
-    async def call(*arguments: str, **settings: str | None) -> Ran:
+    async def call(*arguments: str, stdin: bytes = b"", **settings: str | None) -> Ran:
         env = environment(tmp_path / "home", **{"DATABASE_URL": database_url, **settings})
-        return await run([sys.executable, "-P", "-m", "cli.main", *arguments], cwd=tmp_path, env=env)
+        return await run([sys.executable, "-P", "-m", "cli.main", *arguments], cwd=tmp_path, env=env, stdin=stdin)
 
     return call

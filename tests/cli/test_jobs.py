@@ -1,5 +1,6 @@
 """`atlas enqueue` and `atlas jobs`: make work, look at it, steer it."""
 
+import orjson
 import pytest
 
 
@@ -21,6 +22,26 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
 
 
+async def test_an_input_may_stand_in_a_file_or_come_on_stdin(atlas, tmp_path):
+    large = {"x": "ü" * 90_000}
+    (tmp_path / "input.json").write_bytes(orjson.dumps(large))
+    by_file = (await atlas("enqueue", "t", "--input", "@input.json", "--json")).document
+    piped = (await atlas("enqueue", "t", "--input", "-", "--json", stdin=orjson.dumps(large))).document
+
+    for made in (by_file, piped):
+        assert (await atlas("jobs", "show", made["id"], "--json")).document["job"]["input"] == large
+
+    (tmp_path / "input.json").write_text("{")
+    assert (
+        "--input: what stands in input.json is not JSON"
+        in (await atlas("enqueue", "t", "--input", "@input.json")).refusal
+    )
+    assert (
+        "--input: what stands on stdin is not a JSON object"
+        in (await atlas("enqueue", "t", "--input", "-", stdin=b"[1]")).refusal
+    )
+
+
 async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
     wrong = '{"to": "a..b@example.com", "subject": "x", "text": "y"}'
     target = ("--job-type", "EMAIL_SEND", "--payload", wrong)
@@ -37,6 +58,8 @@ async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
     [
         (("enqueue", "t", "--input", "[1]"), "--input: is not a JSON object"),
         (("enqueue", "t", "--input", "{"), "--input: is not JSON"),
+        (("enqueue", "t", "--input", "@gone.json"), "--input: gone.json cannot be read: No such file or directory"),
+        (("enqueue", "t", "--input", "@."), "--input: . cannot be read: Is a directory"),
         (("enqueue", "t", "--tenant", "nobody"), "nobody"),
         (("jobs", "show", "nonsense"), "is not a job's id"),
         (("jobs", "list", "--status", "lost"), "status: is not one of"),
