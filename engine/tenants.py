@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from atlas.actors import Actor
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -16,6 +17,7 @@ from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from audit import Event, record
 from engine.fields import as_id, check_name
+from engine.jobs.types import field_errors
 from engine.zones import check_zone
 
 ADD = statement("engine/sql/add_tenant.sql")
@@ -26,6 +28,10 @@ LIST = statement("engine/sql/list_tenants.sql")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LIMITS = ("in_flight", "requests_per_second", "email")
 LARGEST = 1_000_000
+
+
+# Limits that others go by and the engine only keeps, each by its name.
+_models: dict[str, TypeAdapter[Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = 
 async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, Any], *, actor: Actor) -> Tenant:
     """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
     wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
-    _check(tenant.slug, wanted["name"], wanted["timezone"], wanted["limits"], wanted["retention"])
+    _check(tenant.slug, wanted["name"], wanted["timezone"], changes.get("limits"), changes.get("retention"))
     texts = {name: orjson.dumps(wanted[name]).decode() for name in ("limits", "retention")}
     async with conn.transaction():
         row = await fetch_row(conn, EDIT, id=tenant.id, **{**wanted, **texts})
@@ -78,6 +84,11 @@ async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, An
             Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),
         )
     return _tenant(row)
+
+
+def know_limit(name: str, model: type[BaseModel]) -> None:
+    """Have one of the limits checked by the model of those who go by it, in this process."""
+    _models[name] = TypeAdapter(model)
 
 
 async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
@@ -119,13 +130,18 @@ def _check(
 
 
 def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
-    """Numbers that the claim and the API go by; what mail may do is checked where it is used."""
+    """Numbers that the claim and the API go by, and what others have made known."""
     found = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):
             found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
     if not isinstance(limits.get("email", {}), dict):
-        found.append(FieldError("limits.email", "must be an object"))
+        return [*found, FieldError("limits.email", "must be an object")]
+    for name in sorted(_models.keys() & limits.keys()):
+        try:
+            _models[name].validate_json(orjson.dumps(limits[name]))
+        except ValidationError as error:
+            found += [FieldError(f"limits.{name}.{one.field}", one.reason) for one in field_errors(error)]
     return found
 
 

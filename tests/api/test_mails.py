@@ -15,6 +15,7 @@ def known(monkeypatch):
     """As in the programs, whatever other tests registered in this process."""
     monkeypatch.setattr("engine.jobs.types._registry", {})
     monkeypatch.setattr("engine.jobs.types._models", {})
+    monkeypatch.setattr("engine.tenants._models", {})
     know_email()
 
 
@@ -38,6 +39,34 @@ async def test_a_wrong_mail_is_refused_with_the_field_and_the_reason(admin, job_
 
     told = assert_problem(answer, 422, field)
     assert reason in told["errors"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("email", "field", "reason"),
+    [
+        ({"providers": ["nonsense"]}, "limits.email.providers.0", "'microsoft', 'resend', 'outbox' or 'none'"),
+        ({"providers": []}, "limits.email.providers", "at least 1"),
+        ({"from": "nobody"}, "limits.email.from", "is not an address such as ada@example.com"),
+        ({"form": "mail@acme.example"}, "limits.email.form", "not permitted"),
+        ({"per_minute": 0}, "limits.email.per_minute", "greater than or equal to 1"),
+        ([], "limits.email", "must be an object"),
+    ],
+)
+async def test_wrong_mail_settings_of_a_tenant_are_refused(operator, email, field, reason):
+    answer = await operator.patch("/tenants/acme", json={"limits": {"email": email}})
+
+    first, *_ = assert_problem(answer, 422)["errors"]
+    assert (first["field"], reason in first["reason"]) == (field, True)
+
+
+async def test_right_mail_settings_are_kept_and_wrong_ones_from_before_stop_no_other_change(operator, pool):
+    limits = {"email": {"providers": ["resend", "outbox"], "from": "Acme <mail@acme.example>", "per_minute": 20}}
+    answer = await operator.patch("/tenants/acme", json={"limits": limits})
+    assert (answer.status_code, answer.json()["limits"]) == (200, limits)
+
+    await pool.execute("""update tenants set limits = '{"email": {"providers": ["smtp"]}}' where slug = 'acme'""")
+    answer = await operator.patch("/tenants/acme", json={"name": "Acme & Sons"})
+    assert (answer.status_code, answer.json()["name"]) == (200, "Acme & Sons")
 
 
 async def test_none_may_be_said_in_two_ways(admin):

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from atlas.settings import Settings
 from engine.jobs import JobContext, job
 from engine.jobs.types import know_input
+from engine.tenants import know_limit
 from workers.email.message import EmailInput
+from workers.email.tenant import TenantEmail
 
 if TYPE_CHECKING:
     from workers.email.handler import Mailer
@@ -16,8 +18,9 @@ EMAIL_SEND = "EMAIL_SEND"
 
 
 def know_email() -> None:
-    """Have mails checked in this process when they are enqueued, whoever sends them."""
+    """Have mails, and what tenants decide about them, checked in this process, whoever sends them."""
     know_input(EMAIL_SEND, EmailInput)
+    know_limit("email", TenantEmail)
 
 
 def register_email(settings: Settings) -> "Mailer":

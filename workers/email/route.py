@@ -8,10 +8,9 @@ import re
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from atlas.errors import NotFound, SettingsError
 from atlas.pool import Pool
@@ -22,14 +21,13 @@ from engine.jobs.types import field_errors
 from workers.email.addresses import Address, parse_address
 from workers.email.ledger import Pace
 from workers.email.providers import NotSent
+from workers.email.tenant import TenantEmail
 
 TENANT = statement("workers/email/sql/tenant.sql")
 
 # How long a tenant's row is trusted before it is read again.
 FRESH_SECONDS = 5.0
 NOBODY = Address("atlas@localhost", "Atlas")
-
-ProviderName = Literal["microsoft", "resend", "outbox", "none"]
 
 # The variables without which a provider cannot work.
 NEEDS = {
@@ -40,17 +38,6 @@ NEEDS = {
 }
 _DEFAULT_SENDER = {"microsoft": "ms_sender_upn", "resend": "outbound_email_from", "outbox": "outbound_email_from"}
 _PER_MINUTE = {"microsoft": "ms_messages_per_minute", "resend": "resend_messages_per_minute"}
-
-
-class TenantEmail(BaseModel):
-    """What a tenant decides about its mails."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    providers: tuple[ProviderName, ...] | None = Field(default=None, min_length=1)
-    sender: str | None = Field(default=None, alias="from")
-    agents: tuple[str, ...] | None = None
-    per_minute: int | None = Field(default=None, ge=1, le=100_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ async def test_a_tenant_may_be_held_to_a_list_of_agents(post, server, acme):
         ({"providers": []}, "providers"),
         ({"per_minute": 0}, "per_minute"),
         ({"form": "x"}, "form"),
-        ({"from": "nobody"}, "email.from"),
+        ({"from": "nobody"}, "from: is not an address"),
     ],
 )
 async def test_wrong_settings_of_a_tenant_are_named(post, server, acme, email, named):
