@@ -5,12 +5,12 @@ batch, and one that was taken away is missing there. Everything is read in short
 back the cleaning of every busy table.
 """
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
-
-import orjson
 
 from atlas.pool import Connection
 from atlas.statements import Statement, fetch, fetch_row, statement
@@ -166,13 +166,27 @@ def seal_from(row: Any) -> Seal:
 
 def differing(body: bytes, copies: str) -> tuple[str, ...]:
     """The search columns that differ from the bytes; all of them where the bytes are not what an event is."""
-    columns = orjson.loads(copies)
-    try:
-        event = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        event = None
-    if event == columns:
-        return ()
+    if body == copies.encode():
+        return ()  # as SQL writes them
+    columns, event = _parsed(copies.encode()), _parsed(body)
+    if not isinstance(columns, dict):
+        return ("meta",)  # the only column that can hold more than a parser takes
     if not isinstance(event, dict):
         return tuple(columns)
     return tuple(name for name in columns.keys() | event.keys() if columns.get(name) != event.get(name))
+
+
+def _parsed(text: bytes) -> Any:
+    """JSON to compare; None where it is none, or deeper than anyone writes."""
+    try:
+        return _JSON.decode(text.decode())
+    except (ValueError, RecursionError, ArithmeticError):
+        return None
+
+
+def _number(text: str) -> tuple[Decimal]:
+    """A number as it is written, and as nothing that a truth value equals: for Python, false is 0."""
+    return (Decimal(text),)
+
+
+_JSON = json.JSONDecoder(parse_int=_number, parse_float=_number)

@@ -106,6 +106,37 @@ async def test_a_mark_survives_its_file(tmp_path):
     assert Mark.read(tmp_path / "home" / "mark.json") == Mark(7, "ab")
 
 
+@pytest.mark.parametrize(
+    ("written", "changed"),
+    [
+        (False, "0"),
+        (True, "1"),
+        ([{"a": True}], '[{"a": 1}]'),
+        (0, "false"),
+        ([1], "[1, 1]"),
+        (None, "[]"),
+        (0.1, "0.10000000000000000001"),
+    ],
+)
+async def test_a_search_column_that_only_seems_equal_is_found(conn, owner, installation, written, changed):
+    await record(conn, event(1, value=written))
+    await seal(conn)
+    await installation.sign(conn)
+    await unguarded(owner, "audit_log")
+    await owner.execute("update audit_log set meta = jsonb_set(meta, '{value}', $1::text::jsonb)", changed)
+
+    [finding] = (await verify(conn, installation.keys)).findings
+    assert finding.message == "The search columns of row 1 differ from its bytes: meta."
+
+
+async def test_numbers_are_equal_however_the_database_writes_them(conn, installation):
+    await record(conn, event(1, values=[1e16, 1.0, 1e300, -0.0, 2**60, 1.5e-7]))
+    await seal(conn)
+    await installation.sign(conn)
+
+    assert (await verify(conn, installation.keys)).findings == []
+
+
 async def test_a_changed_personal_value_is_found(conn, owner, installation):
     await record(conn, event(1), personal={"to": "ann@example.org"})
     await seal(conn)
