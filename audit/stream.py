@@ -14,7 +14,7 @@ from typing import Any
 
 from atlas.pool import Connection
 from atlas.statements import Statement, fetch, fetch_row, statement
-from audit.verifier.account import HEAD, NOTHING, Seal
+from audit.verifier.account import HEAD, NOTHING, Seal, text_of_time
 
 SEALS = statement("audit/sql/stream_seals.sql")
 WINDOW = statement("audit/sql/stream_window.sql")
@@ -158,10 +158,14 @@ class Account:
 def seal_from(row: Any) -> Seal:
     """A seal from its columns."""
     facts = {name: row[name] for name in Seal.__dataclass_fields__ if name not in ("tenants", "to_xid")}
-    facts["snap_at"] = row["snap_at"].isoformat(timespec="microseconds")
-    facts["sealed_at"] = row["sealed_at"].isoformat(timespec="microseconds")
+    facts |= {name: text_of_time(number_of_time(row[name])) for name in ("snap_at", "sealed_at")}
     tenants = tuple((one[0], one[1], one[2]) for one in row["tenants"] or ())
     return Seal(**facts, to_xid=int(row["to_xid"]), tenants=tenants)
+
+
+def number_of_time(sent: bytes) -> int:
+    """A time as the database sends it, in microseconds since 2000; infinity and years before Christ are numbers too."""
+    return int.from_bytes(sent, "big", signed=True)
 
 
 def differing(body: bytes, copies: str) -> tuple[str, ...]:

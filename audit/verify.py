@@ -12,8 +12,8 @@ from typing import Any
 
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
-from audit.stream import Account, Row
-from audit.verifier.account import HEAD, Report, Seal
+from audit.stream import Account, Row, number_of_time
+from audit.verifier.account import HEAD, Report, Seal, number_of
 from audit.verifier.check import Verification
 from audit.verifier.notes import Key
 from audit.verifier.tree import Frontier
@@ -126,8 +126,8 @@ class _Walk:
         opened = self._verification.checkpoint(row["note"])
         if opened is None:
             return
-        copies = (row["size"], row["key_name"], row["signed_at"], row["epoch"])
-        if copies != (opened.size, opened.origin, opened.at, epoch):
+        copies = (row["size"], row["key_name"], number_of_time(row["signed_at"]), row["epoch"])
+        if copies != (opened.size, opened.origin, number_of(opened.at), epoch):
             self._report.find("checkpoint", f"The columns of the checkpoint at {row['size']} differ from its note.")
 
     async def _strays(self) -> None:

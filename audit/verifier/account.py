@@ -40,9 +40,12 @@ def text_of_time(time: int) -> str:
 
 def time_of_text(text: str) -> int:
     """The reverse of `text_of_time`."""
-    if "T" not in text:
-        return int(text)
-    passed = datetime.fromisoformat(text) - EPOCH_OF_TIME
+    return number_of(datetime.fromisoformat(text)) if "T" in text else int(text)
+
+
+def number_of(moment: datetime) -> int:
+    """Microseconds since 2000."""
+    passed = moment - EPOCH_OF_TIME
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 

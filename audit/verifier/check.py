@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from .account import EVENT_LEAF, HEAD, Report, Seal, header_leaf, text_of_time
+from .account import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
 from .damage import explain
 from .notes import BadNote, Checkpoint, Key, open_note
 from .place import Place, broken_links
@@ -183,7 +183,7 @@ class Verification:
             event = json.loads(body)
             if event["action"] == "AUDIT_PRUNED":
                 self._ordered_through = max(self._ordered_through, int(event["meta"]["through_seal"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return  # the words stand somewhere else in the event
 
     def _open(self, note: str, what: str) -> Checkpoint | None:
@@ -250,6 +250,8 @@ class Verification:
         if self._newest is None or now - self._newest.at > CHECKPOINT_AGE:
             since = "there is none" if self._newest is None else f"the newest is of {self._newest.at}"
             self.report.find("stale", f"A checkpoint should be signed every minute, but {since} (it is {now}).")
-        if self.report.unsealed and (self.last is None or now - datetime.fromisoformat(self.last.sealed_at) > SEAL_LAG):
+        if self.report.unsealed and (
+            self.last is None or time_of_text(self.last.sealed_at) < number_of(now - SEAL_LAG)
+        ):
             words = f"{self.report.unsealed} rows are in no seal, and none was made in the last minute before {now}."
             self.report.find("unsealed", words)

@@ -129,6 +129,34 @@ async def test_a_search_column_that_only_seems_equal_is_found(conn, owner, insta
     assert finding.message == "The search columns of row 1 differ from its bytes: meta."
 
 
+HOSTILE = [
+    ("audit_log", "meta = '{\"a\": 1e400}'", "copies"),
+    ("audit_log", "meta = (repeat('[', 1500) || repeat(']', 1500))::jsonb", "copies"),
+    ("audit_log", "body = convert_to(repeat('[', 200000) || '\"AUDIT_PRUNED\"', 'UTF8')", "row"),
+    ("audit_log", "created_at = '4000-01-01 BC'", "row"),
+    ("audit_seal", "snap_at = 'infinity'", "seal"),
+    ("audit_seal", "snap_at = '-infinity'", "seal"),
+    ("audit_seal", "snap_at = '4000-01-01 BC'", "seal"),
+    ("audit_seal", "sealed_at = '4000-01-01 BC'", "seal"),
+    ("audit_seal", "header = convert_to(repeat('[', 200000), 'UTF8')", "seal"),
+    ("audit_checkpoint", "signed_at = '4000-01-01 BC'", "checkpoint"),
+    ("audit_checkpoint", "signed_at = 'infinity'", "checkpoint"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "kind"), HOSTILE)
+async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner, installation, table, change, kind):
+    await account(conn, installation, seals=3)
+    await write(conn, 1)
+    await unguarded(owner, "audit_log", table)
+    await owner.execute(f"update {table} set {change}")
+    await owner.execute("delete from audit_log where id = 2")
+
+    report = await verify(conn, installation.keys)
+    assert kinds(report) >= {kind, "row"}
+    assert any("missing" in finding.message or "as it was" in finding.message for finding in report.findings)
+
+
 async def test_numbers_are_equal_however_the_database_writes_them(conn, installation):
     await record(conn, event(1, values=[1e16, 1.0, 1e300, -0.0, 2**60, 1.5e-7]))
     await seal(conn)
