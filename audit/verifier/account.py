@@ -130,11 +130,15 @@ MOST_FINDINGS = 1000
 
 @dataclass(slots=True)
 class Report:
-    """What was covered and what was found. Without findings, the account is whole up to `size`."""
+    """What was covered and what was found. Without findings, the account is whole up to `size`.
+
+    `checkpoints` are those of the account itself, `outside` the copies kept elsewhere, as far as it agrees with them.
+    """
 
     rows: int = 0
     seals: int = 0
     checkpoints: int = 0
+    outside: int = 0
     pruned: int = 0
     unsealed: int = 0
     last_seal: int = 0

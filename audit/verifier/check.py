@@ -74,13 +74,13 @@ class Verification:
         self.report.seals += 1
         self.report.rows += len(rows)
         for checkpoint in self._outside.pop(seal.size, ()):
-            self._compare(checkpoint)
+            self.report.outside += self._agrees(checkpoint)
 
     def checkpoint(self, note: str) -> Checkpoint | None:
         """A note of the account itself, signed at the size that the last seal has reached."""
         opened = self._open(note, "A checkpoint")
         if opened is not None:
-            self._compare(opened)
+            self.report.checkpoints += self._agrees(opened)
         return opened
 
     def unsealed(self, rows: int) -> None:
@@ -196,15 +196,15 @@ class Verification:
             self._given_up.append(opened)
         return opened
 
-    def _compare(self, checkpoint: Checkpoint) -> None:
+    def _agrees(self, checkpoint: Checkpoint) -> bool:
         if checkpoint.size != self._tree.size or checkpoint.root != self._tree.root():
             self._conflicts.append(checkpoint)
-            return
-        self.report.checkpoints += 1
+            return False
         if not self._conflicts:
             self._sure = checkpoint.size
         if self._newest is None or checkpoint.at > self._newest.at:
             self._newest = checkpoint
+        return True
 
     def _judge_outside(self, until: datetime | None) -> None:
         """Outside copies of sizes that the walk did not come across."""

@@ -157,7 +157,8 @@ def _words(report: Report) -> Text:
     for notice in report.notices:
         words.append(f"{'note':<11}", style="yellow")
         words.append(f"{notice}\n")
-    covered = f"{report.rows} rows in {report.seals} seals, {report.checkpoints} checkpoints"
+    signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
+    covered = f"{report.rows} rows in {report.seals} seals, {signed}"
     more = "".join(
         f", {count} rows {what}"
         for count, what in ((report.pruned, "removed by order"), (report.unsealed, "not sealed yet"))

@@ -25,11 +25,19 @@ def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[
 
 def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:
     """The notes in the files and folders that were named, and in the installation's own folder of copies."""
-    places = list(given or [])
-    if settings is not None and checkpoint_folder(settings).is_dir():
-        places.append(checkpoint_folder(settings))
+    own = [checkpoint_folder(settings)] if settings is not None and checkpoint_folder(settings).is_dir() else []
     try:
-        return [note for place in places for note in (_chosen(place) if place.is_dir() else _notes(place))]
+        notes = [note for place in own for note in _chosen(place)]
+        for place in given or ():
+            found = _chosen(place) if place.is_dir() else _notes(place)
+            if not found:
+                # Else the check would pass as if the copies agreed.
+                raise SettingsError(
+                    f"{place} holds no copy of a checkpoint.",
+                    remedy="Name a file of signed notes, or a folder of *.checkpoints files.",
+                )
+            notes += found
+        return notes
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"Copies of checkpoints cannot be read: {error}.") from error
 

@@ -84,6 +84,11 @@ def test_the_verifier_runs_alone_in_an_empty_folder(file, installation, tmp_path
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 findings" in done.stdout
 
+    (alone / "nothing").write_text("")
+    command = [sys.executable, "-m", "verifier", "--export", str(file), "--key", "key.pub", "--checkpoints", "nothing"]
+    done = subprocess.run(command, cwd=alone, capture_output=True, text=True, check=False)
+    assert (done.returncode, "nothing holds no checkpoint" in done.stderr) == (2, True)
+
     damaged = alone / "damaged"
     damaged.write_bytes(file.read_bytes().replace(b"change", b"chance", 1))
     command = [sys.executable, "-m", "verifier", "--export", str(damaged), "--key", "key.pub"]
@@ -408,7 +413,7 @@ async def test_outside_copies_are_compared_with_a_tenants_checkpoint(conn, insta
     await account(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
     report = verify_export(path, installation.keys, installation.notes)
-    assert (report.findings, report.checkpoints) == ([], 2)
+    assert (report.findings, report.checkpoints, report.outside) == ([], 1, 1)
     assert any("5 outside copies are of other sizes" in notice for notice in report.notices)
 
     signed = open_note(installation.notes[-1], installation.keys)

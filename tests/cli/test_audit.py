@@ -119,6 +119,20 @@ async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
     assert "cannot be written" in (await audit("export", "--out", str(tmp_path / "no" / "such" / "folder"))).refusal
 
 
+async def test_copies_of_checkpoints_that_are_none_are_refused(audit, key, tmp_path):
+    file, empty, folder = tmp_path / "all.jsonl", tmp_path / "empty", tmp_path / "folder"
+    await audit("export", "--out", str(file))
+    empty.write_text("no note\n")
+    folder.mkdir()
+    for place in (empty, folder):
+        done = await audit("verify", "--export", str(file), "--key", str(key), "--checkpoints", str(place))
+        assert "holds no copy of a checkpoint" in done.refusal
+        assert "holds no copy of a checkpoint" in (await audit("verify", "--checkpoints", str(place))).refusal
+    copies = tmp_path / "home" / "checkpoints"
+    done = await audit("verify", "--export", str(file), "--key", str(key), "--checkpoints", str(copies), "--json")
+    assert done.document["outside"] > 0
+
+
 async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
     done = await audit("export", "--tenant", "acme")
     types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
