@@ -339,6 +339,18 @@ async def test_rows_of_the_verifying_transaction_are_no_finding(tampered, instal
         assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
 
 
+async def test_a_stored_function_that_lies_does_not_hide_a_changed_row(tampered, installation):
+    """The rows as they were, shown by the functions that the sealer asks."""
+    await tampered.execute("create table shadow as table audit_log")
+    for name in ("atlas_audit_window", "atlas_audit_rest"):
+        definition = await tampered.fetchval("select pg_get_functiondef(oid) from pg_proc where proname = $1", name)
+        await tampered.execute(definition.replace("from audit_log", "from shadow"))
+    await tampered.execute("update audit_log set message = 'forged', body = body || '\\x20' where id = 3")
+
+    report = await verify(tampered, installation.keys, installation.notes)
+    assert 3 in {finding.row for finding in report.findings}
+
+
 async def test_many_copies_of_one_row_are_all_found(tampered, installation):
     """As many as would fall on the seam between two pages of reading."""
     one = "select * from audit_log order by id limit 1"
