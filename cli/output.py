@@ -74,6 +74,11 @@ def report(error: AtlasError, *, json: bool) -> None:
     print_json({"error": document})
 
 
+def warn(error: AtlasError) -> None:
+    """A refusal that does not end the command: one line on stderr."""
+    sys.stderr.write(f"warning: {' '.join(str(error).split())}\n")
+
+
 def _shown(cell: object) -> str:
     if cell is None:
         return ""

@@ -8,13 +8,13 @@ import typer
 from atlas.errors import Conflict
 from atlas.pool import connect
 from atlas.settings import Settings
-from audit import Pruned, erase, new_epoch, prune, seal, seal_first, verify
+from audit import Pruned, erase, new_epoch, prune, seal, verify
 from audit.checkpoint import publish
 from audit.keys import checkpoint_folder, signing_key
 from audit.verifier.account import Finding
 from audit.verifier.notes import Key
 from cli.audit.reading import Tenant
-from cli.audit.sealing import outside_copies
+from cli.audit.sealing import outside_copies, seal_and_tell
 from cli.durations import parse_duration
 from cli.output import Json, say
 from cli.runtime import Atlas, caller, connected, execute, open_atlas
@@ -50,7 +50,7 @@ def prune_account(
 
     async def work(settings: Settings) -> Pruned | None:
         async with open_atlas(settings) as atlas:
-            await seal_first(atlas.pool, atlas.settings)
+            await seal_and_tell(atlas)
             conn = await connect(atlas.url, application="atlas audit prune")
             try:
                 return await prune(conn, older_than=older_than, actor=caller())

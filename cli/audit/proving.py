@@ -18,7 +18,7 @@ from audit import Mark, prove, prove_consistency, seal_first, verify
 from audit.keys import read_key
 from audit.verifier.account import Report
 from audit.verifier.export import check_proof, verify_export
-from cli.audit.sealing import outside_copies, verification_keys
+from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
 from cli.output import Json, print_json, say
 from cli.runtime import execute, open_atlas
 
@@ -72,7 +72,7 @@ def proof(
 
     async def work(settings: Settings) -> dict[str, Any]:
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-            await seal_first(atlas.pool, atlas.settings)
+            await seal_and_tell(atlas)
             if id is not None:
                 return await prove(conn, id)
             assert first is not None

@@ -16,7 +16,8 @@ from rich.text import Text
 from atlas.errors import FieldError, InvalidInput, SettingsError
 from atlas.pool import Connection
 from atlas.settings import Settings
-from audit import Entry, Extract, Horizon, Query, export, find, follow, horizon, seal_first
+from audit import Entry, Extract, Horizon, Query, export, find, follow, horizon
+from cli.audit.sealing import seal_and_tell
 from cli.output import Json, say
 from cli.runtime import Atlas, caller, execute, open_atlas
 from engine.tenants import find_tenant
@@ -83,7 +84,7 @@ def export_account(
 
     async def work(settings: Settings) -> "Exported":
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-            await seal_first(atlas.pool, atlas.settings)
+            await seal_and_tell(atlas)
             owner = None if tenant is None else (await find_tenant(conn, tenant)).id
             extract = Extract(owner, _utc(since), _utc(until), personal)
             async with _target(out) as file:

@@ -1,15 +1,25 @@
-"""The keys and copies that verification stands on."""
+"""Sealing before reading, and the keys and copies that verification stands on."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
+from audit import seal_first
 from audit.checkpoint import copied_notes
 from audit.keys import checkpoint_folder, public_key_file, read_key
 from audit.verifier.notes import Key, split_notes
+from cli.output import warn
+from cli.runtime import Atlas
 
 NEWEST = 100
+
+
+async def seal_and_tell(atlas: Atlas) -> None:
+    """Seal and sign what is committed. A refusal is told and stops nobody: what was sealed before can still be read."""
+    refused = await seal_first(atlas.pool, atlas.settings)
+    if refused is not None:
+        warn(refused)
 
 
 def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[Key]:

@@ -102,6 +102,23 @@ async def test_a_cut_off_end_is_told_by_the_signer_and_the_copies(audit, key, ow
     assert {"signer", "cut"} <= {finding["kind"] for finding in done.document["findings"]}
 
 
+async def test_what_the_signer_refuses_is_told_by_those_who_go_on(audit, key, owner, tmp_path):
+    await audit("verify")
+    size = await owner.fetchval("select min(size) from audit_checkpoint")
+    await audit("export", "--out", str(tmp_path / "first"))
+    await audit("verify")
+    for table in ("audit_seal", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"delete from {table} where size > {size}")
+    await owner.execute("alter table audit_seal_tenant disable trigger all; delete from audit_seal_tenant where n > 1")
+
+    for call in (["export", "--out", str(tmp_path / "second")], ["proof", "1"], ["prune", "--older-than", "30d"]):
+        done = await audit(*call)
+        assert done.code == 0, done
+        assert "warning: The signer refuses" in done.stderr
+        assert "warning" not in done.stdout
+
+
 async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
     file = tmp_path / "export.jsonl"
     done = await audit("export", "--out", str(file), "--json")
