@@ -43,15 +43,16 @@ async def seal_and_sign(pool: Pool, settings: Settings) -> None:
     await _round(pool, settings, signing_key(settings))
 
 
-async def seal_first(pool: Pool, settings: Settings) -> AtlasError | None:
+async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = False) -> AtlasError | None:
     """Seal and sign what is committed, so that the newest rows are covered. Answers why that was refused, if it was.
 
-    Only a machine that holds the key signs; on another one, an auditor's say, the account is left as it is.
+    Only a machine that holds the key signs; on another one, an auditor's say, the account is left as it is. For someone
+    who changes it, `without_key` seals there too, and a sealer elsewhere signs.
     """
     try:
         if key_file(settings).exists():
             await seal_and_sign(pool, settings)
-        elif settings.embedded:
+        elif settings.embedded or without_key:
             async with pool.acquire() as conn:
                 await seal(conn)
     except AtlasError as error:

@@ -53,9 +53,13 @@ def prune_account(
             await seal_and_tell(atlas)
             conn = await connect(atlas.url, application="atlas audit prune")
             try:
-                return await prune(conn, older_than=older_than, actor=caller())
+                pruned = await prune(conn, older_than=older_than, actor=caller())
             finally:
                 await conn.close()
+            if pruned is not None:
+                # Until the order is sealed, the removed rows count as missing.
+                await seal_and_tell(atlas, without_key=True)
+            return pruned
 
     pruned = execute(work)
     words = (

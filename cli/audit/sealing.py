@@ -15,9 +15,9 @@ from cli.runtime import Atlas
 NEWEST = 100
 
 
-async def seal_and_tell(atlas: Atlas) -> None:
+async def seal_and_tell(atlas: Atlas, *, without_key: bool = False) -> None:
     """Seal and sign what is committed. A refusal is told and stops nobody: what was sealed before can still be read."""
-    refused = await seal_first(atlas.pool, atlas.settings)
+    refused = await seal_first(atlas.pool, atlas.settings, without_key=without_key)
     if refused is not None:
         warn(refused)
 

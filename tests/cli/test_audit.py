@@ -195,6 +195,25 @@ async def test_old_rows_are_removed_by_order(audit, key, owner):
     assert "6 rows were removed, up to seal" in done.stdout
 
 
+async def test_an_order_is_sealed_at_once_also_where_the_key_is_not(audit, key, owner, tmp_path):
+    await audit("verify")
+    await owner.execute("alter table audit_seal disable trigger all")
+    sealed = await owner.fetch(
+        "update audit_seal set sealed_at = sealed_at - interval '31 days' returning n, sealed_at"
+    )
+    (tmp_path / "home" / "keys" / "audit.key").unlink()
+    assert "6 rows were removed" in (await audit("prune", "--older-than", "30d")).stdout
+
+    for row in sealed:
+        await owner.execute(
+            "update audit_seal set sealed_at = $2::timestamptz + interval '31 days' where n = $1",
+            row["n"],
+            row["sealed_at"],
+        )
+    done = await audit("verify", "--json")
+    assert (done.document["findings"], done.document["pruned"]) == ([], 6)
+
+
 async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):
     await audit("verify")
     await owner.execute("alter table audit_epoch disable trigger all")
