@@ -60,6 +60,11 @@ async def new_epoch(conn: Connection, *, reason: str, actor: Actor, patience: ti
             "A transaction that writes to the account has been open for too long; no epoch was begun.",
             remedy="Stop the workers, or end that transaction, and run it again.",
         ) from error
+    except asyncpg.ObjectNotInPrerequisiteStateError as error:
+        raise Conflict(
+            f"No epoch was begun: {error}.",
+            remedy="Let a scheduler or `atlas up` run, or run `atlas audit verify` where the key is; each seals it.",
+        ) from error
 
 
 def _meta(actor: Actor) -> str:

@@ -207,6 +207,21 @@ async def test_an_epoch_that_ends_in_the_middle_of_a_window_loses_nothing(conn, 
     assert report.rows == 10
 
 
+async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, owner, installation):
+    await account(conn, installation, seals=2)
+    assert await new_epoch(owner, reason="try", actor=DANA) == 2
+    with pytest.raises(Conflict, match="epoch 2 has begun and is not sealed yet"):
+        await new_epoch(owner, reason="again", actor=DANA)
+
+    await seal(conn)
+    assert await new_epoch(owner, reason="again", actor=DANA) == 3
+    await seal(conn)
+    await installation.sign(conn)
+    report = await verify(conn, installation.keys)
+    assert report.findings == []
+    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+
+
 async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installation):
     await account(conn, installation, seals=2)
     await new_epoch(owner, reason="try", actor=DANA)
