@@ -46,7 +46,6 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
         "row": {**facts_of(row["head"]), "number": number},
         "body": row["body"].decode(),
         "leaf": event_leaf(row["head"], number, sha256(row["body"])).hex(),
-        "seal": seal.n,
         "index": index,
         "path": [step.hex() for step in path],
         "checkpoint": signed["note"],

@@ -330,6 +330,11 @@ def check_proof(document: dict[str, Any], keys: Sequence[Key]) -> Report:
             body = document["body"].encode() if "body" in document else base64.b64decode(document["base64"])
             leaf = event_leaf(head_of(document["row"]), document["row"]["number"], sha256(body))
             second = open_note(document["checkpoint"], keys)
+            if "leaf" in document and document["leaf"] != leaf.hex():
+                words = f"The proof names a leaf that row {document['row']['id']} does not give."
+                report.find("row", words, row=document["row"]["id"])
+            if "seal" in document:
+                report.notices.append("That the row is in the seal named here is not part of the proof.")
             if not included(leaf, document["index"], second.size, path, second.root):
                 words = f"Row {document['row']['id']} is not in the signed tree as this proof says."
                 report.find("row", words, row=document["row"]["id"])

@@ -129,8 +129,9 @@ def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
     except (OSError, orjson.JSONDecodeError) as error:
         raise SettingsError(f"The proof {check} cannot be read: {error}.") from error
     report = check_proof(document, [read_key(path) for path in key])
-    words = "\n".join(finding.message for finding in report.findings) or "The proof holds."
-    say({"ok": report.ok, "findings": report.findings}, words, json=json)
+    words = [finding.message for finding in report.findings] or ["The proof holds."]
+    document = {"ok": report.ok, "findings": report.findings, "notices": report.notices}
+    say(document, "\n".join([*words, *report.notices]), json=json)
     if not report.ok:
         raise typer.Exit(1)
 

@@ -49,11 +49,23 @@ async def test_a_proof_of_something_else_is_refused(conn, installation, tmp_path
         {"checkpoint": ""},
         {"format": "something/else"},
         {"row": {}},
+        {"leaf": "00" * 32},
+        {"leaf": None},
     ]
     for change in changes:
         assert not check_proof({**proof, **change}, installation.keys).ok, change
     assert kinds(check_proof(proof, [])) == {"checkpoint"}
     assert check_proof(proof, installation.keys).ok
+
+
+async def test_a_proof_names_nothing_that_it_does_not_prove(conn, installation):
+    await account(conn, installation, seals=3)
+    proof = await prove(conn, 3)
+    assert set(proof) == {"format", "row", "body", "leaf", "index", "path", "checkpoint"}
+
+    report = check_proof({**proof, "seal": 7}, installation.keys)
+    assert report.ok
+    assert report.notices == ["That the row is in the seal named here is not part of the proof."]
 
 
 async def test_a_row_is_proved_only_to_its_own_tenant(conn, installation):
