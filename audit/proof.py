@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from atlas.errors import Conflict, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch_row, fetch_value, statement
 from audit.nodes import Nodes
@@ -19,6 +19,9 @@ BATCH = statement("audit/sql/prove_batch.sql")
 CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
 CHECKPOINT_AT = statement("audit/sql/checkpoint_at.sql")
 
+# Ids and sizes that the database can hold.
+STORABLE = range(2**63)
+
 
 class NotSealed(Conflict):
     """The row is too young: it is in no seal, or no checkpoint covers its seal yet."""
@@ -32,7 +35,7 @@ class NotSealed(Conflict):
 
 async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> dict[str, Any]:
     """A document that proves one row to anyone who has the public key. With a tenant, only for a row of its own."""
-    row = await fetch_row(conn, ROW, id=id, tenant_id=tenant_id)
+    row = await fetch_row(conn, ROW, id=id, tenant_id=tenant_id) if id in STORABLE else None
     if row is None:
         raise NotFound("audit row", id, remedy="Rows of pruned seals are gone; proofs made before still hold.")
     seal, position, number = await _place(conn, row["head"])
@@ -54,6 +57,9 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
 
 async def prove_consistency(conn: Connection, first: int, second: int | None = None) -> dict[str, Any]:
     """A document that proves that the tree signed at one size continues the one signed at a smaller size."""
+    if second is not None and second < first:
+        words = f"a tree of {second} leaves cannot continue one of {first}"
+        raise InvalidInput("The range of the proof", [FieldError("to", words)])
     notes = [await _checkpoint(conn, first)]
     newest = await fetch_row(conn, CHECKPOINT_AFTER, size=first)
     notes.append(newest if second is None else await _checkpoint(conn, second))
@@ -67,7 +73,7 @@ async def prove_consistency(conn: Connection, first: int, second: int | None = N
 
 
 async def _checkpoint(conn: Connection, size: int) -> Any:
-    found = await fetch_row(conn, CHECKPOINT_AT, size=size)
+    found = await fetch_row(conn, CHECKPOINT_AT, size=size) if size in STORABLE else None
     if found is None:
         raise NotFound(
             "checkpoint of size", size, remedy="Checkpoints are listed in the files of ATLAS_CHECKPOINT_DIR."

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from atlas.errors import NotFound
+from atlas.errors import InvalidInput, NotFound
 from audit import prove, prove_consistency, record, seal
 from audit.proof import NotSealed
 from audit.verifier.export import check_proof
@@ -85,8 +85,9 @@ async def test_a_row_without_seal_or_checkpoint_cannot_be_proved_yet(conn, insta
     await seal(conn)
     with pytest.raises(NotSealed, match="no checkpoint covers it"):
         await prove(conn, id)
-    with pytest.raises(NotFound):
-        await prove(conn, 99)
+    for id in (99, 2**63, -1):
+        with pytest.raises(NotFound):
+            await prove(conn, id)
 
 
 async def test_a_later_checkpoint_is_proved_to_continue_an_earlier_one(conn, installation):
@@ -99,5 +100,8 @@ async def test_a_later_checkpoint_is_proved_to_continue_an_earlier_one(conn, ins
             assert not check_proof({**proof, "path": proof["path"][:-1]}, installation.keys).ok
             assert not check_proof({**proof, "first": proof["second"]}, installation.keys).ok
     assert check_proof(await prove_consistency(conn, sizes[1], sizes[3]), installation.keys).ok
-    with pytest.raises(NotFound, match="checkpoint of size 99999"):
-        await prove_consistency(conn, 99999)
+    for size in (99999, 2**63, -1):
+        with pytest.raises(NotFound, match=f"checkpoint of size {size}"):
+            await prove_consistency(conn, size)
+    with pytest.raises(InvalidInput, match=f"a tree of {sizes[1]} leaves cannot continue one of {sizes[3]}"):
+        await prove_consistency(conn, sizes[3], sizes[1])
