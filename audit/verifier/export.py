@@ -302,8 +302,19 @@ def _tell_copies(report: Report, record: dict[str, Any]) -> None:
 
 def _check_private(report: Report, record: dict[str, Any], body: bytes) -> None:
     committed = hashlib.sha256(bytes.fromhex(record["salt"]) + record["value"].encode()).hexdigest()
-    if committed != record["commitment"] or committed.encode() not in body:
+    if committed != record["commitment"] or not _stands_as(record["field"], committed, json.loads(body)):
         report.find("private", f"A personal value ({record['field']}) is not the one its row was written with.")
+
+
+def _stands_as(field: str, commitment: str, value: Any) -> bool:
+    """True if the commitment stands in an event under that name, alone or in a list."""
+    if not isinstance(value, (dict, list)):
+        return False
+    named = value.get(field) if isinstance(value, dict) else None
+    shapes = named if isinstance(named, list) else [named]
+    if any(isinstance(shape, dict) and shape.get("commitment") == commitment for shape in shapes):
+        return True
+    return any(_stands_as(field, commitment, one) for one in (value.values() if isinstance(value, dict) else value))
 
 
 def _told(file: Iterable[bytes], progress: Progress | None) -> Iterator[bytes]:

@@ -352,6 +352,15 @@ async def test_personal_values_travel_only_when_asked_for(conn, file, installati
     assert kinds(verify_export(path, installation.keys)) == {"private"}
 
 
+async def test_a_personal_value_is_of_the_field_that_its_row_says(conn, file, installation, tmp_path):
+    path = await written(conn, tmp_path / "personal.jsonl", Extract(personal=True))
+    whole = path.read_bytes()
+    for old, new in ((b'"field":"to"', b'"field":"subject"'), (b'"field":"subject"', b'"field":"to"')):
+        assert old in whole
+        path.write_bytes(whole.replace(old, new))
+        assert kinds(verify_export(path, installation.keys)) == {"private"}
+
+
 async def test_a_tenants_export_holds_its_rows_alone_each_with_its_path(conn, installation, tmp_path):
     await account(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
