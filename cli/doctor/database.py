@@ -54,7 +54,7 @@ async def check_database(conn: Connection, url: str) -> list[Finding]:
 
 
 async def _account(conn: Connection) -> Finding:
-    """Whether the newest jobs are where their events say they are."""
+    """Whether the newest jobs, and what people set up, are as their events say."""
     if await conn.fetchval("select to_regclass('audit_log')") is None:
         return Finding("account", "ok", "there is none before the first migration")
     try:

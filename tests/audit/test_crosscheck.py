@@ -1,14 +1,23 @@
-"""The cross-check: what became of jobs and of the gate is what their last events tell."""
+"""The cross-check: jobs, the gate, and what people set up are as their last events tell."""
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit import cross_check, prune, seal
+from audit import Event, cross_check, prune, record, seal
 from engine.jobs import cancel, claim, finish, switch
 from engine.jobs.backoff import ATLAS
+from engine.jobs.definitions import add_definition, edit_definition
+from engine.jobs.delete import delete
+from engine.jobs.enqueue import SYSTEM_TENANT
+from engine.jobs.hosts import add_host, edit_host
 from engine.jobs.outcomes import Notes, PermanentError, succeed
 from engine.jobs.outcomes import decide as decided
+from engine.tenants import add_tenant, edit_tenant, find_tenant
+from engine.tokens import add_token, ensure_operator_token, revoke_token
+from engine.triggers.triggers import add_trigger, edit_trigger, remove_trigger
+from engine.workflows.rules import add_rule, remove_rule
 from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
 
 
@@ -56,7 +65,7 @@ async def test_a_job_that_was_changed_behind_the_accounts_back_is_found(conn, jo
         transaction = conn.transaction()
         await transaction.start()
         await conn.execute(f"update jobs set {change} where job_type = '{job_type}'")
-        [finding] = await cross_check(conn)
+        finding, *_ = await cross_check(conn)
         await transaction.rollback()
         assert finding.kind == "outcome"
         assert words in finding.message
@@ -88,3 +97,114 @@ async def test_only_the_newest_jobs_are_compared_where_a_limit_says_so(conn, job
     await conn.execute("update jobs set status = 'failed' where job_type = 'a'")
     assert await cross_check(conn, limit=2) == []
     assert await claim(conn, await given_worker(conn, "z"), limit=1) == []
+
+
+async def test_jobs_that_are_gone_without_an_event_are_counted_by_tenant_and_day(conn, jobs):
+    await delete(conn, await given_job(conn, "i"), actor=DANA)
+    assert await cross_check(conn) == []
+
+    await conn.execute("delete from jobs where job_type in ('a', 'b')")
+    [finding] = await cross_check(conn)
+    today = await conn.fetchval("select (now() at time zone 'UTC')::date")
+    words = f"told as JOB_CREATED on {today} are gone without an event."
+    assert finding.message == f"2 things of tenant {SYSTEM_TENANT} {words}"
+    assert await cross_check(conn, rows=1) == []
+
+
+async def test_jobs_that_retention_removed_are_accounted_for_and_others_between_them_are_not(conn, jobs):
+    gone = await conn.fetch("delete from jobs where job_type in ('a', 'c') returning id")
+    first, last = sorted(row["id"] for row in gone)
+    facts = {"jobs": 2, "attempts": 0, "steps": 0, "first": str(first), "last": str(last)}
+    await record(conn, Event("JOBS_PRUNED", "tenant", str(SYSTEM_TENANT), DANA, SYSTEM_TENANT, meta=facts))
+    assert await cross_check(conn) == []
+
+    await conn.execute("delete from jobs where job_type = 'b'")
+    [finding] = await cross_check(conn)
+    assert finding.message == f"3 jobs of tenant {SYSTEM_TENANT} are gone, of which JOBS_PRUNED tells 2."
+
+
+SYNC = {
+    "key": "sync",
+    "argv": ["/opt/sync", "--all", {"when": "deep", "args": ["--deep={{deep}}"]}],
+    "arg_schema": {"type": "object", "properties": {"deep": {"type": "integer"}}},
+}
+
+
+@pytest.fixture
+async def things(conn):
+    """One of each thing that is changed by people, and some that were changed."""
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    tenant = await edit_tenant(conn, tenant, {"limits": {"in_flight": 3}}, actor=DANA)
+    await edit_tenant(conn, tenant, {"name": "Acme Ltd", "timezone": "Europe/Berlin"}, actor=DANA)
+    host = await add_host(conn, tenant_id=tenant.id, name="box", actor=DANA)
+    await edit_host(conn, host, is_active=False, actor=DANA)
+    await edit_host(conn, host, is_active=True, actor=DANA)
+    later = datetime.now(UTC) + timedelta(days=1)
+    await add_token(conn, subject="ann", role="enqueuer", tenant=tenant, expires_at=later, actor=DANA)
+    await add_token(conn, subject="box", role="host", tenant=tenant, scopes={"host_id": str(host.id)}, actor=DANA)
+    old, _ = await add_token(conn, subject="old", role="auditor", actor=DANA)
+    await revoke_token(conn, old.prefix, actor=DANA)
+    await ensure_operator_token(conn, "a token that was chosen by hand", actor=DANA)
+    described = {"label": "nightly", "trigger_type": "schedule", "cron_expr": "0 3 * * *", "job_type": "x.work"}
+    trigger = await add_trigger(conn, tenant.id, {**described, "timezone": "UTC"}, actor=DANA)
+    await edit_trigger(conn, trigger.id, {"timezone": None, "cron_expr": "0 4 * * *"}, actor=DANA)
+    other = await add_trigger(conn, tenant.id, {**described, "label": "over"}, actor=DANA)
+    await remove_trigger(conn, other.id, actor=DANA)
+    await add_definition(conn, SYNC, actor=DANA)
+    await edit_definition(conn, SYNC["key"], {"max_retries": 7, "is_active": False}, actor=DANA)
+    await edit_definition(conn, SYNC["key"], {"is_active": True, "concurrency": 2}, actor=DANA)
+    await add_rule(conn, label="ask", effect="review", tenant_id=tenant.id, runs_per_day=3, actor=DANA)
+    await add_rule(conn, label="for all", effect="block", except_workflows=["a"], actor=DANA)
+    await add_rule(conn, label="gone", effect="block", actor=DANA)
+    await remove_rule(conn, "gone", actor=DANA)
+    return tenant
+
+
+async def test_what_people_did_agrees_with_its_events(conn, things):
+    assert await cross_check(conn) == []
+
+
+THING_CHANGES = [
+    ("insert into tenants (slug, name) values ('eve', 'Eve')", "tenant .* has no event"),
+    ("update tenants set limits = '{}' where slug = 'acme'", "tenant .* differs from its last event: limits"),
+    ("update tenants set retention = '{\"jobs\": 1}' where slug = 'acme'", "differs from its last event: retention"),
+    ("update tenants set name = 'Acme' where slug = 'acme'", "differs from its last event: name"),
+    ("update api_tokens set role = 'operator', tenant_id = null where subject = 'ann'", "token .*: role, tenant"),
+    ("update api_tokens set revoked_at = null where subject = 'old'", "token .*: revoked"),
+    ("update api_tokens set expires_at = null where subject = 'ann'", "token .*: expires_at"),
+    ("update api_tokens set scopes = '{}' where subject = 'box'", "token .*: scopes"),
+    ("update hosts set is_active = false", "host .*: is_active"),
+    ("update job_triggers set job_type = 'other' where label = 'nightly'", "trigger .*: job_type"),
+    ("update job_triggers set timezone = 'Asia/Tokyo' where label = 'nightly'", "trigger .*: timezone"),
+    ("update job_triggers set deleted_at = null where label = 'over'", "trigger .*: is_enabled, removed"),
+    ("update job_definitions set argv = '[\"/bin/sh\"]'", "definition .*: argv"),
+    ("update policy_rules set is_enabled = false where label = 'ask'", "policy rule .*: is_enabled"),
+    ("update policy_rules set runs_per_day = 1000 where label = 'ask'", "policy rule .*: runs_per_day"),
+    ("delete from policy_rules where label = 'ask'", "1 things of tenant .* told as POLICY_ADDED on .* are gone"),
+    ("delete from api_tokens where subject = 'old'", "1 things told as TOKEN_ADDED on .* are gone"),
+]
+
+
+async def test_a_thing_that_was_changed_behind_the_accounts_back_is_found(owner, things):
+    for change, words in THING_CHANGES:
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute(change)
+        [finding] = await cross_check(owner)
+        await transaction.rollback()
+        assert re.search(words, finding.message), finding.message
+
+
+async def test_things_whose_first_events_were_removed_by_order_are_compared_with_what_is_left(
+    conn, owner, things, installation
+):
+    await seal(conn)
+    await installation.sign(conn)
+    assert await prune(owner, older_than=timedelta(0), actor=DANA) is not None
+    assert await cross_check(conn) == []
+
+    await edit_tenant(conn, await find_tenant(conn, "acme"), {"name": "Acme"}, actor=DANA)
+    assert await cross_check(conn) == []
+    await owner.execute("update tenants set name = 'Eve' where slug = 'acme'")
+    [finding] = await cross_check(conn)
+    assert finding.message.endswith("differs from its last event: name.")
