@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atlas.errors import FieldError, InvalidInput, SettingsError
+from atlas.errors import SettingsError
 from atlas.settings import Settings
 from audit import Mark, prove, prove_consistency, seal_first, verify
 from audit.keys import read_key
@@ -40,7 +40,7 @@ def verify_account(
     """Check that nothing was changed, removed, inserted or reordered. Exit status 1 on any finding."""
     if export is not None:
         if not key:
-            raise InvalidInput("The call", [FieldError("--key", "name the public key to check the export with")])
+            raise typer.BadParameter("name the public key to check the export with", param_hint="--key")
         report = _verify_file(export, key, checkpoints, json=json)
     else:
         report = execute(
@@ -65,7 +65,9 @@ def proof(
 ) -> None:
     """Prove one row, or that one checkpoint continues another, to anyone who has the public key."""
     if sum(one is not None for one in (id, check, first)) != 1:
-        raise InvalidInput("The call", [FieldError("ID", "name one of: a row's id, --check FILE, --from SIZE")])
+        raise typer.BadParameter("name one of: a row's id, --check FILE, --from SIZE", param_hint="ID")
+    if second is not None and first is None:
+        raise typer.BadParameter("goes with --from SIZE alone", param_hint="--to")
     if check is not None:
         _check(check, key, json=json)
         return
@@ -123,7 +125,7 @@ def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, 
 
 def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
     if not key:
-        raise InvalidInput("The call", [FieldError("--key", "name the public key to check the proof with")])
+        raise typer.BadParameter("name the public key to check the proof with", param_hint="--key")
     try:
         document = orjson.loads(check.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:

@@ -13,7 +13,7 @@ import orjson
 import typer
 from rich.text import Text
 
-from atlas.errors import FieldError, InvalidInput, SettingsError
+from atlas.errors import SettingsError
 from atlas.pool import Connection
 from atlas.settings import Settings
 from audit import Entry, Extract, Horizon, Query, export, find, follow, horizon
@@ -80,7 +80,7 @@ def export_account(
 ) -> None:
     """Write the account as lines that `atlas audit verify --export` checks without a database."""
     if json and out is None:
-        raise InvalidInput("The call", [FieldError("--out", "with --json, name the file for the export")])
+        raise typer.BadParameter("with --json, name the file for the export", param_hint="--out")
 
     async def work(settings: Settings) -> "Exported":
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:

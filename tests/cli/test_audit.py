@@ -132,7 +132,6 @@ async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
     file.write_text(file.read_text().replace("change 1", "change 7"))
     assert (await audit(*offline, **nowhere)).code == 1
     assert (await audit("verify", "--export", "nowhere", "--key", str(key))).code == 1
-    assert "--key" in (await audit("verify", "--export", str(file))).refusal
     assert "cannot be written" in (await audit("export", "--out", str(tmp_path / "no" / "such" / "folder"))).refusal
 
 
@@ -175,7 +174,24 @@ async def test_a_proof_is_made_and_checked(audit, key, tmp_path, conn):
 
 async def test_a_proof_of_nothing_is_refused_with_a_reason(audit, key):
     assert "There is no audit row 999" in (await audit("proof", "999")).refusal
-    assert "name one of" in (await audit("proof")).refusal
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (["proof"], "name one of"),
+        (["proof", "7", "--from", "3"], "name one of"),
+        (["proof", "7", "--to", "3"], "goes with --from"),
+        (["proof", "--check", "proof.json", "--to", "3", "--key", "k"], "goes with --from"),
+        (["proof", "--check", "proof.json"], "name the public key"),
+        (["verify", "--export", "export.jsonl"], "name the public key"),
+        (["export", "--json"], "name the file"),
+    ],
+)
+async def test_a_call_that_cannot_be_meant_is_wrong_usage(audit, call, words):
+    done = await audit(*call)
+    assert (done.code, done.stdout) == (2, "")
+    assert words in done.stderr
 
 
 async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn):
