@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+import typer
 
 from atlas.errors import FieldError, InvalidInput
 from engine.fields import as_id
@@ -39,6 +40,16 @@ def _fetched(option: str, given: str) -> tuple[str | bytes, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput("The call", [FieldError(option, f"{file} cannot be read: {reason}")]) from None
+
+
+def read_text(text: str | None) -> str | None:
+    """Text that a database can hold: bytes of another encoding than the terminal's are none."""
+    if text is not None and not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise typer.BadParameter("is not text in UTF-8") from None
+    return text
 
 
 def read_id(option: str, text: str) -> UUID:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -200,6 +201,23 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
     assert await conn.fetchval("select count(*) from audit_private") == 0
     assert (await audit("verify")).code == 0
     assert "ERASED" in (await audit("tail")).stdout
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["erase", "--subject"],
+        ["erase", "--subject", "ann@example.org", "--tenant"],
+        ["new-epoch", "--reason"],
+        ["tail", "--actor"],
+        ["tail", "--entity"],
+        ["tail", "--text"],
+    ],
+)
+async def test_bytes_that_are_no_text_are_wrong_usage(audit, written, call):
+    done = await audit(*call, os.fsdecode(b"\xff"))
+    assert (done.code, done.stdout) == (2, "")
+    assert "is not text in UTF-8" in done.stderr
 
 
 async def test_old_rows_are_removed_by_order(audit, key, owner):
