@@ -113,9 +113,7 @@ async def _write(lines: AsyncIterator[bytes], file: BinaryIO) -> Exported:
         try:
             file.write(piece)
         except BrokenPipeError:
-            # Whoever read the export has seen enough; nobody is left to be told.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
+            raise
         except OSError as error:
             raise _unwritable(error) from error
         done.lines += piece.count(b"\n")
@@ -125,10 +123,25 @@ async def _write(lines: AsyncIterator[bytes], file: BinaryIO) -> Exported:
 
 @asynccontextmanager
 async def _target(out: Path | None) -> AsyncIterator[BinaryIO]:
-    """Standard output, or a file that appears under its name only when it is whole."""
+    """Standard output, or a file that appears under its name only when it is whole.
+
+    What is there and is no regular file, a pipe, a device or a link say, is written to as it is, never replaced.
+    """
     if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            # Whoever read the export has seen enough; nobody is left to be told.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        return
+    if _is_special(out):
+        try:
+            with _opened(out) as file:
+                yield file
+        except BrokenPipeError:
+            raise typer.Exit(1) from None
         return
     scratch = out.with_name(f".{out.name}.part")
     try:
@@ -137,6 +150,10 @@ async def _target(out: Path | None) -> AsyncIterator[BinaryIO]:
         scratch.replace(out)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    return path.is_symlink() or (path.exists() and not path.is_file())
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -15,7 +15,7 @@ from atlas.errors import AtlasError
 from audit import Event, record
 from cli.main import app
 from engine.tenants import add_tenant
-from tests.audit.given import DANA, Installation
+from tests.audit.given import DANA, Installation, write_many
 from tests.cli.conftest import Atlas, Ran, environment
 
 
@@ -154,6 +154,39 @@ async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
     done = await audit("export", "--tenant", "acme")
     types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert types == ["manifest", "checkpoint", *["row"] * 6, "end"]
+
+
+async def test_what_is_no_regular_file_is_written_to_and_not_replaced(audit, key, tmp_path):
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    for place in (pipe, link):
+        if place == link:
+            link.symlink_to(pipe)
+        read = asyncio.create_task(asyncio.to_thread(pipe.read_bytes))
+        done = await audit("export", "--out", str(place), "--json")
+        assert (await read).count(b"\n") == done.document["lines"]
+        assert pipe.is_fifo()
+    assert link.is_symlink()
+
+    link.unlink()
+    link.symlink_to(file)
+    assert (await audit("export", "--out", str(link))).code == 0
+    assert (link.is_symlink(), file.read_text().splitlines()[-1]) == (True, '{"type":"end"}')
+    assert "cannot be written" in (await audit("export", "--out", str(tmp_path))).refusal
+
+
+async def test_a_pipe_that_nobody_reads_to_its_end_is_no_failure_of_atlas(audit, key, conn, tmp_path):
+    await write_many(conn, 2000, message="x" * 200)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def look() -> bytes:
+        with pipe.open("rb") as file:
+            return file.read(10)
+
+    read = asyncio.create_task(asyncio.to_thread(look))
+    done = await audit("export", "--out", str(pipe))
+    assert (await read, done.code, done.stderr) == (b'{"type":"m', 1, "")
 
 
 async def test_a_proof_is_made_and_checked(audit, key, tmp_path, conn):
