@@ -102,7 +102,9 @@ async def _tenant(conn: Connection, account: Account, extract: Extract) -> Async
                 index += 1
             yield await _row_lines(conn, own, extract)
     if not number:
-        yield _head(account, extract, signed["note"], 1)
+        # None in that range: the numbers go on after those that the tenant had before it.
+        reached = {row["tenant_id"]: row["number"] for row in await fetch(conn, NUMBERS, n=first - 1)}
+        yield _head(account, extract, signed["note"], reached.get(extract.tenant_id, 0) + 1)
     yield _line({"type": "end"})
 
 

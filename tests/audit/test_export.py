@@ -438,6 +438,22 @@ async def test_a_tenant_without_rows_gets_an_export_without_rows(conn, installat
     assert (report.ok, report.rows) == (True, 0)
 
 
+async def test_an_empty_range_of_a_tenant_tells_the_number_that_it_had_reached(conn, installation, tmp_path):
+    for number in range(3):
+        await record(conn, event(number, tenant_id=TENANTS[0]))
+    await seal(conn)
+    middle = datetime.now(UTC)
+    await record(conn, event(1, tenant_id=TENANTS[1]))
+    await seal(conn)
+    await installation.sign(conn)
+
+    path = await written(conn, tmp_path / "late.jsonl", Extract(tenant_id=TENANTS[0], since=middle))
+    report = verify_export(path, installation.keys)
+    assert (report.ok, report.rows) == (True, 0)
+    assert json.loads(lines_of(path)[0])["first_number"] == 4
+    assert any("end with its number 3" in notice for notice in report.notices)
+
+
 async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memory(conn, installation, tmp_path):
     for _ in range(6):
         await write_many(conn, 1000, message="long " * 1000)
