@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,11 @@ def key_file(settings: Settings) -> Path:
 def public_key_file(settings: Settings) -> Path:
     """Where the public key is: beside the private one, or in ATLAS_HOME where that place cannot be written."""
     return _folder(settings) / f"{key_file(settings).stem}.pub"
+
+
+def is_open_to_others(path: Path) -> bool:
+    """True if a key file can be read by everyone on this machine."""
+    return path.exists() and bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def checkpoint_folder(settings: Settings) -> Path:

@@ -8,7 +8,7 @@ from atlas.logs import get_logger
 from atlas.pool import Pool
 from atlas.settings import Settings
 from audit.checkpoint import publish
-from audit.keys import SigningKey, checkpoint_folder, key_file, signing_key
+from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from audit.seal import seal, seal_lag
 
 log = get_logger("audit.sealer")
@@ -24,6 +24,8 @@ LONGEST_LAG = 60.0
 async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> None:
     """Seal what is committed and sign it, until told to stop. What goes wrong is logged and tried again."""
     key = signing_key(settings)
+    if is_open_to_others(key_file(settings)):
+        log.warning("everyone on this machine can read the audit key", file=str(key_file(settings)), remedy="chmod 600")
     alarms = _Alarms()
     signed_at = 0.0
     while not stop.is_set():

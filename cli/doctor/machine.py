@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from atlas.settings import Settings
+from audit.keys import is_open_to_others, key_file
 from cli.doctor.finding import Finding, finding
 from cli.setup import client_is_current
 
@@ -18,7 +19,7 @@ NO_SPACE = 100 * 2**20
 
 def check_machine(settings: Settings) -> list[Finding]:
     """Every local check, in the order of a start."""
-    return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home)]
+    return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home), *_audit_key(settings)]
 
 
 def _python() -> Finding:
@@ -61,6 +62,22 @@ def _disk(home: Path) -> Finding:
         warn=free < LITTLE_SPACE,
         remedy="Free some space: a database that cannot write stops.",
     )
+
+
+def _audit_key(settings: Settings) -> list[Finding]:
+    """Nothing on a machine that does not sign."""
+    path = key_file(settings)
+    if not path.exists():
+        return []
+    is_open = is_open_to_others(path)
+    return [
+        finding(
+            "audit key",
+            f"{path} can{'' if is_open else 'not'} be read by others",
+            warn=is_open,
+            remedy=f"Run `chmod 600 {path}`: whoever has the key can sign a forged account.",
+        )
+    ]
 
 
 def _nearest(home: Path) -> Path:

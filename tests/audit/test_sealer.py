@@ -1,10 +1,12 @@
 """The sealer's loop: seals and signs by itself, survives what goes wrong, stops when told."""
 
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 
 from audit import run_sealer, seal_and_sign, sealer, verify
+from audit.keys import key_file
 from tests.audit.given import write
 
 
@@ -48,6 +50,18 @@ async def test_what_goes_wrong_is_told_and_tried_again(pool, conn, owner, instal
     await until(lambda: conn.fetchval("select exists (select from audit_checkpoint)"))
     stop.set()
     await loop
+
+
+async def test_a_key_that_others_can_read_is_told_at_the_start(pool, installation, monkeypatch):
+    monkeypatch.setattr(sealer, "log", log := Mock())
+    stop = asyncio.Event()
+    stop.set()
+    await run_sealer(pool, installation.settings, stop)
+    assert not log.warning.called
+
+    key_file(installation.settings).chmod(0o644)
+    await run_sealer(pool, installation.settings, stop)
+    assert "can read the audit key" in log.warning.call_args.args[0]
 
 
 async def test_the_loop_outlives_a_server_that_drops_its_connections(pool, owner, installation):

@@ -109,6 +109,16 @@ async def test_an_outcome_without_an_event_is_told_in_words(atlas, database_url)
     )
 
 
+async def test_a_key_that_others_can_read_is_a_warning(atlas, tmp_path: Path):
+    assert "audit key" not in by_name((await atlas("doctor", "--json")).document)
+    key = tmp_path / "audit.key"
+    key.write_text("a key")
+    for mode, verdict in ((0o600, "ok"), (0o640, "ok"), (0o644, "warn")):
+        key.chmod(mode)
+        ran = await atlas("doctor", "--json", ATLAS_AUDIT_KEY_FILE=str(key))
+        assert by_name(ran.document)["audit key"]["verdict"] == verdict
+
+
 async def test_a_server_that_cannot_be_reached_is_a_finding_among_the_others(atlas):
     ran = await atlas("doctor", DATABASE_URL="postgresql://localhost:1/atlas")
 
