@@ -3,11 +3,10 @@
 -- below 3, the first that Postgres gives out. And notes and orders that speak of more than there is.
 select 'row' as kind, a.id as at
 from audit_log a
-where a.epoch < 1 or a.epoch > :epoch
+where a.epoch < 1 or a.epoch > :epoch or a.xid < '3'::xid8
    or (:same_cluster and a.epoch = :epoch and a.xid >= pg_snapshot_xmin(pg_current_snapshot())
        and not pg_visible_in_snapshot(a.xid, pg_current_snapshot())
        and a.xid is distinct from pg_current_xact_id_if_assigned())
-   or (a.epoch = any (array(select generate_series(1, :epoch))) and a.xid < '3'::xid8)
 union all
 select 'checkpoint', c.size
 from audit_checkpoint c
