@@ -1,5 +1,6 @@
--- The running numbers that tenants had reached with a seal.
-select distinct on (tenant_id) tenant_id, first_number + count - 1 as number
+-- The running numbers that tenants had reached with a seal. Forged ones must not go beyond what a number can be.
+select distinct on (tenant_id) tenant_id,
+  greatest(least(first_number, 9223372036854775807 - count) + count - 1, 0) as number
 from audit_seal_tenant
 where n <= :n
 order by tenant_id, n desc;

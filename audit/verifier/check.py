@@ -124,7 +124,11 @@ class Verification:
                     "seal", f"Seal {seal.n} stores leaves that are not its own.", seal=seal.n, leaves=seal.leaves
                 )
             else:
+                found = len(self.report.findings)
                 explain(self.report, seal, rows, stored, self._numbers)
+                if len(self.report.findings) == found:
+                    words = f"The rows of seal {seal.n} do not go on with the running numbers that were told before it."
+                    self.report.find("seal", words, seal=seal.n, leaves=seal.leaves)
                 self._take_numbers(seal)
                 return stored
         said = {UUID(tenant).bytes: first + count - 1 for tenant, first, count in seal.tenants}

@@ -157,6 +157,18 @@ async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner
     assert any("missing" in finding.message or "as it was" in finding.message for finding in report.findings)
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+async def test_a_forged_running_number_is_a_finding(conn, owner, installation, number):
+    await account(conn, installation, seals=3)
+    whole = await verify(conn, installation.keys)
+    await account(conn, installation, seals=2, seed=5)
+    await unguarded(owner, "audit_seal_tenant")
+    await owner.execute("update audit_seal_tenant set first_number = $1 where n <= $2", number, whole.last_seal)
+
+    assert "seal" in kinds(await verify(conn, installation.keys))
+    assert not (await verify(conn, installation.keys, since=Mark(whole.last_seal, whole.root))).ok
+
+
 async def test_numbers_are_equal_however_the_database_writes_them(conn, installation):
     await record(conn, event(1, values=[1e16, 1.0, 1e300, -0.0, 2**60, 1.5e-7]))
     await seal(conn)
