@@ -29,6 +29,8 @@ CONSISTENCY = "atlas-audit-consistency/1"
 BODY = b',"body":'
 ROW = b'{"type":"row",'
 START = b'{"type":"start",'
+FACTS = frozenset(("type", "id", "epoch", "xid", "at", "tenant"))
+PATH = frozenset(("index", "number", "path"))
 CUT_OFF = "The export is cut off: its last line is missing."
 _BYTES = ("header", "leaf_hashes", "frontier", "root")
 # Nearly every row's line has this shape and is read by it, in half the time that JSON takes; the rest are read as JSON.
@@ -144,7 +146,7 @@ class _TenantWalk:
         body = b""
         for line in lines:
             if line.startswith(ROW):
-                facts, head, body = read_row(line)
+                facts, head, body = read_row(line, more=PATH)
                 self._row(facts, head, body)
                 continue
             record = json.loads(line)
@@ -220,16 +222,18 @@ class _TenantWalk:
             self.report.find("row", f"Row {id} is not in the signed tree.", row=id, leaves=(index, index))
 
 
-def read_row(line: bytes) -> tuple[dict[str, Any], bytes, bytes]:
-    """A row's line as its facts, its head and its bytes."""
+def read_row(line: bytes, *, more: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bytes, bytes]:
+    """A row's line as its facts, its head and its bytes. `more` are facts that stand beside those of the head."""
     at = line.find(BODY)
     if at < 0:
         facts = json.loads(line)
-        body = base64.b64decode(facts["base64"], validate=True)
+        body = base64.b64decode(facts.pop("base64"), validate=True)
     else:
         facts, body = json.loads(line[:at] + b"}"), line[at + len(BODY) : -2]
         if line[-2:] != b"}\n":
             raise ValueError("a row's line does not end with its body")
+    if facts.keys() != FACTS | more:
+        raise ValueError(f"a row's line with other facts than those that are checked: {sorted(facts)}")
     return facts, head_of(facts), body
 
 

@@ -164,6 +164,8 @@ DAMAGES = [
     (forged_after(b"end", 0), "export"),
     (lambda lines: [*lines, b'{"type":"unsealed","id":99}\n'], "export"),
     (change(0, b'{"type":"row"', b'{ "type":"row"'), "export"),
+    (change(0, b'{"type":"row",', b'{"type":"row","approved_by":"dana",'), "export"),
+    (change(0, b'{"type":"row",', b'{"type":"row","number":7,'), "export"),
     (begun_anew, "row"),
     (begun_anew, "export"),
 ]
@@ -386,6 +388,7 @@ TENANT_DAMAGES = [
     without(b"checkpoint", 0),
     without(b"end", 0),
     change(0, b'{"type":"row"', b'{ "type":"row"'),
+    change(0, b'{"type":"row",', b'{"type":"row","approved_by":"dana",'),
     forged_after(b"end", 0),
     lambda lines: [*lines[:-1], b'{"type":"unsealed","id":99,"body":{"forged":1}}\n', lines[-1]],
     lambda lines: [*lines[:-1], b'{"type":"event","action":"FORGED"}\n', lines[-1]],
