@@ -3,7 +3,9 @@
 import asyncio
 import time
 
-from atlas.errors import AtlasError
+import asyncpg
+
+from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
 from atlas.pool import Pool
 from atlas.settings import Settings
@@ -59,6 +61,9 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
                 await seal(conn)
     except AtlasError as error:
         return error
+    except asyncpg.IntegrityConstraintViolationError as error:
+        # A sealer that comes second breaks off like this too, but the lock keeps it from coming so far.
+        return Conflict(f"The sealer cannot go on from the last seal: {error}.")
     return None
 
 

@@ -103,6 +103,20 @@ async def test_a_cut_off_end_is_told_by_the_signer_and_the_copies(audit, key, ow
     assert {"signer", "cut"} <= {finding["kind"] for finding in done.document["findings"]}
 
 
+async def test_seals_that_went_without_their_numbers_are_findings_and_no_failure_of_atlas(audit, key, owner, conn):
+    await audit("verify")
+    await record(conn, Event("THING_CHANGED", "thing", "9", DANA))
+    await audit("verify")
+    await owner.execute("alter table audit_seal disable trigger all")
+    await owner.execute("delete from audit_seal where n = (select max(n) from audit_seal)")
+
+    done = await audit("verify", "--json")
+    assert done.code == 1
+    told = {finding["kind"]: finding["message"] for finding in done.document["findings"]}
+    assert "cannot go on from the last seal" in told["signer"]
+    assert "cut" in told
+
+
 async def test_what_the_signer_refuses_is_told_by_those_who_go_on(audit, key, owner, tmp_path):
     await audit("verify")
     size = await owner.fetchval("select min(size) from audit_checkpoint")
