@@ -73,12 +73,14 @@ async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, An
     """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
     wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
     _check(tenant.slug, wanted["name"], wanted["timezone"], changes.get("limits"), changes.get("retention"))
-    texts = {name: orjson.dumps(wanted[name]).decode() for name in ("limits", "retention")}
+    facts = {name: wanted[name] for name in sorted(changes) if name in wanted}
+    columns = {
+        name: facts[name] if name in ("name", "timezone") else orjson.dumps(facts[name]).decode() for name in facts
+    }
     async with conn.transaction():
-        row = await fetch_row(conn, EDIT, id=tenant.id, **{**wanted, **texts})
+        row = await fetch_row(conn, EDIT, id=tenant.id, **(dict.fromkeys(wanted) | columns))
         if row is None:
             raise NotFound("tenant", tenant.slug)
-        facts = {name: wanted[name] for name in sorted(changes) if name in wanted}
         await record(
             conn,
             Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),

@@ -7,7 +7,8 @@ import pytest
 
 from atlas.actors import Actor
 from atlas.errors import Conflict, InvalidInput, NotFound
-from engine.tenants import add_tenant, find_tenant, list_tenants
+from audit import cross_check
+from engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 
 ALICE = Actor("user", "alice", ip="10.0.0.7")
 
@@ -102,3 +103,12 @@ async def test_a_wrong_field_is_refused_by_its_name_and_reason(conn, field, valu
 async def test_a_tenant_that_does_not_exist_is_not_found(conn, name):
     with pytest.raises(NotFound, match="There is no tenant"):
         await find_tenant(conn, name)
+
+
+async def test_what_another_changed_since_it_was_read_stays(conn):
+    read = await add_tenant(conn, slug="acme", name="Acme", actor=ALICE)
+    await edit_tenant(conn, read, {"name": "Acme Ltd"}, actor=ALICE)
+    edited = await edit_tenant(conn, read, {"limits": {"in_flight": 2}}, actor=ALICE)
+
+    assert (edited.name, edited.limits, edited.retention) == ("Acme Ltd", {"in_flight": 2}, {})
+    assert await cross_check(conn) == []
