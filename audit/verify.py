@@ -141,5 +141,6 @@ class _Walk:
             else:
                 self._report.find("row", f"An order removed rows up to seal {row['at']}, which does not exist.")
         for row in await fetch(self._conn, PRIVATE):
-            words = f"A personal value ({row['field']}) is not the one committed to as {row['commitment']}."
+            words = f"A personal value ({row['field']}) is not the one that an event of its thing commits to"
+            words += f" as {row['commitment']}."
             self._report.find("private", words)
