@@ -200,7 +200,9 @@ class _TenantWalk:
 
     def _tell_numbers(self) -> None:
         if not self.report.rows:
-            self.report.notices.append("The export holds no rows of the tenant; any that there are would not show.")
+            reached = f"Its range begins after the tenant's row {self._number}." if self._number else ""
+            words = f"The export holds no rows of the tenant; any that there are would not show. {reached}"
+            self.report.notices.append(words.strip())
             return
         words = f"These are the tenant's rows {self._first} to {self._number}; "
         words += "later ones would not show." if self._first == 1 else "earlier and later ones would not show."

@@ -454,7 +454,7 @@ async def test_an_empty_range_of_a_tenant_tells_the_number_that_it_had_reached(c
     report = verify_export(path, installation.keys)
     assert (report.ok, report.rows) == (True, 0)
     assert json.loads(lines_of(path)[0])["first_number"] == 4
-    assert any("end with its number 3" in notice for notice in report.notices)
+    assert any("begins after the tenant's row 3" in notice for notice in report.notices)
 
 
 async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memory(conn, installation, tmp_path):
