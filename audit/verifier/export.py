@@ -77,22 +77,8 @@ class _Walk:
         return self._verification.report
 
     def walk(self, lines: Iterator[bytes]) -> Report:
-        body = b""
         lines = self._begin(lines)
-        take = self._verification.row
-        for line in lines:
-            if line.startswith(ROW):
-                head, body = _read_quickly(line)
-                take(head, body)
-                continue
-            record = json.loads(line)
-            if record["type"] == "end":
-                break
-            self._read(record, body)
-        else:
-            self.report.find("export", CUT_OFF)
-        _refuse_more(self.report, lines)
-        _require_signature(self.report)
+        _read_lines(lines, self.report, self._take, self._read)
         until = now = datetime.fromisoformat(self._manifest["exported_at"])
         to_the_end = self._manifest["to_the_end"]
         if not to_the_end:
@@ -114,7 +100,12 @@ class _Walk:
         self.report.notices.append(f"The export begins after seal {start.n}; what was before it does not show.")
         return lines
 
-    def _read(self, record: dict[str, Any], body: bytes) -> None:
+    def _take(self, line: bytes) -> bytes:
+        head, body = _read_quickly(line)
+        self._verification.row(head, body)
+        return body
+
+    def _read(self, record: dict[str, Any]) -> None:
         match record["type"]:
             case "seal":
                 self._verification.seal(seal_of(record))
@@ -122,10 +113,6 @@ class _Walk:
                 self._verification.checkpoint(record["note"])
             case "unsealed" if self._manifest["to_the_end"]:
                 self._verification.unsealed(1)
-            case "copies":
-                _tell_copies(self.report, record)
-            case "private":
-                _check_private(self.report, record, body)
             case other:
                 raise ValueError(f"a line of the type {other!r} that does not belong there")
 
@@ -143,34 +130,22 @@ class _TenantWalk:
         self._outside = [self._open(note, "An outside copy of a checkpoint") for note in outside]
 
     def walk(self, lines: Iterator[bytes]) -> Report:
-        body = b""
-        for line in lines:
-            if line.startswith(ROW):
-                facts, head, body = read_row(line, more=PATH)
-                self._row(facts, head, body)
-                continue
-            record = json.loads(line)
-            if record["type"] == "end":
-                break
-            self._read(record, body)
-        else:
-            self.report.find("export", CUT_OFF)
-        _refuse_more(self.report, lines)
-        _require_signature(self.report)
+        _read_lines(lines, self.report, self._take, self._read)
         self._compare_outside()
         self._tell_numbers()
         return self.report
 
-    def _read(self, record: dict[str, Any], body: bytes) -> None:
+    def _take(self, line: bytes) -> bytes:
+        facts, head, body = read_row(line, more=PATH)
+        self._row(facts, head, body)
+        return body
+
+    def _read(self, record: dict[str, Any]) -> None:
         match record["type"]:
             case "checkpoint" if self._checkpoint is None:
                 self._checkpoint = opened = self._open(record["note"], "The checkpoint")
                 if opened is not None:
                     self.report.checkpoints, self.report.size, self.report.root = 1, opened.size, opened.root.hex()
-            case "copies":
-                _tell_copies(self.report, record)
-            case "private":
-                _check_private(self.report, record, body)
             case other:
                 raise ValueError(f"a line of the type {other!r} that does not belong there")
 
@@ -289,12 +264,29 @@ def record_of(seal: Seal) -> dict[str, Any]:
     return {"type": "seal", **asdict(seal)} | {name: base64.b64encode(getattr(seal, name)).decode() for name in _BYTES}
 
 
-def _refuse_more(report: Report, lines: Iterator[bytes]) -> None:
+def _read_lines(
+    lines: Iterator[bytes], report: Report, take: Callable[[bytes], bytes], read: Callable[[dict[str, Any]], None]
+) -> None:
+    """Read every line, up to one that ends the export. `take` reads a row and answers its bytes, `read` other kinds."""
+    body = b""
+    for line in lines:
+        if line.startswith(ROW):
+            body = take(line)
+            continue
+        record = json.loads(line)
+        match record["type"]:
+            case "copies":
+                _tell_copies(report, record)
+            case "private":
+                _check_private(report, record, body)
+            case "end":
+                break
+            case _:
+                read(record)
+    else:
+        report.find("export", CUT_OFF)
     if next(lines, None) is not None:
         report.find("export", "Lines follow the one that ends the export.")
-
-
-def _require_signature(report: Report) -> None:
     if not report.checkpoints and not report.outside:
         report.find(
             "checkpoint", "No valid checkpoint covers any of the export: whoever wrote the file can have made it up."
