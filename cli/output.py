@@ -1,5 +1,6 @@
 """What a command says: one JSON document on stdout with --json, words and tables for people otherwise."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -20,6 +21,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 # A table that goes into a file or a pipe is never cut to the width of a terminal that is not there.
 _WIDTH_OF_A_PIPE = 240
+# Delete and the second set of control characters, one of which begins the orders to a terminal.
+_C1_CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 
 def say(document: Any, words: RenderableType, *, json: bool) -> None:
@@ -51,8 +54,14 @@ def _harmless(text: str) -> str:
 def print_json(document: Any) -> None:
     """One document and nothing else; dataclasses, ids and moments become plain JSON."""
     # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
-    sys.stdout.write(orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(dump_json(document, indent=True) + "\n")
     sys.stdout.flush()
+
+
+def dump_json(document: Any, *, indent: bool = False) -> str:
+    """JSON that a terminal only shows: what it might obey beyond ASCII's controls is escaped too."""
+    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2 if indent else None).decode()
+    return _C1_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -1,15 +1,19 @@
 """`atlas tenant`: the customers of this installation."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from atlas.errors import FieldError, InvalidInput
 from atlas.settings import Settings
-from cli.output import Json, say, table
+from cli.output import Json, dump_json, say, table
+from cli.parameters import OBJECT, read_object
 from cli.runtime import caller, connected, execute
-from engine.tenants import Tenant, add_tenant, list_tenants
+from engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 
 app = typer.Typer(help="The customers of this installation.", no_args_is_help=True)
+
+SlugOrId = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, by slug or id.")]
 
 
 @app.command("add")
@@ -40,3 +44,58 @@ def show(json: Json = False) -> None:
     tenants = execute(work)
     rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id) for tenant in tenants]
     say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID"), rows), json=json)
+
+
+@app.command("show")
+def show_one(tenant: SlugOrId, json: Json = False) -> None:
+    """Show one tenant, with its limits and how long it keeps things."""
+
+    async def work(settings: Settings) -> Tenant:
+        async with connected(settings) as conn:
+            return await find_tenant(conn, tenant)
+
+    _tell(execute(work), json=json)
+
+
+@app.command("edit")
+def edit(
+    tenant: SlugOrId,
+    name: Annotated[str | None, typer.Option(help="Its name for people.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="The clock its schedules follow.")] = None,
+    limits: Annotated[
+        str | None,
+        typer.Option(metavar=OBJECT, help="All its limits: in_flight, requests_per_second, email; {} removes them."),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(metavar=OBJECT, help="Days to keep jobs, attempts, events and steps; null keeps them for ever."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Change a tenant; what is not named stays as it is."""
+    texts = {"name": name, "timezone": timezone}
+    objects = {"limits": limits, "retention": retention}
+    changes: dict[str, Any] = {key: text for key, text in texts.items() if text is not None}
+    changes |= {key: read_object(f"--{key}", text) for key, text in objects.items() if text is not None}
+    if not changes:
+        reason = "name what to change: --name, --timezone, --limits or --retention"
+        raise InvalidInput("The call", [FieldError("tenant", reason)])
+
+    async def work(settings: Settings) -> Tenant:
+        async with connected(settings) as conn:
+            return await edit_tenant(conn, await find_tenant(conn, tenant), changes, actor=caller())
+
+    _tell(execute(work), json=json)
+
+
+def _tell(tenant: Tenant, *, json: bool) -> None:
+    rows = [
+        ("slug", tenant.slug),
+        ("name", tenant.name),
+        ("timezone", tenant.timezone),
+        ("limits", dump_json(tenant.limits)),
+        ("retention", dump_json(tenant.retention)),
+        ("added", tenant.created_at),
+        ("id", tenant.id),
+    ]
+    say(tenant, table(("FIELD", "VALUE"), rows), json=json)

@@ -18,6 +18,7 @@ from atlas.statements import fetch, fetch_row, statement
 from audit import Event, record
 from engine.fields import as_id, check_name
 from engine.jobs.types import field_errors
+from engine.retention import DEFAULT_DAYS
 from engine.zones import check_zone
 
 ADD = statement("engine/sql/add_tenant.sql")
@@ -148,10 +149,13 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
-    return [
-        FieldError(f"retention.{name}", f"must be a whole number of days from 1 to {LARGEST:,}")
+    kinds = ", ".join(DEFAULT_DAYS)
+    found = [FieldError(f"retention.{name}", f"is none of {kinds}") for name in retention if name not in DEFAULT_DAYS]
+    wanted = f"must be a whole number of days from 1 to {LARGEST:,}, or null to keep them for ever"
+    return found + [
+        FieldError(f"retention.{name}", wanted)
         for name, days in retention.items()
-        if not _is_count(days)
+        if name in DEFAULT_DAYS and days is not None and not _is_count(days)
     ]
 
 

@@ -28,7 +28,9 @@ class TenantChange(Body):
     limits: Document | None = Field(
         default=None, description="`in_flight` jobs at once, `requests_per_second` to the API, `email` settings."
     )
-    retention: Document | None = Field(default=None, description="Days to keep finished things, by kind.")
+    retention: Document | None = Field(
+        default=None, description="Days to keep finished things, by kind; null is for ever."
+    )
 
     def described(self) -> dict[str, Any]:
         return {name: value for name, value in self.given().items() if value is not None}

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-import orjson
 import typer
 from rich.text import Text
 
@@ -18,7 +17,7 @@ from atlas.pool import Connection
 from atlas.settings import Settings
 from audit import Entry, Extract, Horizon, Query, export, find, follow, horizon
 from cli.audit.sealing import seal_and_tell
-from cli.output import Json, say
+from cli.output import Json, dump_json, say
 from cli.parameters import read_text
 from cli.runtime import Atlas, caller, execute, open_atlas
 from engine.tenants import find_tenant
@@ -182,7 +181,7 @@ async def _follow(atlas: Atlas, query: Query, newest: list[Entry], since: Horizo
 
 def _show(entry: Entry, *, json: bool) -> None:
     if json:
-        sys.stdout.write(orjson.dumps(entry).decode() + "\n")
+        sys.stdout.write(dump_json(entry) + "\n")
         sys.stdout.flush()
     else:
         say(None, _words(entry), json=False)

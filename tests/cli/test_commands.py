@@ -1,10 +1,12 @@
 """The commands of the ground floor: what they change, what they print, how they end."""
 
 import asyncpg
+import orjson
 import pytest
 
 from atlas.migrations import load_migrations
 from atlas.testing import TestDatabases
+from cli.output import dump_json
 
 
 async def test_migrate_applies_everything_once_and_says_so(atlas, databases: TestDatabases):
@@ -27,6 +29,33 @@ async def test_a_tenant_is_added_listed_and_refused_the_second_time(atlas):
     assert again.refusal == "error: There is already a tenant acme. Choose another slug."
     assert [tenant["slug"] for tenant in listed.document["tenants"]] == ["acme", "system"]
     assert "Europe/Berlin" in shown.stdout
+
+
+async def test_a_tenant_is_changed_by_what_is_named_and_shown(atlas):
+    await atlas("tenant", "add", "acme", "--name", "Acme")
+    limits = {"in_flight": 5, "email": {"providers": ["outbox"], "per_minute": 20}}
+    edited = await atlas("tenant", "edit", "acme", "--limits", "-", "--json", stdin=orjson.dumps(limits))
+    named = await atlas("tenant", "edit", "acme", "--name", "Acme Ltd", "--retention", '{"jobs": null}', "--json")
+    shown = await atlas("tenant", "show", "acme")
+    nothing = await atlas("tenant", "edit", "acme")
+    wrong = await atlas("tenant", "edit", "acme", "--limits", '{"email": {"providers": ["pigeon"]}}')
+    missing = await atlas("tenant", "show", "nobody")
+
+    assert edited.document["limits"] == limits
+    assert (named.document["limits"], named.document["retention"]) == (limits, {"jobs": None})
+    assert named.document["name"] == "Acme Ltd"
+    assert '"in_flight":5' in shown.stdout and '{"jobs":null}' in shown.stdout
+    assert "name what to change" in nothing.refusal
+    assert "limits.email.providers.0" in wrong.refusal
+    assert "There is no tenant nobody" in missing.refusal
+
+
+def test_a_document_orders_no_terminal_about():
+    document = {"words": "\x1b[2J \x9b2J \x7f naïve", "more": [1, None]}
+
+    for text in (dump_json(document), dump_json(document, indent=True)):
+        assert orjson.loads(text) == document
+        assert not {"\x1b", "\x9b", "\x7f"} & set(text)
 
 
 async def test_a_token_is_shown_once_and_can_be_revoked(atlas):
@@ -120,6 +149,8 @@ async def test_every_command_explains_itself_and_takes_json(atlas):
         ["offline"],
         ["tenant", "add"],
         ["tenant", "list"],
+        ["tenant", "show"],
+        ["tenant", "edit"],
     ]
     commands += [["token", "add"], ["token", "list"], ["token", "revoke"]]
 

@@ -1,6 +1,7 @@
 """Tenants: added with their event, found by either name, refused with the field and the reason."""
 
 import asyncio
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from atlas.actors import Actor
 from atlas.errors import Conflict, InvalidInput, NotFound
 from audit import cross_check
+from engine.retention import read_ages
 from engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 
 ALICE = Actor("user", "alice", ip="10.0.0.7")
@@ -111,4 +113,17 @@ async def test_what_another_changed_since_it_was_read_stays(conn):
     edited = await edit_tenant(conn, read, {"limits": {"in_flight": 2}}, actor=ALICE)
 
     assert (edited.name, edited.limits, edited.retention) == ("Acme Ltd", {"in_flight": 2}, {})
+    assert await cross_check(conn) == []
+
+
+async def test_a_tenant_may_keep_a_kind_for_ever_and_no_kind_that_nobody_knows(conn):
+    acme = await add_tenant(conn, slug="acme", name="Acme", actor=ALICE)
+    edited = await edit_tenant(conn, acme, {"retention": {"jobs": None, "steps": 7}}, actor=ALICE)
+    with pytest.raises(InvalidInput) as refused:
+        await edit_tenant(conn, acme, {"retention": {"job": 7, "events": 0}}, actor=ALICE)
+    [ages] = [one for one in await read_ages(conn) if one.tenant_id == acme.id]
+
+    assert edited.retention == {"jobs": None, "steps": 7}
+    assert (ages.before("jobs"), ages.before("steps")) == (None, ages.now - timedelta(days=7))
+    assert [error.field for error in refused.value.errors] == ["retention.job", "retention.events"]
     assert await cross_check(conn) == []
