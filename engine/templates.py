@@ -5,13 +5,16 @@ in and stays a string. There are no statements, no calls and no attributes of Py
 `{{ input.items }}` is the key `items`. A name that does not exist is an error. The values are plain JSON on both sides.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import orjson
 from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -21,11 +24,18 @@ from atlas.errors import FieldError, InvalidInput
 LONGEST_TEMPLATE = 16 * 1024
 LARGEST_RESULT = 256 * 1024
 DEEPEST = 32
+# What one rendering may look at on its way, in characters: a filter may double what the one before it made. A value
+# takes as long to look at as so many characters.
+MOST_WORK = 16 * 1024 * 1024
+VALUE_WORK = 32
+MOST_DIGITS = 20
 
 _FILTERS = (
     "abs,capitalize,count,d,default,first,float,int,items,last,length,list,lower,max,min,reverse,round,sort,string,sum,"
     "title,trim,truncate,unique,upper"
 )
+# These look at no more than a value or two.
+_QUICK = {"count", "d", "default", "first", "last", "length"}
 _TESTS = (
     "boolean,defined,divisibleby,eq,equalto,even,false,float,ge,greaterthan,gt,in,integer,iterable,le,lessthan,lower,lt,"
     "mapping,ne,none,number,odd,sequence,string,true,undefined,upper,==,!=,<,<=,>,>="
@@ -39,16 +49,30 @@ class TemplateError(InvalidInput):
         super().__init__("The template", errors)
 
 
+class _Generator(CodeGenerator):
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        # Jinja joins the parts by itself; here they are counted first.
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's expressions over plain JSON. What could grow without bound is counted before it is made."""
 
-    intercepted_binops = frozenset(("*", "**", "%"))
+    code_generator_class = _Generator
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, autoescape=False, optimized=False, keep_trailing_newline=True)
         self.globals = {}
-        self.filters = {name: self.filters[name] for name in _FILTERS.split(",")}
-        self.filters |= {"join": _join, "replace": _replace, "tojson": _to_json, "split": _split}
+        known = {name: self.filters[name] for name in _FILTERS.split(",")}
+        known |= {"join": _join, "replace": _replace, "tojson": _to_json, "split": _split, "string": _string}
+        known["sum"] = _sum_of_numbers(known["sum"])
+        known["round"] = _round_in_reach(known["round"])
+        self.filters = {name: one if name in _QUICK else _counted(one) for name, one in known.items()}
         self.tests = {name: self.tests[name] for name in _TESTS.split(",")}
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -67,7 +91,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def is_safe_callable(self, obj: Any) -> bool:
         return False
 
+    def joined(self, parts: Sequence[Any]) -> str:
+        """What `~` makes of its parts."""
+        return "".join(map(_string, parts))
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+":
+            _spend(_length(left) + _length(right))
+            return super().call_binop(context, operator, left, right)
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if not numbers or (operator == "**" and abs(right) > 64) or (operator == "**" and abs(left) > 2**32):
             raise SecurityError(f"{operator!r} takes two numbers of a sane size")
@@ -76,8 +107,13 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: int = LARGEST_RESULT) -> Any:
     """The template with its expressions filled in: strings, and the strings inside lists and objects."""
+    _work.set([MOST_WORK])
     rendered = _render(template, scope, path, DEEPEST)
-    if len(orjson.dumps(rendered)) > limit:
+    try:
+        size = len(orjson.dumps(rendered))
+    except TypeError as error:
+        raise TemplateError([FieldError(path, f"makes what is not JSON: {error}")]) from error
+    if size > limit:
         raise TemplateError([FieldError(path, f"makes more than {limit // 1024} KiB")])
     return rendered
 
@@ -85,6 +121,7 @@ def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: in
 def evaluate(template: str, scope: Mapping[str, Any], *, path: str = "") -> Any:
     """A condition's value. Here alone the braces may be left out: `steps.ask.output.approved`."""
     text = template if "{{" in template else f"{{{{ {template} }}}}"
+    _work.set([MOST_WORK])
     return _render(text, scope, path, DEEPEST)
 
 
@@ -143,8 +180,8 @@ def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
     try:
         pieces = _pieces(text)
         if len(pieces) == 1 and not isinstance(pieces[0], str):
-            return _value(pieces[0], scope)
-        parts = [piece if isinstance(piece, str) else _as_text(_value(piece, scope)) for piece in pieces]
+            return _value(pieces[0], scope, _plain)
+        parts = [piece if isinstance(piece, str) else _value(piece, scope, _filled_in) for piece in pieces]
     except TemplateError as error:
         raise TemplateError([FieldError(path, one.reason) for one in error.errors]) from error
     if sum(map(len, parts)) > LARGEST_RESULT:
@@ -152,27 +189,48 @@ def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
     return "".join(parts)
 
 
-def _value(expression: _Expression, scope: Mapping[str, Any]) -> Any:
+def _value(expression: _Expression, scope: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
     try:
-        return _plain(expression.evaluate(**scope))
-    except UndefinedError as error:
-        reason = f"{{{{ {expression.source} }}}}: {error.message}"
-    except (SecurityError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        reason = f"{{{{ {expression.source} }}}}: {error}"
+        return make(expression.evaluate(**scope))
+    except Exception as error:
+        # People's own code: a filter raises what it likes, and it is a mistake of the template whatever it is.
+        reason = f"{{{{ {expression.source} }}}}: {str(error) or type(error).__name__}"
     raise TemplateError([FieldError("", reason)])
 
 
+def _filled_in(value: Any) -> str:
+    return _as_text(_plain(value))
+
+
 def _plain(value: Any) -> Any:
-    """The value as plain JSON; what is undefined anywhere in it is an error."""
-    if value is None or isinstance(value, str | int | float | bool):
+    """The value as plain JSON; what is undefined anywhere in it, or not JSON, is an error."""
+    _spend(VALUE_WORK)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise ValueError("a whole number beyond 64 bits is not a JSON value")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a JSON value")
         return value
     if isinstance(value, Undefined):
         raise UndefinedError(value._undefined_message)
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {_text(str(key)): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset | Iterator):
         return [_plain(inner) for inner in value]
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _text(text: str) -> str:
+    _spend(len(text))
+    if not text.isascii():
+        text.encode()  # half a character is a ValueError
+    return text
 
 
 def _as_text(value: Any) -> str:
@@ -218,6 +276,8 @@ def _pieces(text: str) -> tuple[str | _Expression, ...]:
                 raise TemplateError([FieldError("", "holds a statement or a comment, not only {{ }}")])
     except TemplateSyntaxError as error:
         raise TemplateError([FieldError("", f"cannot be read: {error.message}")]) from error
+    except RecursionError as error:
+        raise TemplateError([FieldError("", "is nested too deeply")]) from error
     if inside is not None:
         raise TemplateError([FieldError("", "opens {{ without closing it")])
     return tuple(pieces)
@@ -231,9 +291,13 @@ def _compile(source: str) -> _Expression:
             raise TemplateError([FieldError("", f"{{{{ {source} }}}}: calls are not allowed; use a filter")])
         _check_words(tree, source)
         compiled = _SANDBOX.compile_expression(source, undefined_to_none=False)
+        paths = frozenset(_paths(tree))
     except TemplateSyntaxError as error:
         raise TemplateError([FieldError("", f"{{{{ {source} }}}}: {error.message}")]) from error
-    return _Expression(source, compiled, frozenset(_paths(tree)))
+    except (RecursionError, MemoryError, SyntaxError) as error:
+        # Of the parser, or of Python over what the parser made.
+        raise TemplateError([FieldError("", f"{{{{ {source[:40]}… }}}}: is nested too deeply")]) from error
+    return _Expression(source, compiled, paths)
 
 
 def _check_words(tree: nodes.Template, source: str) -> None:
@@ -286,4 +350,61 @@ def _to_json(value: Any) -> str:
     return orjson.dumps(_plain(value)).decode()
 
 
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        _spend(len(value))
+    elif not isinstance(value, Undefined):
+        _plain(value)
+    return str(value)
+
+
+def _sum_of_numbers(add: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(add)
+    def sum(environment: Any, value: Any, attribute: str | int | None = None, start: float = 0) -> Any:
+        # Lists that are added up are copied once for each of them.
+        if not isinstance(start, int | float):
+            raise TypeError("sum takes numbers")
+        return add(environment, value, attribute, start)
+
+    return sum
+
+
+def _round_in_reach(round: Callable[..., Any]) -> Callable[..., Any]:
+    def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
+        # Ten to this power is computed.
+        if abs(precision) > MOST_DIGITS:
+            raise ValueError(f"round takes at most {MOST_DIGITS} digits")
+        return round(value, precision, method)
+
+    return rounded
+
+
+def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that pays for the length of its value. Its answer has a length too, so that the next one pays."""
+    place = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        _spend(_length(arguments[place]))
+        answer = function(*arguments, **options)
+        return list(answer) if isinstance(answer, Iterator) else answer
+
+    return counted
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return VALUE_WORK * len(value) if isinstance(value, Mapping | list | tuple) else 0
+
+
+def _spend(work: int) -> None:
+    left = _work.get()
+    left[0] -= work
+    if left[0] < 0:
+        raise ValueError("takes more work than a template may make")
+
+
+# What is left to the rendering at hand.
+_work: ContextVar[list[int]] = ContextVar("work")
 _SANDBOX = _Sandbox()
