@@ -16,8 +16,9 @@ import orjson
 from atlas.actors import Actor, system
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
-from atlas.pool import Connection, Queryable
+from atlas.pool import UNREACHABLE, Connection, Queryable
 from atlas.statements import fetch, statement
+from atlas.stored import stored_text
 from engine.jobs.admit import admit
 from engine.jobs.enqueue import NewJob, enqueue_many
 from engine.templates import render
@@ -33,6 +34,8 @@ SCHEDULER = system("scheduler")
 LONGEST_ERROR = 1000
 # What is wrong with one firing and no reason to stop the others.
 UNUSABLE = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+# What is wrong with the database, and with all of them.
+NOT_ITS_OWN = (*UNREACHABLE, asyncpg.PostgresError)
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class Firing:
     def fail(self, error: BaseException) -> None:
         """It cannot start anything, for this reason."""
         self.result, self.job_id = "failed", None
-        self.error = (str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
+        self.error = stored_text(str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ def render_payload(firing: Firing, scope: dict[str, Any]) -> None:
     known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
     try:
         firing.payload = render(trigger.spec.payload_template, known, path="payload_template")
-    except AtlasError as error:
+    except Exception as error:
+        # A tenant's template: whatever it raises is this firing's own matter, and every other tenant's fires.
         firing.fail(error)
 
 
@@ -136,7 +140,9 @@ async def _start(conn: Connection, firings: Sequence[Firing], actor: Actor) -> N
                 await _request(conn, firing)
             else:
                 admitted.append((firing, await _admitted(conn, firing)))
-        except UNUSABLE as error:
+        except Exception as error:
+            if isinstance(error, NOT_ITS_OWN) and not isinstance(error, UNUSABLE):
+                raise
             firing.fail(error)
     try:
         async with conn.transaction():

@@ -150,6 +150,34 @@ async def test_a_template_that_fails_is_told_and_the_other_triggers_fire(conn, a
     assert (await actions(conn, broken))[-1] == "TRIGGER_FAILED"
 
 
+async def test_a_payload_that_cannot_even_be_checked_fails_its_own_firing_only(conn, acme, owner):
+    broken = await given_event_trigger(conn, acme, job_type="odd")
+    fine = await given_event_trigger(conn, await given_tenant(conn, "other"))
+    # What no border lets through.
+    await owner.execute("""insert into job_types (key, input_schema) values ('odd', '{"type": 5}')""")
+
+    for trigger in (broken, fine):
+        await publish(conn, trigger.tenant_id)
+    await fire_events(conn)
+
+    assert await results(conn, broken) == ["failed"]
+    assert await results(conn, fine) == ["fired"]
+    assert await conn.fetchval("select count(*) from events where handled_at is null") == 0
+
+
+@pytest.mark.parametrize("template", ['{{ "\\ud800" }}', "{{ 2**60 * 2**60 }}", "{{ event | truncate(1) }}"])
+async def test_a_template_that_makes_no_json_is_told_and_other_tenants_triggers_fire(conn, acme, template):
+    broken = await given_event_trigger(conn, acme, payload_template={"n": template})
+    fine = await given_event_trigger(conn, await given_tenant(conn, "other"))
+
+    for trigger in (broken, fine):
+        await publish(conn, trigger.tenant_id)
+    await fire_events(conn)
+
+    assert await results(conn, broken) == ["failed"]
+    assert await results(conn, fine) == ["fired"]
+
+
 async def test_events_that_fire_very_many_triggers_go_in_several_transactions(conn, acme, monkeypatch):
     monkeypatch.setattr("engine.triggers.events.FIRINGS_AT_ONCE", 4)
     for _ in range(3):
