@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-import jsonschema_rs
 import orjson
 from pydantic import ValidationError
 
 from atlas.errors import FieldError, InvalidInput
+from engine.jobs.schemas import check_schema
 from engine.jobs.secret_fields import has_secrets
 from engine.templates import check_template, references
 from engine.workflows.declared.document import KINDS, Document, Seconds, Step, Undo, seconds_of
@@ -68,12 +68,9 @@ def _reason(error: Any) -> str:
 
 
 def _check_schema(document: Document) -> Iterator[FieldError]:
-    if document.input_schema:
-        try:
-            jsonschema_rs.validator_for(document.input_schema)
-        except (ValueError, jsonschema_rs.ValidationError) as error:
-            yield FieldError("inputSchema", f"is not a JSON Schema: {str(error).splitlines()[0]}")
-    if has_secrets(document.input_schema):
+    wrong = check_schema(document.input_schema, field="inputSchema")
+    yield from wrong
+    if not wrong and has_secrets(document.input_schema):
         yield FieldError("inputSchema", f"{SECRETS_REFUSED}. {SECRETS_REMEDY}")
 
 

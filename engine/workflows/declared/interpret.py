@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
+from engine.jobs.schemas import schema_errors
 from engine.templates import evaluate, render
 from engine.workflows.branches import current
 from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
@@ -164,9 +165,12 @@ class _Execution:
 
 
 def _check_input(document: Document, input: dict[str, Any]) -> None:
-    if not document.input_schema:
-        return
-    found = list(jsonschema_rs.validator_for(document.input_schema).iter_errors(input))
+    try:
+        found = schema_errors(document.input_schema, input)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        # Saved before such schemas were refused.
+        words = f"The inputSchema of {document.key} cannot be used: {str(error).strip().splitlines()[0]}"
+        raise WorkflowFailed(words, {}, remedy="Save the workflow with a schema that needs nothing else.") from error
     if found:
-        shown = "; ".join(f"{'.'.join(map(str, one.instance_path))}: {one.message}" for one in found[:5])
+        shown = "; ".join(f"{one.field}: {one.reason}" for one in found[:5])
         raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {shown}.", {})

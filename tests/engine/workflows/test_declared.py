@@ -1,8 +1,10 @@
 """Declared workflows: checked when saved, kept by version, run like code."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 
 from atlas.errors import InvalidInput
@@ -189,6 +191,56 @@ async def test_an_input_that_does_not_fit_the_schema_fails_the_run(kit):
     assert "x: " in run.error["message"]
 
 
+ELSEWHERE = [
+    {"$ref": "http://127.0.0.1:{port}/schema"},
+    {"properties": {"x": {"$ref": "file:///etc/hostname"}}},
+    {"$dynamicRef": "http://127.0.0.1:{port}/schema"},
+    {"$schema": "http://127.0.0.1:{port}/schema"},
+]
+
+
+async def listener() -> tuple[asyncio.Server, int, list[bytes]]:
+    """A server that notes who calls it."""
+    asked: list[bytes] = []
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.close()
+
+    server = await asyncio.start_server(note, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1], asked
+
+
+@pytest.mark.parametrize("schema", ELSEWHERE)
+async def test_a_schema_that_names_another_place_is_refused_and_nobody_goes_there(schema):
+    server, port, asked = await listener()
+    async with server:
+        schema = orjson.loads(orjson.dumps(schema).replace(b"{port}", str(port).encode()))
+        found = await asyncio.to_thread(check_document, doc({"id": "a", "sleep": 0}, inputSchema=schema))
+
+    assert [error.field.split(".")[0] for error in found] == ["inputSchema"]
+    assert asked == []
+
+
+async def test_a_schema_saved_before_that_names_another_place_fails_the_run_and_nobody_goes_there(kit, owner):
+    server, port, asked = await listener()
+    await save(kit, doc({"id": "a", "sleep": 0}))
+    old = doc({"id": "a", "sleep": 0}, inputSchema={"$ref": f"http://127.0.0.1:{port}/schema"})
+    await owner.execute("update workflows set document = $1 where key = 'd'", orjson.dumps(old).decode())
+    async with server:
+        run = await kit.run("d")
+
+    assert run.status == "failed"
+    assert "The inputSchema of d cannot be used" in run.error["message"]
+    assert asked == []
+
+
+async def test_a_pattern_is_matched_in_linear_time_or_refused(kit):
+    patterns = [check_document(doc(STEP, inputSchema={"pattern": one})) for one in ("^(a+)+$", "^(?!x)(a+)+$")]
+
+    assert [bool(found) for found in patterns] == [False, True]
+
+
 async def test_a_template_that_cannot_be_filled_in_fails_the_run_with_its_path(kit):
     await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": "{{ input.absent }}"}}))
     run = await kit.run("d")
@@ -248,7 +300,7 @@ STEP = {"id": "a", "sleep": 1}
             "steps[0].onFailure",
             "exactly one of job and workflow",
         ),
-        (doc(STEP, inputSchema={"type": "nonsense"}), "inputSchema", "is not a JSON Schema"),
+        (doc(STEP, inputSchema={"type": "nonsense"}), "inputSchema", "is not JSON Schema"),
         (
             doc(STEP, inputSchema={"type": "object", "properties": {"key": {"type": "string", "x-secret": True}}}),
             "inputSchema",
