@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from uuid import UUID
 
-from atlas.errors import NotFound
+from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
 from cli.installation import JobAsked, JobsAsked, JobStory, Standing
@@ -25,11 +25,12 @@ from engine.jobs import (
     retry_dead_letters,
     retry_now,
 )
-from engine.jobs.admit import admit
+from engine.jobs.admit import ENGINE_RUN, admit
 from engine.jobs.find import queue_depth
 from engine.jobs.gate import Gate, read_gate, switch
 from engine.tenants import find_tenant
 from engine.workflows.find import read_engine
+from engine.workflows.intents import NewIntent, request_workflows
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 
@@ -41,10 +42,14 @@ class OnDatabase:
         self._conn = conn
 
     async def enqueue(self, asked: JobAsked) -> Enqueued:
+        tenant_id = (await find_tenant(self._conn, asked.tenant or "system")).id
+        if asked.job_type == ENGINE_RUN:
+            [run_id] = await request_workflows(self._conn, tenant_id, [_intent_of(asked)], requested_by=caller())
+            return Enqueued(run_id)
         job = NewJob(
             asked.job_type,
             asked.input,
-            (await find_tenant(self._conn, asked.tenant or "system")).id,
+            tenant_id,
             priority=asked.priority,
             max_retries=asked.max_retries,
             dedupe_key=asked.dedupe_key,
@@ -88,3 +93,20 @@ class OnDatabase:
 
     async def _tenant_id(self, tenant: str | None) -> UUID | None:
         return None if tenant is None else (await find_tenant(self._conn, tenant)).id
+
+
+def _intent_of(asked: JobAsked) -> NewIntent:
+    """The request for a workflow that a job of type ENGINE_RUN stands for, as in the API."""
+    unfit = {"--max-retries": asked.max_retries, "--dedupe-key": asked.dedupe_key, "--delay": asked.delay}
+    wrong = [FieldError(name, "does not apply to a workflow") for name, value in unfit.items() if value is not None]
+    known = {"workflow": str, "input": dict, "spend_cents": int}
+    wrong += [FieldError(f"--input: {name}", "is not part of it") for name in asked.input if name not in known]
+    wrong += [
+        FieldError(f"--input: {name}", "is of the wrong type")
+        for name, kind in known.items()
+        if name in asked.input and type(asked.input[name]) is not kind
+    ]
+    if wrong:
+        raise InvalidInput("The request", wrong)
+    workflow, input = asked.input.get("workflow", ""), asked.input.get("input", {})
+    return NewIntent(workflow, input, priority=asked.priority, spend_cents=asked.input.get("spend_cents", 0))

@@ -13,7 +13,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.errors import NotFound, Refused
+from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 from atlas.pool import Connection
 from atlas.statements import fetch_row, statement
 from engine.jobs.argv import Facts, fill_argv
@@ -26,6 +26,10 @@ from engine.jobs.secrets import split_secrets
 from engine.jobs.types import canonical, check_input, registered
 
 ADMIT = statement("engine/jobs/sql/admit.sql")
+
+# The job that carries a run. The engine alone makes it, of an intent that policy allowed or of a run's child.
+ENGINE_RUN = "ENGINE_RUN"
+NOT_A_JOB = "is for the runs of workflows: ask for the workflow by its name"
 
 _EMPTY = {"input_schema": "{}", "argv": "[]", "env": "{}"}
 
@@ -55,6 +59,8 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
 
 def admitted(job: NewJob, terms: Admission) -> NewJob:
     """The job as it may be enqueued, or the reason why it may not be."""
+    if terms.key == ENGINE_RUN:
+        raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
     input_text(terms.key, job.input)
     known = registered().get(terms.key)
     if known is None or not known.is_command:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atlas.errors import FieldError, InvalidInput
 from engine.fields import check_name
+from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.types import canonical, field_errors
 from engine.templates import check_template
 from engine.triggers.cron import check_cron
@@ -86,6 +87,8 @@ def _check_target(spec: TriggerSpec) -> list[FieldError]:
     if len(named) != 1:
         found = " and ".join(named) or "none"
         return [FieldError("target", f"name one of {', '.join(TARGETS)}; there is {found}")]
+    if getattr(spec, named[0]) == ENGINE_RUN:
+        return [FieldError(named[0], f"{ENGINE_RUN} {NOT_A_JOB}")]
     return check_name(named[0], getattr(spec, named[0]))
 
 

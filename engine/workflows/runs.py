@@ -11,13 +11,13 @@ from atlas.actors import system
 from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
+from engine.jobs.admit import ENGINE_RUN as ENGINE_RUN
 from engine.jobs.enqueue import NewJob, enqueue_many
 from engine.jobs.outcomes import PermanentError
 
 RESOLVE = statement("engine/workflows/sql/resolve_workflows.sql")
 INSERT_RUNS = statement("engine/workflows/sql/insert_runs.sql")
 
-ENGINE_RUN = "ENGINE_RUN"
 ENGINE = system("engine")
 
 

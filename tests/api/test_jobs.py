@@ -177,6 +177,23 @@ async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(admin):
     assert {error["field"] for error in wrong.json()["errors"]} == {"payload.workflow", "payload.input"}
 
 
+async def test_no_way_leads_past_the_intent_to_a_run(admin, conn):
+    payload = {"workflow": "wf", "input": {}, "requestedBy": "somebody else"}
+    trigger = {"label": "sneak", "trigger_type": "event", "event_name": "a.b", "payload_template": payload}
+    step = {"id": "a", "job": "ENGINE_RUN", "with": payload}
+    answers = [
+        await admin.post("/jobs", json={"definition_key": "ENGINE_RUN", "payload": payload}),
+        await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": payload}),
+        await admin.post("/jobs/triggers", json={**trigger, "job_type": "ENGINE_RUN"}),
+        await admin.post("/workflows", json={"document": {"key": "w", "steps": [step]}}),
+    ]
+    fields = [[error["field"] for error in answer.json()["errors"]] for answer in answers]
+
+    assert [answer.status_code for answer in answers] == [422] * 4
+    assert fields == [["job_type"], ["payload.requestedBy"], ["job_type"], ["steps[0].job"]]
+    assert await conn.fetchval("select count(*) from jobs") == 0
+
+
 async def test_the_correlation_id_of_the_request_serves_jobs_that_have_none(admin, conn):
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work", **own}, headers={"X-Correlation-Id": "from-header"})

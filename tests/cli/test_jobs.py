@@ -42,6 +42,19 @@ async def test_an_input_may_stand_in_a_file_or_come_on_stdin(atlas, tmp_path):
     )
 
 
+async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(atlas, pool):
+    payload = '{"workflow": "wf", "input": {"a": 1}, "spend_cents": 5}'
+    made = (await atlas("enqueue", "ENGINE_RUN", "--input", payload, "--priority", "2", "--json")).document
+    forged = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": "wf", "requestedBy": "ada"}')
+    unfit = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": 5}', "--delay", "10m")
+
+    intent = await pool.fetchrow("select id, workflow, input, spend_cents, priority, status::text from intents")
+    assert tuple(map(str, intent)) == (made["id"], "wf", '{"a": 1}', "5", "2", "draft")
+    assert await pool.fetchval("select count(*) from jobs") == 0
+    assert "--input: requestedBy: is not part of it" in forged.refusal
+    assert "--delay: does not apply to a workflow" in unfit.refusal
+
+
 async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
     wrong = '{"to": "a..b@example.com", "subject": "x", "text": "y"}'
     target = ("--job-type", "EMAIL_SEND", "--payload", wrong)

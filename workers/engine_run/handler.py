@@ -58,7 +58,8 @@ async def _leave(journal: WorkerJournal, suspension: Suspension) -> None:
 async def _find(wanted: RunInput, ctx: JobContext, journal: WorkerJournal) -> Function:
     """What to call: the declared document the run began with, or this process's function."""
     if wanted.document_id is not None:
-        document = known_document(wanted.document_id) or await journal.documents.ask(wanted.document_id)
+        known_as = (wanted.document_id, ctx.tenant_id)
+        document = known_document(*known_as) or await journal.documents.ask(known_as)
         return lambda run: run_document(run, document, wanted.input)
     known = registered_workflows().get(wanted.workflow)
     if known is not None:

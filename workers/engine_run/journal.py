@@ -78,8 +78,8 @@ class WorkerJournal:
             raise AskAgain
         return verdicts
 
-    async def _document(self, conn: Connection, document_ids: Sequence[UUID], _again: bool) -> list[Document]:
-        return [await load_document(conn, one) for one in document_ids]
+    async def _document(self, conn: Connection, wanted: Sequence[tuple[UUID, UUID]], _again: bool) -> list[Document]:
+        return [await load_document(conn, document_id, tenant_id) for document_id, tenant_id in wanted]
 
     async def _now(self, conn: Connection, asked: Sequence[None], _again: bool) -> list[datetime]:
         return [await database_now(conn)] * len(asked)

@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from atlas.errors import FieldError, InvalidInput
+from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.schemas import check_schema
 from engine.jobs.secret_fields import has_secrets
 from engine.templates import check_template, references
@@ -114,6 +115,7 @@ def _cycle(document: Document) -> list[str]:
 
 def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldError]:
     path = f"steps[{number}]"
+    yield from _check_job(step.job, f"{path}.job")
     if step.timeout is not None:
         if step.kind not in _TIMED:
             yield FieldError(f"{path}.timeout", f"means nothing for a {step.kind} step")
@@ -137,9 +139,15 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
         yield from _check_undo(step.on_failure, f"{path}.onFailure", names, before | {step.id})
 
 
+def _check_job(job_type: str | None, path: str) -> Iterator[FieldError]:
+    if job_type == ENGINE_RUN:
+        yield FieldError(path, f"{ENGINE_RUN} {NOT_A_JOB}")
+
+
 def _check_undo(undo: Undo, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
     if (undo.job is None) == (undo.workflow is None):
         yield FieldError(path, "needs exactly one of job and workflow")
+    yield from _check_job(undo.job, f"{path}.job")
     yield from _check_value(undo.with_, f"{path}.with", names | {"steps"}, before)
 
 

@@ -27,7 +27,7 @@ LIST = statement("engine/workflows/sql/list_workflows.sql")
 
 _MOST_KEPT = 500
 # A version never changes, so that one read is enough for all its runs.
-_documents: dict[UUID, Document] = {}
+_documents: dict[UUID, tuple[UUID | None, Document]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +109,23 @@ async def enable_workflow(
         await record(conn, _event(word, key, actor, tenant_id, {}))
 
 
-def known_document(document_id: UUID) -> Document | None:
-    """The document a run keeps, if this process has read it before."""
-    return _documents.get(document_id)
+def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:
+    """The document a run of this tenant keeps, if this process has read it before."""
+    owner, document = _documents.get(document_id, (None, None))
+    return document if owner in (None, tenant_id) else None
 
 
-async def load_document(conn: Connection, document_id: UUID) -> Document:
-    """The document a run keeps."""
-    text = await fetch_value(conn, LOAD, id=document_id)
-    if text is None:
+async def load_document(conn: Connection, document_id: UUID, tenant_id: UUID) -> Document:
+    """The document a run of this tenant keeps."""
+    row = await fetch_row(conn, LOAD, id=document_id, tenant_id=tenant_id)
+    if row is None:
         raise WorkflowFailed(
             f"The workflow version {document_id} is gone.", {}, remedy="Save the workflow and run it anew."
         )
     if len(_documents) >= _MOST_KEPT:
         _documents.clear()
-    document = _documents[document_id] = Document.model_validate_json(text)
+    document = Document.model_validate_json(row["document"])
+    _documents[document_id] = (row["tenant_id"], document)
     return document
 
 

@@ -1,4 +1,5 @@
--- A version of a declared workflow. Looks across tenants: the run that keeps it is the caller's own.
-select document
+-- A version of a declared workflow, of the run's own tenant or everyone's.
+select tenant_id, document
 from workflows
-where id = :id;
+where id = :id
+  and (tenant_id is null or tenant_id = :tenant_id);

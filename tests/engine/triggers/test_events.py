@@ -219,6 +219,18 @@ async def test_an_event_may_ask_for_a_workflow(conn, acme):
     assert (await actions(conn, trigger))[-1] == "TRIGGER_FIRED"
 
 
+async def test_a_trigger_saved_before_for_the_job_of_a_run_starts_nothing(conn, acme, owner):
+    trigger = await given_event_trigger(conn, acme, payload_template={"workflow": "wf", "requestedBy": "ada"})
+    await owner.execute("update job_triggers set job_type = 'ENGINE_RUN'")
+    await publish(conn, acme)
+    await fire_events(conn)
+
+    assert await results(conn, trigger) == ["failed"]
+    assert await jobs_of(conn, trigger) == []
+    error = await conn.fetchval("select last_error->>'message' from job_triggers")
+    assert "ask for the workflow by its name" in error
+
+
 async def test_a_signal_to_one_run_fires_no_trigger(conn, acme, owner):
     trigger = await given_event_trigger(conn, acme, "approved")
     run = await owner.fetchval(

@@ -12,7 +12,7 @@ from engine.jobs import SYSTEM_TENANT, PermanentError, job
 from engine.tenants import add_tenant
 from engine.workflows import check_document, decide_approval, list_approvals, publish_event, save_workflow
 from engine.workflows.declared.examples import example_workflows, load_examples
-from engine.workflows.declared.store import list_workflows
+from engine.workflows.declared.store import known_document, list_workflows
 from engine.workflows.manage import retry_run
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
@@ -182,6 +182,26 @@ async def test_a_tenants_own_workflow_comes_before_everyones(kit):
     assert [one.tenant_id for one in listed if one.key == "d"] == [None]
 
 
+async def test_a_run_does_not_get_another_tenants_document(kit, owner):
+    async with kit.pool.acquire() as conn:
+        other = await add_tenant(conn, slug="other", name="Other", actor=APPROVER)
+    theirs = await save(kit, doc({"id": "a", "job": "wf.double", "with": {"x": 1}}), tenant_id=other.id)
+    await save(kit, doc({"id": "a", "sleep": 0}))
+    run_id = await kit.ask("d")
+    await kit.tick()
+    await owner.execute(
+        "update jobs set input = input || jsonb_build_object('documentId', $2::text) where id = $1",
+        run_id,
+        str(theirs.id),
+    )
+    await kit.work()
+
+    run = await kit.get(run_id)
+    assert run.status == "failed"
+    assert "is gone" in run.error["message"]
+    assert known_document(theirs.id, SYSTEM_TENANT) is None
+
+
 async def test_an_input_that_does_not_fit_the_schema_fails_the_run(kit):
     schema = {"type": "object", "required": ["x"], "properties": {"x": {"type": "integer"}}}
     await save(kit, doc({"id": "a", "sleep": 0}, inputSchema=schema))
@@ -293,6 +313,12 @@ STEP = {"id": "a", "sleep": 1}
         (doc({"id": "a", "event": "e", "timeout": "soon"}), "steps[0].timeout", "is neither seconds nor"),
         (doc({"id": "a", "event": "e", "retries": 1}), "steps[0].retries", "means nothing for a event step"),
         (doc({"id": "a", "sleep": "soon"}), "steps[0].sleep", "is neither seconds"),
+        (doc({"id": "a", "job": "ENGINE_RUN"}), "steps[0].job", "ask for the workflow by its name"),
+        (
+            doc({"id": "a", "job": "x", "onFailure": {"job": "ENGINE_RUN"}}),
+            "steps[0].onFailure.job",
+            "ask for the workflow by its name",
+        ),
         (doc({"id": "a", "job": "x", "retries": -1}), "steps[0].retries", "greater than or equal to 0"),
         (doc({"id": "a", "job": "x", "onFailure": "explode"}), "steps[0].onFailure", ""),
         (
