@@ -137,7 +137,7 @@ async def _start(conn: Connection, firings: Sequence[Firing], actor: Actor) -> N
     for firing in firings:
         try:
             if firing.trigger.spec.workflow is not None:
-                await _request(conn, firing)
+                await _request(conn, firing, actor)
             else:
                 admitted.append((firing, await _admitted(conn, firing)))
         except Exception as error:
@@ -178,10 +178,10 @@ async def _admitted(conn: Connection, firing: Firing) -> NewJob:
     return job
 
 
-async def _request(conn: Connection, firing: Firing) -> None:
+async def _request(conn: Connection, firing: Firing, actor: Actor) -> None:
     trigger = firing.trigger
-    # On behalf of who made the trigger: whoever arranged for the work may not approve it.
-    requester = system(trigger.created_by)
+    # On behalf of who fired it by hand, or else arranged for it: they may not approve the work.
+    requester = actor if firing.source == "manual" else system(trigger.arranged_by)
     async with conn.transaction():
         await request_workflow(
             conn,

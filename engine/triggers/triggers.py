@@ -45,8 +45,14 @@ class Trigger:
     next_fire_at: datetime | None
     last_error: dict[str, Any] | None
     created_by: str
+    edited_by: str | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def arranged_by(self) -> str:
+        """Who is behind what it starts by itself: whoever last changed what that is, or when."""
+        return self.edited_by or self.created_by
 
     @property
     def cron(self) -> Cron:
@@ -87,7 +93,8 @@ async def edit_trigger(
         next_fire_at = before.next_fire_at
         if {"cron_expr", "timezone", "trigger_type", "is_enabled"} & set(changed):
             next_fire_at = await _next_time(conn, before.tenant_id, spec)
-        await fetch(conn, EDIT, id=trigger_id, next_fire_at=next_fire_at, **_columns(spec))
+        edited_by = actor.id if set(changed) - {"label"} else before.edited_by
+        await fetch(conn, EDIT, id=trigger_id, next_fire_at=next_fire_at, edited_by=edited_by, **_columns(spec))
         trigger = await find_trigger(conn, trigger_id)
         await record(conn, _event("TRIGGER_EDITED", trigger, actor, changed=changed))
     return trigger
@@ -138,6 +145,7 @@ def trigger_of(row: Any) -> Trigger:
         next_fire_at=row["next_fire_at"],
         last_error=None if error is None else orjson.loads(error),
         created_by=row["created_by"],
+        edited_by=row["edited_by"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

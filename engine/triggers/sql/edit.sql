@@ -14,6 +14,7 @@ set label                 = :label,
     misfire               = :misfire::text::misfire_policy,
     next_fire_at          = :next_fire_at,
     last_error            = null,
+    edited_by             = :edited_by,
     updated_at            = clock_timestamp()
 where id = :id
   and deleted_at is null;

@@ -5,8 +5,9 @@ import asyncio
 import orjson
 import pytest
 
+from atlas.actors import Actor
 from engine.jobs import switch
-from engine.triggers import fire_due, fire_events
+from engine.triggers import edit_trigger, fire_due, fire_events, fire_now
 from engine.triggers.events import fits, patterns_of
 from engine.workflows.events import publish_event, signal_run
 from tests.engine.triggers.given import DANA, actions, fires, given_event_trigger, given_tenant, jobs_of
@@ -217,6 +218,26 @@ async def test_an_event_may_ask_for_a_workflow(conn, acme):
     intent = await conn.fetchrow("select * from intents")
     assert (intent["workflow"], intent["source"], intent["input"]) == ("WF-106", "event", '{"invoice": 7}')
     assert (await actions(conn, trigger))[-1] == "TRIGGER_FIRED"
+
+
+async def test_a_workflow_is_asked_for_by_who_fired_the_trigger_by_hand_or_last_arranged_it(conn, acme):
+    trigger = await given_event_trigger(conn, acme, workflow="WF-106", dedupe_window_seconds=0)
+    ada, eve = Actor("user", "ada"), Actor("user", "eve")
+
+    async def fired() -> str:
+        await publish(conn, acme)
+        await fire_events(conn)
+        return await conn.fetchval("select requested_by from intents order by id desc limit 1")
+
+    made = await fired()
+    await edit_trigger(conn, trigger.id, {"label": "renamed"}, actor=eve)
+    renamed = await fired()
+    await edit_trigger(conn, trigger.id, {"payload_template": {"to": "eve"}}, actor=eve)
+    edited = await fired()
+    by_hand = await fire_now(conn, trigger.id, actor=ada)
+
+    assert (made, renamed, edited) == ("dana", "dana", "eve")
+    assert await conn.fetchval("select requested_by from intents where id = $1", by_hand) == "ada"
 
 
 async def test_a_trigger_saved_before_for_the_job_of_a_run_starts_nothing(conn, acme, owner):
