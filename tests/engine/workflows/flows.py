@@ -218,6 +218,22 @@ async def undo(word: str) -> None:
         raise PermanentError("cannot be undone")
 
 
+@workflow("wf.pays")
+async def pays(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("draw up", note, "draw up")
+    decision = await run.approval("may pay", title="Pay?")
+    await run.now()
+    await run.step("pay", note, "pay")
+    await run.step("thank", note, "thank")
+    return {"by": decision.by}
+
+
+@workflow("wf.namesakes")
+async def namesakes(run: Run, input: dict[str, Any]) -> Any:
+    for name in ("x", "x", "x#2", "y"):
+        await run.step(name, note, name)
+
+
 @workflow("wf.cure")
 async def cure(run: Run, input: dict[str, Any]) -> Any:
     async def work() -> str:

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.errors import AtlasError, Conflict, NotFound
+from atlas.errors import AtlasError, Conflict, NotFound, Refused
 from engine.jobs import get_job
-from engine.workflows import Run, registered_workflows, workflow
+from engine.workflows import Run, decide_approval, list_approvals, registered_workflows, workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run, fork_run, retry_run
 from tests.engine.workflows.flows import calls
@@ -112,6 +112,50 @@ async def test_a_fork_reuses_what_was_recorded_before_its_step(kit):
 
     assert (fork.status, fork.forked_from, fork.requested_by) == ("succeeded", run.id, "grace")
     assert [calls[f"step {n}"] for n in range(4)] == [1, 1, 2, 2]
+
+
+async def test_a_fork_asks_for_every_approval_again(kit):
+    run = await kit.run("wf.pays")
+    [asked] = await list_approvals(kit.pool, run_id=run.id)
+    await verb(kit, decide_approval, asked.id, True)
+    await kit.work()
+    assert (await kit.get(run.id)).output == {"by": "grace"}
+
+    forked = await verb(kit, fork_run, run.id, "pay")
+    await kit.tick()
+    await kit.work()
+    [again] = await list_approvals(kit.pool, run_id=forked)
+    assert (again.requested_by, again.status, calls["draw up"], calls["pay"]) == ("grace", "pending", 1, 1)
+    with pytest.raises(Refused):
+        await verb(kit, decide_approval, again.id, True)
+    with pytest.raises(Conflict, match="Fork it from 'may pay'"):
+        await verb(kit, fork_run, run.id, "thank")
+
+
+async def test_a_run_that_was_undone_is_forked_from_its_first_step_alone(kit):
+    run = await kit.run("wf.saga")
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    assert (await kit.get(run.id)).error["compensated"] == ["refund", "release"]
+
+    for step in ("charge", "sleep"):
+        with pytest.raises(Conflict, match="has undone what it did"):
+            await verb(kit, fork_run, run.id, step)
+    await verb(kit, fork_run, run.id, "reserve")
+    await kit.tick()
+    await kit.work()
+
+    assert (calls["reserve"], calls["charge"]) == (2, 2)
+
+
+async def test_a_fork_from_a_name_that_two_steps_have_begins_with_the_first_of_them(kit):
+    run = await kit.run("wf.namesakes")
+    await kit.pool.execute("update workflow_steps set name = 'x#2' where position = 2")
+    forked = await verb(kit, fork_run, run.id, "x#2")
+    await kit.tick()
+
+    assert (await kit.get(forked)).status == "queued"
+    assert list(await kit.steps(forked)) == ["x"]
 
 
 async def test_a_fork_from_a_step_that_is_not_there_names_those_near_it(kit):
