@@ -10,7 +10,7 @@ from atlas.statements import fetch_value, statement
 from audit import Event, record
 from engine.jobs.cancel import cancel
 from engine.jobs.retry import retry_now
-from engine.workflows.find import RunRow, StepRow, get_run, list_steps
+from engine.workflows.find import RunRow, StepRow, get_run, list_intents, list_steps
 from engine.workflows.intents import NewIntent, request_workflows
 from engine.workflows.registry import near
 
@@ -65,7 +65,17 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
         named = ", ".join(near(step, keys) or keys[:5])
         raise NotFound("step", step, remedy=f"It has {named}." if named else "It has recorded none.")
     _check_reuse(run_id, steps, steps[keys.index(step)])
-    asked = NewIntent(run.workflow, run.input, correlation_id=run.correlation_id, forked_from=run_id, forked_step=step)
+    intents = await list_intents(conn, id=run_id, limit=1)
+    spend, priority = (intents[0].spend_cents, intents[0].priority) if intents else (0, 0)
+    asked = NewIntent(
+        run.workflow,
+        run.input,
+        priority,
+        spend,
+        correlation_id=run.correlation_id,
+        forked_from=run_id,
+        forked_step=step,
+    )
     await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
     return asked.id
 

@@ -11,6 +11,7 @@ from engine.jobs import get_job
 from engine.workflows import Run, decide_approval, list_approvals, registered_workflows, workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run, fork_run, retry_run
+from engine.workflows.rules import add_rule
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER
 from workers.worker import Worker, WorkerOptions
@@ -146,6 +147,16 @@ async def test_a_run_that_was_undone_is_forked_from_its_first_step_alone(kit):
     await kit.work()
 
     assert (calls["reserve"], calls["charge"]) == (2, 2)
+
+
+async def test_a_fork_spends_what_the_run_did_and_has_its_rank(kit):
+    run = await kit.run("wf.stepping", {"steps": 2}, spend_cents=100, priority=4)
+    await verb(kit, add_rule, label="dear", effect="block", spend_above_cents=50)
+    forked = await verb(kit, fork_run, run.id, "step 1")
+    await kit.tick()
+
+    [intent] = await list_intents(kit.pool, id=forked)
+    assert (intent.status, intent.spend_cents, intent.priority) == ("blocked", 100, 4)
 
 
 async def test_a_fork_from_a_name_that_two_steps_have_begins_with_the_first_of_them(kit):
