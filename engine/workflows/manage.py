@@ -25,22 +25,28 @@ async def cancel_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id:
 
     An intent that has not become a run yet is withdrawn: `rejected`. What has ended is a Conflict.
     """
-    run = await get_run(conn, run_id, tenant_id=tenant_id)
-    if run is not None:
-        return await cancel(conn, run_id, actor=actor, tenant_id=tenant_id)
+    if await get_run(conn, run_id, tenant_id=tenant_id) is None and await _withdraw(conn, run_id, actor, tenant_id):
+        return "rejected"
+    # Looked for again: an engine may have accepted the intent meanwhile.
+    await _find(conn, run_id, tenant_id)
+    return await cancel(conn, run_id, actor=actor, tenant_id=tenant_id)
+
+
+async def _withdraw(conn: Connection, run_id: UUID, actor: Actor, tenant_id: UUID | None) -> bool:
+    """An intent that is not decided -> rejected; False where there is none."""
     async with conn.transaction():
         tenant = await fetch_value(
             conn, WITHDRAW, id=run_id, tenant_id=tenant_id, reason=f"{actor.id} withdrew it", decided_by=actor.id
         )
         if tenant is None:
-            raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+            return False
         await record(
             conn,
             Event(
                 action="INTENT_WITHDRAWN", entity_type="intent", entity_id=str(run_id), actor=actor, tenant_id=tenant
             ),
         )
-    return "rejected"
+    return True
 
 
 async def retry_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:

@@ -230,6 +230,19 @@ async def test_an_intent_that_waits_can_be_withdrawn(kit):
     assert await kit.pool.fetchval("select count(*) from jobs") == 0
 
 
+async def test_an_intent_that_is_accepted_while_it_is_canceled_is_canceled_as_a_run(kit):
+    intent_id = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as engine, kit.pool.acquire() as conn:
+        async with engine.transaction():
+            await take_intents(engine, "engine")
+            canceling = asyncio.create_task(cancel_run(conn, intent_id, actor=REQUESTER))
+            await asyncio.sleep(0.3)
+            assert not canceling.done()
+        assert await canceling == "canceled"
+
+    assert (await kit.get(intent_id)).status == "canceled"
+
+
 async def test_bad_requests_are_refused_with_the_field(kit):
     for workflow, input, words in [
         ("", {}, "workflow: must not be empty"),
