@@ -7,10 +7,11 @@ from uuid import UUID
 import orjson
 
 from atlas.pool import Connection
-from atlas.statements import fetch, statement
+from atlas.statements import fetch, fetch_row, statement
 from engine.workflows.runs import NewRun, start_runs
 
 LOAD = statement("engine/workflows/sql/load_intents.sql")
+HOLD = statement("engine/workflows/sql/hold_intent.sql")
 SETTLE = statement("engine/workflows/sql/settle_intents.sql")
 COPY = statement("engine/workflows/sql/copy_steps.sql")
 
@@ -22,9 +23,9 @@ async def load_intents(conn: Connection, ids: Sequence[UUID], *, status: str) ->
 
 async def accept_intent(conn: Connection, intent_id: UUID) -> None:
     """awaiting_human → queued, with its job and its run: a person approved it."""
-    rows = await load_intents(conn, [intent_id], status="awaiting_human")
-    if rows:
-        await accept(conn, rows)
+    row = await fetch_row(conn, HOLD, id=intent_id)
+    if row is not None:
+        await accept(conn, [row])
         await settle(conn, [(intent_id, "queued", None, None)])
 
 

@@ -25,6 +25,8 @@ EXPIRE = statement("engine/workflows/sql/expire_approvals.sql")
 WAKE = statement("engine/workflows/sql/wake_runs.sql")
 LIST = statement("engine/workflows/sql/list_approvals.sql")
 LOCK_RUN = statement("engine/workflows/sql/lock_run.sql")
+LOCK_INTENT = statement("engine/workflows/sql/lock_intent.sql")
+LOCK_LATE_INTENTS = statement("engine/workflows/sql/lock_late_intents.sql")
 LOCK_LATE_RUNS = statement("engine/workflows/sql/lock_late_runs.sql")
 ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
 
@@ -70,6 +72,7 @@ async def decide_approval(
     """
     async with conn.transaction():
         await fetch(conn, LOCK_RUN, approval_id=approval_id)
+        await fetch(conn, LOCK_INTENT, approval_id=approval_id)
         row = await fetch_row(conn, LOCK, id=approval_id, tenant_id=tenant_id)
         if row is None:
             raise NotFound("approval", approval_id)
@@ -91,6 +94,7 @@ async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None =
     async with conn.transaction():
         wanted = None if run_ids is None else list(run_ids)
         await fetch(conn, LOCK_LATE_RUNS, run_ids=wanted)
+        await fetch(conn, LOCK_LATE_INTENTS, run_ids=wanted)
         rows = await fetch(conn, EXPIRE, run_ids=wanted)
         asking = sorted({row["run_id"] for row in rows})
         if asking:

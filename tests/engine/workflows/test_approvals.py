@@ -46,6 +46,45 @@ async def test_a_rejection_is_an_answer_and_not_a_failure(kit):
     assert (run.status, run.output["approved"], run.output["status"]) == ("succeeded", False, "rejected")
 
 
+async def test_an_approval_waits_for_who_holds_its_intent_at_that_moment(kit, pool):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", actor=APPROVER)
+    intent_id = await kit.ask("wf.plain")
+    await kit.tick()
+    [asked] = await list_approvals(kit.pool, run_id=intent_id)
+
+    async with pool.acquire() as conn:
+        async with conn.transaction():
+            await conn.execute("select from intents where id = $1 for update", intent_id)
+            deciding = asyncio.create_task(decide(kit, asked.id))
+            await asyncio.sleep(0.3)
+            assert not deciding.done()
+        assert await deciding == "approved"
+
+    assert (await list_intents(kit.pool, id=intent_id))[0].status == "queued"
+
+
+async def test_an_intent_is_approved_or_withdrawn_and_nothing_between(kit, pool):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", actor=APPROVER)
+
+    async def withdraw(intent_id):
+        async with pool.acquire() as conn:
+            return await cancel_run(conn, intent_id, actor=REQUESTER)
+
+    for _ in range(10):
+        intent_id = await kit.ask("wf.plain")
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        decided, withdrawn = await asyncio.gather(decide(kit, asked.id), withdraw(intent_id), return_exceptions=True)
+        [intent] = await list_intents(kit.pool, id=intent_id)
+        if decided == "approved":
+            assert (intent.status, withdrawn) == ("failed", "canceled")
+        else:
+            assert isinstance(decided, Conflict)
+            assert (intent.status, withdrawn) == ("rejected", "rejected")
+
+
 async def test_the_requester_may_not_decide(kit):
     run = await kit.run("wf.asks")
     [asked] = await list_approvals(kit.pool, run_id=run.id)
