@@ -42,9 +42,7 @@ class Rule:
         return self.runs_per_day is not None or self.spend_per_day_cents is not None
 
     def fits(self, workflow: str) -> bool:
-        return fnmatchcase(workflow, self.workflow) and not any(
-            fnmatchcase(workflow, one) for one in self.except_workflows
-        )
+        return _fits(workflow, self.workflow) and not any(_fits(workflow, one) for one in self.except_workflows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +104,11 @@ class Policy:
             used for (tenant, workflow), used in self._usage.items() if tenant == tenant_id and rule.fits(workflow)
         ]
         return sum(runs for runs, _ in fitting), sum(spent for _, spent in fitting)
+
+
+def _fits(workflow: str, pattern: str) -> bool:
+    # Only * and ? mean more than themselves; fnmatch would read a set of characters in brackets.
+    return fnmatchcase(workflow, pattern.replace("[", "[[]"))
 
 
 async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> Policy:

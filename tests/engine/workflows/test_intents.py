@@ -164,6 +164,16 @@ async def test_the_strictest_rule_decides_and_a_tenants_rule_is_its_own(kit):
     assert theirs.facts["rule"] == "theirs"
 
 
+async def test_only_star_and_question_mark_stand_for_others_in_a_pattern(kit):
+    await rule(kit, "one", effect="block", workflow="rep[1]")
+    await rule(kit, "two", effect="review", workflow="*", except_workflows=["a[?]b*"])
+    async with kit.pool.acquire() as conn:
+        names = ("rep[1]", "rep1", "a[x]bc", "axb")
+        found = [(await check_policy(conn, SYSTEM_TENANT, name)).effect for name in names]
+
+    assert found == ["block", "review", "allow", "review"]
+
+
 async def test_a_days_limit_holds_when_many_engines_decide_at_once(kit):
     await rule(kit, effect="block", runs_per_day=5)
     asked = [await kit.ask("wf.plain") for _ in range(30)]
