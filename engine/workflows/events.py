@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch_row, fetch_value, statement
@@ -54,10 +54,15 @@ async def signal_run(
     actor: Actor,
     tenant_id: UUID | None = None,
 ) -> Published:
-    """An event for one run alone. No trigger sees it. With `tenant_id` only that tenant's runs exist."""
+    """An event for one run alone, also one that is only asked for yet. No trigger sees it. An ended run is a Conflict.
+
+    With `tenant_id` only that tenant's runs exist.
+    """
     row = await fetch_row(conn, RUN_TENANT, run_id=run_id, tenant_id=tenant_id)
     if row is None:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+    if not row["is_open"]:
+        raise Conflict(f"Run {run_id} is {row['status']} and waits for nothing.", remedy="Retry it first, or fork it.")
     async with conn.transaction():
         told = await _publish(conn, row["tenant_id"], name, context or {}, run_id, actor, None, new_id())
         await record(

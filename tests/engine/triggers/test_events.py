@@ -10,6 +10,7 @@ from engine.jobs import switch
 from engine.triggers import edit_trigger, fire_due, fire_events, fire_now
 from engine.triggers.events import fits, patterns_of
 from engine.workflows.events import publish_event, signal_run
+from engine.workflows.intents import request_workflow
 from tests.engine.triggers.given import DANA, actions, fires, given_event_trigger, given_tenant, jobs_of
 
 
@@ -252,12 +253,9 @@ async def test_a_trigger_saved_before_for_the_job_of_a_run_starts_nothing(conn, 
     assert "ask for the workflow by its name" in error
 
 
-async def test_a_signal_to_one_run_fires_no_trigger(conn, acme, owner):
+async def test_a_signal_to_one_run_fires_no_trigger(conn, acme):
     trigger = await given_event_trigger(conn, acme, "approved")
-    run = await owner.fetchval(
-        "insert into workflow_runs (id, tenant_id, workflow, requested_by) values (gen_random_uuid(), $1, 'x', 'dana') returning id",
-        acme,
-    )
+    run = await request_workflow(conn, acme, "x", {}, DANA)
     await signal_run(conn, run, "approved", actor=DANA)
 
     assert (await fire_events(conn)).fired == 0

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.errors import InvalidInput, NotFound
+from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
 from engine.jobs import SYSTEM_TENANT
 from engine.tenants import add_tenant
 from engine.workflows import publish_event, request_workflows, signal_run
 from engine.workflows.intents import NewIntent, take_intents
+from engine.workflows.manage import cancel_run
 from tests.engine.workflows.kit import REQUESTER
 from workers.worker import Worker, WorkerOptions
 
@@ -105,6 +106,30 @@ async def test_a_run_that_begins_to_wait_while_an_event_is_being_published_finds
     await kit.work()
 
     assert (await kit.get(run_id)).output == {"first": {"order": 1}}
+
+
+async def test_a_signal_to_a_run_that_is_only_asked_for_is_kept_for_it(kit):
+    run_id = await kit.ask("wf.waits", {"order": 1})
+    async with kit.pool.acquire() as conn:
+        await signal_run(conn, run_id, "paid", {"order": 1}, actor=REQUESTER, tenant_id=SYSTEM_TENANT)
+        with pytest.raises(NotFound):
+            await signal_run(conn, run_id, "paid", {}, actor=REQUESTER, tenant_id=new_id())
+    await kit.tick()
+    await kit.work()
+
+    assert (await kit.get(run_id)).output == {"first": {"order": 1}}
+
+
+async def test_what_has_ended_takes_no_signal(kit):
+    run = await kit.run("wf.plain")
+    withdrawn = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as conn:
+        await cancel_run(conn, withdrawn, actor=REQUESTER)
+        with pytest.raises(Conflict, match="is succeeded and waits for nothing"):
+            await signal_run(conn, run.id, "paid", {}, actor=REQUESTER)
+        with pytest.raises(Conflict, match="is rejected"):
+            await signal_run(conn, withdrawn, "paid", {}, actor=REQUESTER)
+    assert await kit.pool.fetchval("select count(*) from events") == 0
 
 
 async def test_a_signal_reaches_one_run_alone_and_is_audited(kit):
