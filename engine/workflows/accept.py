@@ -6,6 +6,7 @@ from uuid import UUID
 
 import orjson
 
+from atlas.errors import Conflict
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from engine.workflows.runs import NewRun, start_runs
@@ -14,6 +15,7 @@ LOAD = statement("engine/workflows/sql/load_intents.sql")
 HOLD = statement("engine/workflows/sql/hold_intent.sql")
 SETTLE = statement("engine/workflows/sql/settle_intents.sql")
 COPY = statement("engine/workflows/sql/copy_steps.sql")
+DISABLED = statement("engine/workflows/sql/load_disabled.sql")
 
 
 async def load_intents(conn: Connection, ids: Sequence[UUID], *, status: str) -> list[Any]:
@@ -25,6 +27,10 @@ async def accept_intent(conn: Connection, intent_id: UUID) -> None:
     """awaiting_human → queued, with its job and its run: a person approved it."""
     row = await fetch_row(conn, HOLD, id=intent_id)
     if row is not None:
+        if await fetch(conn, DISABLED, tenants=[row["tenant_id"]], keys=[row["workflow"]]):
+            raise Conflict(
+                f"The workflow {row['workflow']} is disabled.", remedy="Reject the request, or enable the workflow."
+            )
         await accept(conn, [row])
         await settle(conn, [(intent_id, "queued", None, None)])
 

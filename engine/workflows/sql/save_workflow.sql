@@ -1,7 +1,8 @@
--- nothing -> the next version of a declared workflow. No row: another one saved it at this moment.
-insert into workflows (tenant_id, key, version, kind, description, input_schema, document, created_by)
+-- nothing -> the next version of a declared workflow, disabled if the one before it is. No row: another one saved it at
+-- this moment.
+insert into workflows (tenant_id, key, version, kind, description, input_schema, document, is_enabled, created_by)
 select :tenant_id::uuid, :key::text, coalesce(max(w.version), 0) + 1, 'declared', :description::text, :input_schema::text::jsonb,
-  :document::text::jsonb, :created_by::text
+  :document::text::jsonb, coalesce((array_agg(w.is_enabled order by w.version desc))[1], true), :created_by::text
 from workflows w
 where w.key = :key
   and w.tenant_id is not distinct from :tenant_id

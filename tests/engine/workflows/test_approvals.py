@@ -10,8 +10,11 @@ from atlas.ids import new_id
 from engine.jobs import explain
 from engine.workflows import decide_approval, list_approvals
 from engine.workflows.approvals import expire_approvals
+from engine.workflows.declared.store import enable_workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run
+from engine.workflows.publish import publish_workflows
+from engine.workflows.registry import registered_workflows
 from engine.workflows.rules import add_rule
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 
@@ -62,6 +65,24 @@ async def test_an_approval_waits_for_who_holds_its_intent_at_that_moment(kit, po
         assert await deciding == "approved"
 
     assert (await list_intents(kit.pool, id=intent_id))[0].status == "queued"
+
+
+async def test_a_workflow_that_was_disabled_meanwhile_is_not_started_by_an_approval(kit, pool):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", actor=APPROVER)
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        intent_id = await kit.ask("wf.plain")
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        await enable_workflow(conn, "wf.plain", enabled=False, actor=APPROVER)
+
+        with pytest.raises(Conflict, match="The workflow wf.plain is disabled"):
+            await decide(kit, asked.id)
+        assert await pool.fetchval("select count(*) from jobs") == 0
+        assert (await list_approvals(kit.pool, run_id=intent_id))[0].status == "pending"
+
+        await enable_workflow(conn, "wf.plain", enabled=True, actor=APPROVER)
+        assert await decide(kit, asked.id) == "approved"
 
 
 async def test_an_intent_is_approved_or_withdrawn_and_nothing_between(kit, pool):

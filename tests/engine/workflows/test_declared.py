@@ -10,9 +10,16 @@ import pytest
 from atlas.errors import InvalidInput
 from engine.jobs import SYSTEM_TENANT, PermanentError, job
 from engine.tenants import add_tenant
-from engine.workflows import check_document, decide_approval, list_approvals, publish_event, save_workflow
+from engine.workflows import (
+    check_document,
+    check_policy,
+    decide_approval,
+    list_approvals,
+    publish_event,
+    save_workflow,
+)
 from engine.workflows.declared.examples import example_workflows, load_examples
-from engine.workflows.declared.store import known_document, list_workflows
+from engine.workflows.declared.store import enable_workflow, known_document, list_workflows
 from engine.workflows.manage import retry_run
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
@@ -168,6 +175,19 @@ async def test_a_running_run_keeps_its_version(kit):
 
     assert ((await kit.get(run.id)).output, newer.output) == ({"a": {"value": 2}}, {"a": {"value": 200}})
     assert (first.version, second.version, again.version, again.is_new) == (1, 2, 2, False)
+
+
+async def test_a_disabled_workflow_stays_so_when_a_new_version_is_saved(kit):
+    await save(kit, doc({"id": "a", "sleep": 0}))
+    async with kit.pool.acquire() as conn:
+        await enable_workflow(conn, "d", enabled=False, actor=APPROVER)
+        newer = await save(kit, doc({"id": "b", "sleep": 0}))
+        disabled = await check_policy(conn, SYSTEM_TENANT, "d")
+        await enable_workflow(conn, "d", enabled=True, actor=APPROVER)
+        await save(kit, doc({"id": "c", "sleep": 0}))
+        enabled = await check_policy(conn, SYSTEM_TENANT, "d")
+
+    assert (newer.version, disabled.effect, enabled.effect) == (2, "block", "allow")
 
 
 async def test_a_tenants_own_workflow_comes_before_everyones(kit):
