@@ -6,6 +6,9 @@ from typing import Any
 
 from atlas.errors import FieldError, InvalidInput
 
+# A hundred years, in seconds. What lies further off is a mistake or means never, and some day has no date any more.
+LONGEST_DELAY = 3_153_600_000.0
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -50,7 +53,7 @@ POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
 
 def jittered(delay: float, jitter: float) -> float:
     """The delay with up to `jitter` of it added, never less: what a provider asked for is never undercut."""
-    return delay * (1 + jitter * random.random())
+    return min(delay * (1 + jitter * random.random()), LONGEST_DELAY)
 
 
 def backoff_delay_ms(attempts: int) -> int:

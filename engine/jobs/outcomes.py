@@ -4,6 +4,7 @@ An attempt ends in an outcome (`Returned` or `Raised`); `decide` turns it into a
 row of the finishing statement needs. Handlers steer it with `RetryAfter`, `Snooze` and `PermanentError`.
 """
 
+import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +13,19 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.stored import stored_json, stored_text
-from engine.jobs.backoff import RetryPolicy, jittered
+from engine.jobs.backoff import LONGEST_DELAY, RetryPolicy, jittered
 
 LONGEST_MESSAGE = 2000
+
+
+def seconds_within(delay: timedelta | float) -> float:
+    """The delay in seconds, at most LONGEST_DELAY."""
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    if math.isnan(seconds):
+        raise InvalidInput("The delay", [FieldError("", "is not a number of seconds")])
+    return min(seconds, LONGEST_DELAY)
 
 
 class PermanentError(AtlasError):
@@ -38,7 +47,7 @@ class RetryAfter(AtlasError):
 
     def __init__(self, delay: timedelta | float, message: str = "asked to try again later") -> None:
         super().__init__(message)
-        self.delay = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+        self.delay = seconds_within(delay)
 
 
 class Snooze(AtlasError):
@@ -46,7 +55,7 @@ class Snooze(AtlasError):
 
     def __init__(self, delay: timedelta | float, message: str = "snoozed") -> None:
         super().__init__(message)
-        self.delay = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+        self.delay = seconds_within(delay)
 
 
 class Settled(Exception):

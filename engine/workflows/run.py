@@ -15,9 +15,11 @@ from uuid import UUID, uuid4
 import orjson
 
 from atlas.errors import AtlasError, InvalidInput
+from atlas.stored import stored_text
 from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import NewJob
+from engine.jobs.outcomes import seconds_within
 from engine.workflows.branches import Branch, current, side_by_side
 from engine.workflows.calls import StepCall, perform
 from engine.workflows.errors import StepFailed, Suspended
@@ -30,6 +32,11 @@ Duration = timedelta | float | int
 DEFAULT_RETRIES = 3
 LONGEST_APPROVAL = timedelta(days=7)
 LONGEST_TITLE = 500
+# As many seconds as a job's row can hold.
+LONGEST_TIMEOUT = 2**31 - 1
+# Moments beyond these are as good as them, and every clock and program can say these.
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+FAR_OFF = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ class Run:
                     self.tenant_id,
                     priority=priority,
                     max_retries=retries,
-                    timeout_seconds=None if seconds is None else max(1, round(seconds)),
+                    timeout_seconds=None if seconds is None else min(max(1, round(seconds)), LONGEST_TIMEOUT),
                     correlation_id=self._recorder.correlation_id,
                     source="workflow",
                     source_ref=str(self.id),
@@ -161,7 +168,7 @@ class Run:
         with self._recorder.enter(name, "sleep") as place:
             if place.recorded is None:
                 wanted = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-                await self._recorder.wait(place, _wait(place, wake_at=wanted))
+                await self._recorder.wait(place, _wait(place, wake_at=min(max(wanted, LONG_AGO), FAR_OFF)))
             await self._due(place)
 
     async def wait_event(
@@ -213,7 +220,7 @@ class Run:
             if recorded is None:
                 text = object_text("The approval", detail or {}, field="detail")
                 seconds = _seconds(expires) or 0.0
-                asked = NewApproval(title[:LONGEST_TITLE], seconds, text)
+                asked = NewApproval(stored_text(title)[:LONGEST_TITLE], seconds, text)
                 await self._recorder.wait(place, _wait(place, input=text, approval=asked, wake_after=seconds))
             assert recorded is not None
             if recorded.status != "waiting":
@@ -338,7 +345,7 @@ def _wait(place: Place, **facts: Any) -> Wait:
 def _seconds(duration: Duration | None) -> float | None:
     if duration is None:
         return None
-    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+    return seconds_within(duration)
 
 
 def _kept(target: str, input: Mapping[str, Any]) -> str:

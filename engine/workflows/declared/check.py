@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from atlas.errors import FieldError, InvalidInput
+from atlas.stored import holds_nul
 from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.schemas import check_schema
 from engine.jobs.secret_fields import has_secrets
@@ -34,11 +35,13 @@ def parse_document(value: Mapping[str, Any]) -> Document:
 def check_document(value: Any) -> list[FieldError]:
     """All that is wrong: unknown fields, missing steps, cycles, templates that cannot be filled in."""
     try:
-        size = len(orjson.dumps(value))
+        text = orjson.dumps(value)
     except TypeError as error:
         return [FieldError("", f"is not plain JSON: {error}")]
-    if size > LARGEST:
+    if len(text) > LARGEST:
         return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
+    if holds_nul(text.decode()):
+        return [FieldError("", "holds the character U+0000")]
     try:
         document = Document.model_validate(value)
     except ValidationError as error:
@@ -120,7 +123,9 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
         if step.kind not in _TIMED:
             yield FieldError(f"{path}.timeout", f"means nothing for a {step.kind} step")
         elif not seconds_of(step.timeout):
-            yield FieldError(f"{path}.timeout", "is neither seconds nor a duration such as 90s, 10m or 1h30m")
+            yield FieldError(
+                f"{path}.timeout", "is neither seconds nor a duration such as 90s, 10m or 1h30m, of up to 100 years"
+            )
     if step.retries is not None and step.kind not in _RETRIED:
         yield FieldError(f"{path}.retries", f"means nothing for a {step.kind} step")
     if step.sleep is not None and not _is_time(step.sleep):

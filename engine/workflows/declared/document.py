@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from engine.jobs.backoff import LONGEST_DELAY
+
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 KINDS = ("job", "workflow", "sleep", "event", "approval")
 
@@ -90,9 +92,9 @@ class Document(_Part):
 
 
 def seconds_of(value: Seconds) -> float | None:
-    """Seconds from a number or from a text such as 90s, 10m, 1h30m; None if it is neither."""
-    if isinstance(value, int | float):
-        return float(value) if 0 <= value <= 3_153_600_000 else None
-    if not _DURATION.fullmatch(value):
-        return None
-    return float(sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value)))
+    """Seconds from a number or from a text such as 90s, 10m, 1h30m; None if it is neither, or over a hundred years."""
+    if isinstance(value, str):
+        if not _DURATION.fullmatch(value):
+            return None
+        value = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value))
+    return float(value) if 0 <= value <= LONGEST_DELAY else None

@@ -1,11 +1,14 @@
 """Retry policies and dedupe keys: pure functions."""
 
+import math
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas.errors import InvalidInput
-from engine.jobs import backoff_delay_ms, can_retry, make_dedupe_key
+from engine.jobs import RetryAfter, Snooze, backoff_delay_ms, can_retry, make_dedupe_key
 from engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, policy_of
 
 
@@ -29,6 +32,17 @@ def test_the_agent_policy_doubles_from_two_seconds_twice():
 def test_jitter_adds_up_to_a_tenth_and_never_takes_away(count):
     exact = ATLAS.exact_delay(count)
     assert exact <= ATLAS.delay(count) <= exact * 1.1
+
+
+def test_no_delay_is_longer_than_a_hundred_years():
+    century = 100 * 365 * 86_400
+    endless = RetryPolicy(base=1e12, cap=1e12, jitter=5)
+
+    assert endless.delay(0) == century
+    assert [RetryAfter(delay).delay for delay in (1e12, math.inf, timedelta.max, 5)] == [century] * 3 + [5]
+    assert Snooze(1e300).delay == century
+    with pytest.raises(InvalidInput, match="is not a number of seconds"):
+        RetryAfter(math.nan)
 
 
 @pytest.mark.parametrize(

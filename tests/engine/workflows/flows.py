@@ -218,6 +218,30 @@ async def undo(word: str) -> None:
         raise PermanentError("cannot be undone")
 
 
+@workflow("wf.far")
+async def far(run: Run, input: dict[str, Any]) -> Any:
+    async def again(delay: float) -> None:
+        raise RetryAfter(delay)
+
+    match input:
+        case {"sleep": seconds}:
+            await run.sleep(float(seconds))
+        case {"until": moment}:
+            await run.sleep_until(datetime.fromisoformat(moment))
+        case {"approval": seconds, "title": title}:
+            await run.approval("ask", title=title.replace("NUL", "\0"), expires=float(seconds))
+        case {"retry": seconds}:
+            await run.step("again", again, float(seconds))
+        case {"cap": seconds}:
+            await run.step("again", refuse_once, retry={"base": float(seconds), "factor": 1, "cap": float(seconds)})
+        case {"job": seconds}:
+            await run.job("late", "wf.double", {"x": 1}, timeout=float(seconds))
+
+
+async def refuse_once() -> None:
+    raise RuntimeError("not now")
+
+
 @workflow("wf.pays")
 async def pays(run: Run, input: dict[str, Any]) -> Any:
     await run.step("draw up", note, "draw up")

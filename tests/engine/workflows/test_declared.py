@@ -333,6 +333,10 @@ STEP = {"id": "a", "sleep": 1}
         (doc({"id": "a", "event": "e", "timeout": "soon"}), "steps[0].timeout", "is neither seconds nor"),
         (doc({"id": "a", "event": "e", "retries": 1}), "steps[0].retries", "means nothing for a event step"),
         (doc({"id": "a", "sleep": "soon"}), "steps[0].sleep", "is neither seconds"),
+        (doc({"id": "a", "sleep": "600000w"}), "steps[0].sleep", "is neither seconds"),
+        (doc({"id": "a", "approval": "x", "timeout": "600000w"}), "steps[0].timeout", "of up to 100 years"),
+        (doc({"id": "a", "job": "x", "with": {"y": "\0"}}), "", "U+0000"),
+        (doc(STEP, key="d\0"), "", "U+0000"),
         (doc({"id": "a", "job": "ENGINE_RUN"}), "steps[0].job", "ask for the workflow by its name"),
         (
             doc({"id": "a", "job": "x", "onFailure": {"job": "ENGINE_RUN"}}),

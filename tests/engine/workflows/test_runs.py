@@ -1,18 +1,19 @@
 """Durable runs: what they ask for is done once, and waiting holds no worker."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
-from engine.workflows import publish_event
+from engine.workflows import list_approvals, publish_event
 from engine.workflows.manage import retry_run
 from tests.engine.workflows.flows import SWITCHES, calls
 from tests.engine.workflows.kit import REQUESTER
 
 MINUTE = timedelta(seconds=61)
 DAY = timedelta(days=1)
+FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -214,6 +215,46 @@ async def test_a_workflow_that_swallows_everything_still_waits(kit):
     await kit.pass_time(MINUTE)
     await kit.work()
     assert (await kit.get(run.id)).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"sleep": 1e12},
+        {"sleep": "inf"},
+        {"sleep": 1e300},
+        {"until": "9999-12-31T23:59:59-14:00"},
+        {"approval": 1e12, "title": "Pay?"},
+        {"approval": 60, "title": "Pay NUL?"},
+        {"retry": 1e12},
+        {"retry": "inf"},
+        {"cap": 1e12},
+    ],
+)
+async def test_a_wait_without_a_sane_end_waits_and_can_be_read(kit, input):
+    run = await kit.run("wf.far", input)
+
+    assert run.status == "waiting"
+    assert (run.wakes_at or FAR).year <= 9000
+    assert (await get_job(kit.pool, run.id)).error == {}
+    [step] = (await kit.steps(run.id)).values()
+    assert step.status in ("waiting", "retrying")
+    for asked in await list_approvals(kit.pool, run_id=run.id):
+        assert asked.expires_at.year < 2200
+
+
+async def test_moments_that_have_passed_long_ago_and_long_timeouts_are_nothing_special(kit):
+    past = await kit.run("wf.far", {"until": "0001-01-01T00:00:00+14:00"})
+    late = await kit.run("wf.far", {"job": 1e12})
+
+    assert (past.status, late.status) == ("succeeded", "succeeded")
+
+
+async def test_a_wait_for_no_number_of_seconds_fails_the_run_at_once(kit):
+    for input in ({"sleep": "nan"}, {"approval": "nan", "title": "x"}):
+        run = await kit.run("wf.far", input)
+        assert run.status == "failed"
+        assert "is not a number of seconds" in run.error["message"]
 
 
 async def test_an_unknown_workflow_fails_with_names_near_it(kit):
