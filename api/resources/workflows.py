@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Listed, Shown
+from api.models.common import Body, Document, Flag, Id, Limit, Page, Shown
 from api.problems import ProblemField
 from api.roles import MANAGERS, PEOPLE, READERS
 from atlas.errors import NotFound
@@ -81,10 +81,13 @@ class WorkflowChange(Body):
 
 @router.get("", summary="List the workflows, by key")
 @allows(*PEOPLE)
-async def show_list(call: Calling) -> Listed[WorkflowShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[WorkflowShown]:
     async with call.reading() as conn:
-        found = await list_workflows(conn, tenant_id=call.tenant_id)
-    return Listed(items=[WorkflowShown.model_validate(one) for one in found])
+        found = await list_workflows(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
+    return Page(
+        items=[WorkflowShown.model_validate(one) for one in found],
+        next_cursor=str(found[-1].id) if len(found) == limit else None,
+    )
 
 
 @router.post("", status_code=201, summary="Save a declared workflow as its newest version")
@@ -107,7 +110,7 @@ async def check(body: WorkflowDocument, call: Calling) -> Checked:
 @allows(*PEOPLE)
 async def show_one(key: Key, call: Calling) -> WorkflowShown:
     async with call.reading() as conn:
-        found = [one for one in await list_workflows(conn, tenant_id=call.tenant_id) if one.key == key]
+        found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
     if not found:
         raise NotFound("workflow", key)
     # A tenant's own stands before everyone's.

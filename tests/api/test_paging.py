@@ -18,6 +18,8 @@ async def things(pool, world, settings, operator):
         schedule = {"label": f"t{n}", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
         await admin.post("/jobs/triggers", json=schedule)
         await admin.post("/intents", json={"workflow": "greet-acme"})
+        await admin.post("/workflows", json={"document": {"key": f"w{n // 2}", "steps": [{"id": f"s{n}", "sleep": 0}]}})
+        await operator.post("/workflows", json={"document": {"key": f"w{n}", "steps": [{"id": "a", "sleep": 0}]}})
         await admin.post("/jobs", json={"job_type": "x.work"})
         await seal_and_sign(pool, settings)
     return found
@@ -55,6 +57,7 @@ async def test_every_paged_list_tells_each_thing_once_whatever_the_page(things, 
     spec = (await operator.get("http://atlas.test/openapi.json")).json()
     addresses = paged(spec)
     assert len(addresses) >= 8
+    assert "/api/v1/workflows" in addresses
     for path in addresses:
         whole = [name_of(item) for item in await pages(operator, f"http://atlas.test{path}", 200)]
         assert len(whole) == len(set(whole)), path

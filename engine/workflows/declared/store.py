@@ -129,9 +129,17 @@ async def load_document(conn: Connection, document_id: UUID, tenant_id: UUID) ->
     return document
 
 
-async def list_workflows(conn: Queryable, *, tenant_id: UUID | None = None) -> list[WorkflowRow]:
-    """Every workflow, by key."""
-    rows = await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))
+async def list_workflows(
+    conn: Queryable,
+    *,
+    tenant_id: UUID | None = None,
+    key: str | None = None,
+    after: UUID | None = None,
+    limit: int | None = None,
+) -> list[WorkflowRow]:
+    """Every workflow, by key, or so many of them after the workflow `after` of the page before."""
+    values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
+    rows = await conn.fetch(LIST.sql, *LIST.bind(values))
     return [
         WorkflowRow(**{**row, "input_schema": json_of(row["input_schema"]), "document": json_of(row["document"])})
         for row in rows
