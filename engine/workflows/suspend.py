@@ -20,12 +20,18 @@ from engine.workflows.runs import ENGINE, NewRun, start_runs
 
 HOLD = statement("engine/workflows/sql/hold_runs.sql")
 SETTLE = statement("engine/workflows/sql/settle_runs.sql")
+STORED = statement("engine/workflows/sql/stored_waits.sql")
 INSERT_WAITS = statement("engine/workflows/sql/insert_waits.sql")
 ASK = statement("engine/workflows/sql/ask_approvals.sql")
 
 
-async def suspend_runs(conn: Connection, worker_id: str, suspensions: Sequence[Suspension]) -> list[str]:
-    """Suspend many runs in one transaction; for each: held, lost, canceled (asked to stop) or busy (ask again)."""
+async def suspend_runs(
+    conn: Connection, worker_id: str, suspensions: Sequence[Suspension], *, again: bool = False
+) -> list[str]:
+    """Suspend many runs in one transaction; for each: held, lost, canceled (asked to stop) or busy (ask again).
+
+    `again`: the answer to some of these may have been lost before.
+    """
     # A run may come several times: each of its branches stores its own waits while the others go on.
     ordered = sorted({one.run_id: one for one in suspensions}.values(), key=lambda one: one.run_id.bytes)
     keys = [(one.run_id, f"{one.tenant_id} {name}") for one in suspensions for name in one.event_names]
@@ -42,7 +48,9 @@ async def suspend_runs(conn: Connection, worker_id: str, suspensions: Sequence[S
         verdicts = {row["id"]: row["verdict"] for row in rows}
         certain = {row["id"]: row["certain"] for row in rows}
         held = [one for one in suspensions if verdicts[one.run_id] == "held"]
-        await _store(conn, [(one, wait) for one in held for wait in one.waits])
+        waits = [(one, wait) for one in held for wait in one.waits]
+        # The rows are held: what the lost call stored is committed by now, or never will be.
+        await _store(conn, await _not_stored(conn, waits) if again else waits)
         leaving = [one for one in held if not one.stays]
         if leaving:
             await fetch(
@@ -53,6 +61,19 @@ async def suspend_runs(conn: Connection, worker_id: str, suspensions: Sequence[S
                 at_once=[one.at_once for one in leaving],
             )
     return [verdicts[one.run_id] for one in suspensions]
+
+
+async def _not_stored(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> list[tuple[Suspension, Wait]]:
+    """The waits that still need to be stored: the children and questions of the others are made already."""
+    rows = await fetch(
+        conn,
+        STORED,
+        runs=[run.run_id for run, _ in waits],
+        branches=[wait.branch for _, wait in waits],
+        positions=[wait.position for _, wait in waits],
+    )
+    stored = {(row["run_id"], row["branch"], row["position"]) for row in rows}
+    return [(run, wait) for run, wait in waits if (run.run_id, wait.branch, wait.position) not in stored]
 
 
 async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None:

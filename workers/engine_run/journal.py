@@ -72,8 +72,8 @@ class WorkerJournal:
         histories = await load_histories(conn, run_ids)
         return [histories[run_id] for run_id in run_ids]
 
-    async def _suspend(self, conn: Connection, suspensions: Sequence[Suspension], _again: bool) -> list[str]:
-        verdicts = await suspend_runs(conn, self._worker_id, suspensions)
+    async def _suspend(self, conn: Connection, suspensions: Sequence[Suspension], again: bool) -> list[str]:
+        verdicts = await suspend_runs(conn, self._worker_id, suspensions, again=again)
         if "busy" in verdicts:
             raise AskAgain
         return verdicts

@@ -1,5 +1,7 @@
 """Plans: the hot statements of workflows never scan a table, whatever its statistics say."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.jobs import SYSTEM_TENANT, claim, finish
@@ -62,6 +64,10 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
         leaving = [
             Suspension(one.id, one.attempt, SYSTEM_TENANT, "ada", None, [_event_wait(1)], ["paid"]) for one in jobs[:30]
         ]
+        begun = [replace(one, stays=True) for one in leaving]
+        assert set(await suspend_runs(conn, worker.id, begun)) == {"held"}
+        assert set(await suspend_runs(conn, worker.id, begun, again=True)) == {"held"}
+        leaving = [replace(one, waits=[]) for one in leaving]
         assert set(await suspend_runs(conn, worker.id, leaving)) == {"held"}
         assert (await publish_event(conn, SYSTEM_TENANT, "paid", {}, actor=REQUESTER)).woken == 30
         assert len(await load_histories(conn, [one.id for one in jobs[:30]])) == 30

@@ -8,6 +8,7 @@ import pytest
 
 from engine.workflows import Run, workflow
 from tests.engine.workflows.flows import calls
+from workers.engine_run import journal
 from workers.engine_run.grouped import AskAgain, Grouped
 
 # Set by the tests that use them.
@@ -52,6 +53,45 @@ async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, ow
 
     assert (await kit.get(run_id)).status == "succeeded"
     assert calls == {"work 1": 1, "work 2": 2, "work 3": 1}
+
+
+@workflow("fence.begins")
+async def begins(run: Run, input: dict[str, Any]) -> Any:
+    wait = {
+        "child": lambda: run.child("wait", "wf.plain"),
+        "job": lambda: run.job("wait", "wf.double", {"x": 1}),
+        "approval": lambda: run.approval("wait", title="Go on?"),
+    }[input["kind"]]
+    await run.gather(wait(), run.step("doze", asyncio.sleep, 0.3))
+    return {"well": True}
+
+
+@pytest.mark.parametrize("kind", ["child", "job", "approval"])
+async def test_a_wait_whose_answer_was_lost_starts_one_child_and_asks_one_question(kit, monkeypatch, kind):
+    suspend = journal.suspend_runs
+    answers = 0
+
+    async def lose_the_first_answer(conn, worker_id, suspensions, **options):
+        nonlocal answers
+        verdicts = await suspend(conn, worker_id, suspensions, **options)
+        answers += 1
+        if answers == 1:
+            assert suspensions[0].stays
+            raise ConnectionResetError("after the commit")
+        return verdicts
+
+    monkeypatch.setattr(journal, "suspend_runs", lose_the_first_answer)
+    run_id = await kit.ask("fence.begins", {"kind": kind})
+    await kit.tick()
+    await kit.work()
+    await kit.work()
+
+    made = await kit.pool.fetchval(
+        "select (select count(*) from jobs where parent_run_id = $1) + (select count(*) from approvals where run_id = $1)",
+        run_id,
+    )
+    assert (answers > 1, made) == (True, 1)
+    assert (await kit.get(run_id)).status == ("waiting" if kind == "approval" else "succeeded")
 
 
 async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):

@@ -1,0 +1,6 @@
+-- Which of these waits are stored already: the answer to storing them was lost, and they are asked for again.
+-- Looks across tenants: a worker serves them all.
+select s.run_id, s.branch, s.position
+from unnest(:runs::uuid[], :branches::text[], :positions::int[]) u(run_id, branch, position)
+join workflow_steps s on s.run_id = u.run_id and s.branch = u.branch and s.position = u.position
+where s.status = 'waiting';
