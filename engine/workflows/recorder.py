@@ -8,7 +8,7 @@ import orjson
 
 from atlas.stored import stored_json
 from engine.fields import LONGEST_NAME
-from engine.jobs.outcomes import PermanentError
+from engine.jobs.outcomes import PermanentError, describe
 from engine.workflows.branches import Branch, current
 from engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
 from engine.workflows.history import UNDO, Checkpoint, History, Journal, Recorded, Suspension, Wait
@@ -100,6 +100,8 @@ class Recorder:
         """Whether something new may be done now."""
         if self.history.failure is not None and branch is not self._undo:
             raise FailureReached
+        if self.fatal is not None and branch is not self._undo:
+            raise self.fatal
         if self._frozen:
             raise RecordEnds
         if self._offline:
@@ -144,8 +146,17 @@ class Recorder:
         self.new_steps += 1
         if output is not None:
             self._size += len(output)
-        if not await self.journal.checkpoint(mark):
+        try:
+            is_open = await self.journal.checkpoint(mark)
+        except Exception as error:
+            self._cannot_record(place, error)
+        if not is_open:
             self._offline = True
+
+    def _cannot_record(self, place: Place, error: Exception) -> Never:
+        """What cannot be recorded would be done again at every replay: it is the end of the run."""
+        self.fatal = self.fatal or PermanentError(f"Step {place.name!r} cannot be recorded: {describe(error)}")
+        raise self.fatal from error
 
     async def fail(self, place: Place, error: StepFailed, **facts: Any) -> Never:
         """Write that a step failed for good, and raise it into the workflow."""
@@ -166,7 +177,10 @@ class Recorder:
     async def wait(self, place: Place, wait: Wait) -> Never:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
         if place.branch.is_side:
-            await self.journal.begin(wait)
+            try:
+                await self.journal.begin(wait)
+            except Exception as error:
+                self._cannot_record(place, error)
         else:
             self.suspension.waits.append(wait)
         if wait.event_name is not None:

@@ -1,7 +1,8 @@
 """Group commit: what many runs ask for while a statement is in flight goes into the next one, together.
 
 There is no timer: an idle lane sends at once, a busy one sends all that has come meanwhile. A call that failed because
-the database was away is repeated for as long as anyone still waits for its answer.
+the database was away, or takes no writes for now, is repeated for as long as anyone still waits for its answer. Only
+what is wrong with an item itself is told to who asked.
 """
 
 import asyncio
@@ -24,6 +25,12 @@ LINGER_SECONDS = 0.05
 PAUSE_SECONDS = 0.1
 # A connection that is silent for so long is given up.
 SILENCE_SECONDS = 30.0
+
+# What an item has of its own and no later time mends: its values.
+OWN_FAULTS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
+# By the first two signs of their code: no connection, a read-only server, deadlocks, no disk or memory left, locks, an
+# operator at work, input and output.
+PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 
 log = get_logger("engine")
 
@@ -155,16 +162,36 @@ class Grouped(Generic[T, R]):
             if again:
                 raise
             await self._ask_for(conn, batch, True)
-        except (AskAgain, *UNREACHABLE, asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+        except (AskAgain, *UNREACHABLE):
             raise
         except Exception as error:
-            # One of them cannot be stored as it is; it alone gets the error.
+            if _passes(error):
+                raise
             if len(batch) > 1:
-                for one in batch:
-                    await self._ask_for(conn, [one], again)
+                await self._ask_one_by_one(conn, batch, again)
+            elif isinstance(error, asyncpg.PostgresError) and not isinstance(error, OWN_FAULTS):
+                # A database that is being upgraded, say. The run is not to blame and waits.
+                raise
             elif not batch[0].future.done():
                 batch[0].future.set_exception(error)
         else:
             for asked, answer in zip(batch, answers, strict=True):
                 if not asked.future.done():
                     asked.future.set_result(answer)
+
+    async def _ask_one_by_one(self, conn: Connection, batch: list[_Asked[T, R]], again: bool) -> None:
+        """Something is wrong with one of them: it alone gets the error, or is asked for again."""
+        trouble: asyncpg.PostgresError | None = None
+        for one in batch:
+            try:
+                await self._ask_for(conn, [one], again)
+            except asyncpg.PostgresError as error:
+                if _passes(error):
+                    raise
+                trouble = error
+        if trouble is not None:
+            raise trouble
+
+
+def _passes(error: Exception) -> bool:
+    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "")[:2] in PASSING

@@ -122,6 +122,22 @@ async def test_an_item_that_cannot_be_stored_fails_alone(pool):
     assert isinstance(answers[1], asyncpg.DataError)
 
 
+async def test_an_item_the_database_cannot_take_for_now_does_not_hold_up_the_others(pool):
+    refusals = []
+
+    async def call(_conn, items, _again):
+        if "late" in items and len(refusals) < 3:
+            refusals.append(items)
+            raise asyncpg.UndefinedFunctionError("not yet")
+        return [item.upper() for item in items]
+
+    grouped = Grouped(pool, call, most=50)
+    late = asyncio.create_task(grouped.ask("late"))
+    assert await grouped.ask("a") == "A"
+    assert not late.done()
+    assert await late == "LATE"
+
+
 async def test_a_call_whose_connection_broke_is_made_again_and_says_so(pool):
     seen = []
 

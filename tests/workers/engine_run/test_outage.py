@@ -15,6 +15,7 @@ from atlas.pool import connect, open_pool
 from engine.jobs import SYSTEM_TENANT, job, switch
 from engine.workflows import NewIntent, Run, request_workflows, workflow
 from engine.workflows.intents import take_intents
+from tests.engine.workflows.flows import calls
 from workers.worker import Worker, WorkerOptions
 
 RUNS, OUTAGES = (200, 5) if os.environ.get("ATLAS_PROOF") else (60, 1)
@@ -47,6 +48,30 @@ async def steps(run: Run, input: dict[str, Any]) -> None:
         returned.add(name)
     await run.now()
     await run.job("last", "outage.nothing")
+
+
+@workflow("outage.refused")
+async def refused(run: Run, input: dict[str, Any]) -> None:
+    """Goes on whatever happens."""
+
+    async def work(number: int) -> None:
+        calls[f"work {number}"] += 1
+
+    for number in range(3):
+        try:
+            await run.step(f"step {number}", work, number)
+        except Exception:
+            calls["caught"] += 1
+    await run.sleep(0)
+
+
+REFUSE = """
+create function refuse() returns trigger language plpgsql as $$
+begin
+  raise exception 'refused' using errcode = '{code}';
+end $$;
+create trigger refuse before insert on workflow_steps for each row when (new.name = 'step 1') execute function refuse();
+"""
 
 
 @pytest.fixture
@@ -101,3 +126,35 @@ async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(se
     await pool.close()
     assert (ended, recorded) == (RUNS, RUNS * STEPS)
     assert violations == []
+
+
+@pytest.mark.parametrize("code", ["25006", "53100", "53200", "55P03", "57014", "42883"])
+async def test_a_step_is_recorded_when_a_database_that_refused_to_write_takes_it_again(kit, owner, code):
+    calls.clear()
+    await owner.execute(REFUSE.format(code=code))
+    run_id = await kit.ask("outage.refused")
+    await kit.tick()
+    task = asyncio.create_task(kit.work())
+    while calls["work 1"] == 0:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    await owner.execute("drop trigger refuse on workflow_steps")
+    await task
+
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert calls == {"work 0": 1, "work 1": 1, "work 2": 1}
+
+
+async def test_a_step_that_cannot_be_recorded_ends_the_run_though_its_code_would_go_on(kit, owner):
+    calls.clear()
+    await owner.execute(REFUSE.format(code="22003"))
+    run_id = await kit.ask("outage.refused")
+    await kit.tick()
+    await kit.work()
+
+    run = await kit.get(run_id)
+    assert (run.status, run.error["message"]) == (
+        "failed",
+        "Step 'step 1' cannot be recorded: NumericValueOutOfRangeError: refused",
+    )
+    assert calls == {"work 0": 1, "work 1": 1, "caught": 2}
