@@ -65,6 +65,22 @@ async def typed(run: Run, input: Order) -> dict[str, Any]:
     return {"cents": first.cents * input.amount, "at": first.at}
 
 
+@workflow("wf.faithful")
+async def faithful(run: Run, input: dict[str, Any]) -> Any:
+    async def answer() -> dict[str, Any]:
+        return {"zeta": 1e16, "b": -0.0, "aa": {"2": 1, "10": 1.0}}
+
+    async def typed_answer() -> dict[str, Order | float]:
+        return {"zeta": 1e16, "b": -0.0, "aa": Order(item="tea")}
+
+    answers = [repr(await run.step("answer", answer)), repr(await run.step("typed answer", typed_answer))]
+    for word in await run.step("answer", answer):
+        await run.step(word, note, word)
+    calls[str(answers)] += 1
+    await run.sleep(0)
+    return {"answers": answers}
+
+
 @workflow("wf.plain")
 async def plain(run: Run, input: dict[str, Any]) -> str:
     one = await run.step("note", note, "one")

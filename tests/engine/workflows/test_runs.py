@@ -49,6 +49,15 @@ async def test_a_typed_answer_is_the_same_type_when_it_is_replayed(kit):
     assert calls["price"] == 1
 
 
+async def test_a_replay_sees_every_answer_as_it_was_given(kit):
+    run = await kit.run("wf.faithful")
+
+    assert run.status == "succeeded", run.error
+    answers = run.output["answers"]
+    assert answers[0] == "{'zeta': 1e+16, 'b': -0.0, 'aa': {'2': 1, '10': 1.0}}"
+    assert calls[str(answers)] == 2
+
+
 async def test_an_input_that_does_not_fit_fails_the_run_with_the_field(kit):
     run = await kit.run("wf.typed", {"amount": 2})
 
