@@ -44,6 +44,8 @@ class Recorded:
     approval_status: str | None = None
     approval_by: str | None = None
     approval_comment: str | None = None
+    # The event that ended it was removed before the run read it.
+    event_gone: bool = False
 
     @property
     def shown(self) -> str:

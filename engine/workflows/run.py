@@ -198,6 +198,9 @@ class Run:
             if recorded.status == "failed":
                 raise self._recorder.failure(place)
             if recorded.status == "waiting":
+                if recorded.event_gone:
+                    gone = StepFailed(place.name, "Its event came and is removed by now.", kind="EventGone")
+                    await self._recorder.fail(place, gone)
                 if recorded.event_context is None and not recorded.due:
                     self._recorder.block(place)
                 if recorded.event_context is None and required:

@@ -87,15 +87,49 @@ drop function atlas_load_runs(uuid[]);
 create function atlas_load_runs(p_runs uuid[]) returns table (
   run_id uuid, branch text, "position" int, name text, kind text, status text, attempts int, output json, error jsonb, due boolean,
   child_id uuid, child_status text, child_output jsonb, child_error jsonb, event_name text, event_context jsonb,
-  approval_status text, approval_by text, approval_comment text
+  approval_status text, approval_by text, approval_comment text, event_gone boolean
 ) language sql stable
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
   select s.run_id, s.branch, s.position, s.name, s.kind::text, s.status::text, s.attempts, s.output, s.error,
     coalesce(s.wake_at <= clock_timestamp(), false), s.child_id, c.status::text, c.output, c.error, s.event_name, e.context,
-    a.status::text, a.decided_by, a.comment
+    a.status::text, a.decided_by, a.comment, s.status = 'waiting' and s.event_id is not null and e.id is null
   from workflow_steps s
   left join jobs c on c.id = s.child_id and s.status = 'waiting'
   left join events e on e.id = s.event_id and s.status = 'waiting'
   left join approvals a on a.id = s.approval_id and s.status = 'waiting'
   where s.run_id = any (p_runs)
 $$;
+
+-- Removes events that the triggers have seen, and firings, older than a moment. A firing stays while it can swallow another.
+-- An event that a run was woken by and has not read yet stays.
+create or replace function atlas_prune_events(p_tenant uuid, p_before timestamptz, p_limit int)
+returns table (events int, fires int) language plpgsql volatile
+set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  facts jsonb;
+begin
+  delete from events e
+  where e.id = any (array(
+    select o.id from events o
+    where o.tenant_id = p_tenant and o.created_at < p_before and (o.handled_at is not null or o.run_id is not null)
+      and not exists (
+        select from workflow_steps s
+        where s.tenant_id = p_tenant and s.event_name = o.name and s.status = 'waiting' and s.event_id = o.id)
+    order by o.created_at limit p_limit for update skip locked));
+  get diagnostics events = row_count;
+  delete from trigger_fires f
+  where f.id = any (array(
+    select o.id from trigger_fires o
+    left join job_triggers t on t.id = o.trigger_id
+    where o.tenant_id = p_tenant and o.fired_at < p_before
+      and (t.id is null or o.fired_at < clock_timestamp() - t.dedupe_window_seconds * interval '1 second')
+    order by o.fired_at limit p_limit for update of o skip locked));
+  get diagnostics fires = row_count;
+  if events + fires > 0 then
+    facts := jsonb_build_object('events', events, 'fires', fires, 'before', p_before);
+    insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+    values (p_tenant, 'system', 'retention', 'EVENTS_PRUNED', 'tenant', p_tenant, facts,
+      atlas_audit_body(p_tenant, 'system', 'retention', 'info', 'EVENTS_PRUNED', 'tenant', p_tenant::text, '', facts));
+  end if;
+  return next;
+end $$;

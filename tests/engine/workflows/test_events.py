@@ -9,6 +9,7 @@ import pytest
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
 from engine.jobs import SYSTEM_TENANT
+from engine.retention import prune, read_ages
 from engine.tenants import add_tenant
 from engine.workflows import publish_event, request_workflows, signal_run
 from engine.workflows.intents import NewIntent, take_intents
@@ -130,6 +131,34 @@ async def test_what_has_ended_takes_no_signal(kit):
         with pytest.raises(Conflict, match="is rejected"):
             await signal_run(conn, withdrawn, "paid", {}, actor=REQUESTER)
     assert await kit.pool.fetchval("select count(*) from events") == 0
+
+
+async def test_an_event_is_not_pruned_before_the_run_it_woke_has_read_it(kit, owner):
+    run = await kit.run("wf.waits", {"order": 1})
+    await publish(kit.pool, {"order": 1, "cents": 5})
+    await owner.execute("update events set handled_at = now(), created_at = now() - interval '40 days'")
+
+    assert await sweep(kit) == 0
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == {"first": {"order": 1, "cents": 5}}
+    assert await sweep(kit) == 1
+
+
+async def test_a_run_whose_event_is_gone_says_so(kit, owner):
+    run = await kit.run("wf.waits", {"order": 1})
+    await publish(kit.pool, {"order": 1})
+    await owner.execute("delete from events")
+    async with asyncio.timeout(20):
+        await kit.work()
+
+    run = await kit.get(run.id)
+    assert (run.status, run.error["message"]) == ("failed", "Step 'paid' failed: Its event came and is removed by now.")
+
+
+async def sweep(kit) -> int:
+    """Remove what is past its age; how many events went."""
+    return sum([one.events for ages in await read_ages(kit.pool) async for one in prune(kit.pool, ages)])
 
 
 async def test_a_signal_reaches_one_run_alone_and_is_audited(kit):
