@@ -216,6 +216,8 @@ class Slots:
         finally:
             if context.redactor is not None:
                 let_lines(context.redactor.text)
+            if context.threads:
+                slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
             slot.job = slot.context = slot.deadline = None
 
     async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +19,7 @@ Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 class JobContext:
     """One attempt, seen from inside its handler."""
 
-    __slots__ = ("_job", "_log", "_loop", "_notes", "_report", "_stop", "pool", "redactor", "worker_id")
+    __slots__ = ("_job", "_log", "_loop", "_notes", "_report", "_stop", "pool", "redactor", "threads", "worker_id")
 
     def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report) -> None:
         self._job = job
@@ -32,6 +32,8 @@ class JobContext:
         self._loop: asyncio.AbstractEventLoop | None = None
         # Takes the secrets of the input out of what the attempt says; None: it has none.
         self.redactor: Redactor | None = None
+        # Threads that go on when the handler has ended: its slot stays taken by them.
+        self.threads: Sequence[asyncio.Future[Any]] = ()
 
     @property
     def job(self) -> ClaimedJob:

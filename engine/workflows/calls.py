@@ -1,6 +1,7 @@
 """Calling a step's function: once, again after a failure, and within its time."""
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import inspect
@@ -21,7 +22,8 @@ from engine.workflows.history import Wait
 from engine.workflows.recorder import Place, Recorder
 from engine.workflows.values import StepFunction, arguments_text, step_function
 
-THREADS = 64
+# Made as they are needed; those that a step hangs in are missing until it ends.
+THREADS = 256
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ async def perform(recorder: Recorder, place: Place, call: StepCall) -> Any:
     attempt = 1 if recorded is None else recorded.attempts + 1
     since = time.monotonic()
     try:
-        answer = await _call(known, call)
+        answer = await _call(recorder, known, call)
         text = known.dump(answer)
     except Exception as error:
         await _raised(recorder, place, call, attempt, since, error)
@@ -63,25 +65,45 @@ async def perform(recorder: Recorder, place: Place, call: StepCall) -> Any:
     return known.load(text)
 
 
-async def _call(known: StepFunction, call: StepCall) -> Any:
-    if call.timeout is None:
-        return await _start(known, call)
+async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
+    if call.timeout is None and known.is_async:
+        return await call.function(*call.arguments)
     try:
-        async with asyncio.timeout(call.timeout) as limit:
-            return await _start(known, call)
+        async with asyncio.timeout(call.timeout if known.is_async else None) as limit:
+            if known.is_async:
+                return await call.function(*call.arguments)
+            return await _call_in_thread(recorder, call, limit)
     except TimeoutError as error:
         if not limit.expired():
             raise
         raise StepTimeout(f"It did not end within {call.timeout:g} s.") from error
 
 
-async def _start(known: StepFunction, call: StepCall) -> Any:
-    if known.is_async:
-        return await call.function(*call.arguments)
+async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Timeout) -> Any:
+    """A plain function runs in a thread. It cannot be stopped; who gives it up leaves it to the worker to wait for."""
+    loop = asyncio.get_running_loop()
     context = contextvars.copy_context()
-    work = functools.partial(context.run, awaitable(call.function), *call.arguments)
-    answer = await asyncio.get_running_loop().run_in_executor(_threads(), work)
+
+    def work() -> Any:
+        if call.timeout is not None:
+            # Its time begins now: before, it waited for a thread.
+            loop.call_soon_threadsafe(_begin, limit, call.timeout)
+        return context.run(awaitable(call.function), *call.arguments)
+
+    thread = _threads().submit(work)
+    try:
+        answer = await asyncio.wrap_future(thread)
+    except asyncio.CancelledError:
+        if thread.running():
+            recorder.threads.append(asyncio.wrap_future(thread))
+        raise
     return await answer if inspect.isawaitable(answer) else answer
+
+
+def _begin(limit: asyncio.Timeout, seconds: float) -> None:
+    # Refused where nobody waits for the step any more.
+    with contextlib.suppress(RuntimeError):
+        limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 async def _raised(

@@ -1,5 +1,6 @@
 """The recorder stands between a run and its journal: it finds the spot, replays it or lets it be written once."""
 
+import asyncio
 import time
 from typing import Any, Never
 from uuid import UUID
@@ -52,6 +53,8 @@ class Recorder:
         self.suspension = suspension
         # What no workflow may swallow: it ends the run, whatever its code makes of it.
         self.fatal: PermanentError | None = None
+        # Those of steps that were given up while their function goes on.
+        self.threads: list[asyncio.Future[Any]] = []
         self.new_steps = 0
         self._attempt = suspension.attempt
         self._root = Branch("")

@@ -46,6 +46,8 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
         await _leave(journal, suspension)
     except RunLost:
         pass
+    finally:
+        ctx.threads = recorder.threads
     raise Settled
 
 

@@ -1,6 +1,7 @@
 """The workflows and jobs of these tests. What they did is counted in `calls`, by run and step."""
 
 import asyncio
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -135,6 +136,16 @@ async def exhausts(run: Run, input: dict[str, Any]) -> Any:
 @workflow("wf.slow")
 async def slow(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("doze", asyncio.sleep, 30, timeout=timedelta(milliseconds=20), retries=0)
+
+
+@workflow("wf.hangs")
+async def hangs(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("hang", SWITCHES["hang"], timeout=0.05, retries=0)
+
+
+@workflow("wf.queues")
+async def queues(run: Run, input: dict[str, Any]) -> Any:
+    return await run.gather(*(run.step("doze", time.sleep, 0.3, timeout=0.5, retries=0) for _ in range(3)))
 
 
 @workflow("wf.catches")

@@ -1,15 +1,19 @@
 """Durable runs: what they ask for is done once, and waiting holds no worker."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
+from engine.workflows import calls as step_calls
 from engine.workflows import list_approvals, publish_event
 from engine.workflows.manage import retry_run
 from tests.engine.workflows.flows import SWITCHES, calls
 from tests.engine.workflows.kit import REQUESTER
+from workers.worker import Worker, WorkerOptions
 
 MINUTE = timedelta(seconds=61)
 DAY = timedelta(days=1)
@@ -129,6 +133,36 @@ async def test_a_step_that_does_not_end_in_time_fails(kit):
 
     assert run.status == "failed"
     assert "did not end within 0.02 s" in run.error["message"]
+
+
+async def test_the_time_of_a_plain_step_begins_with_its_thread(kit, monkeypatch):
+    with ThreadPoolExecutor(1) as threads:
+        monkeypatch.setattr(step_calls, "_threads", lambda: threads)
+        run = await kit.run("wf.queues")
+
+    assert run.status == "succeeded", run.error
+
+
+async def test_a_slot_stays_taken_while_a_plain_step_hangs(kit, monkeypatch):
+    let_go = threading.Event()
+    monkeypatch.setitem(SWITCHES, "hang", let_go.wait)
+    hanging = await kit.ask("wf.hangs")
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN"], concurrency=1, poll=0.05, lease=60))
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while (await kit.get(hanging)).status != "failed":
+            await asyncio.sleep(0.01)
+        other = await kit.ask("wf.plain")
+        await kit.tick()
+        await asyncio.sleep(0.3)
+        begun = calls["one"]
+        let_go.set()
+        while (await kit.get(other)).status != "succeeded":
+            await asyncio.sleep(0.01)
+    worker.stop()
+    await task
+    assert begun == 0
 
 
 async def test_a_caught_failure_is_replayed_as_the_same_failure(kit):
