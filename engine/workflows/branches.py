@@ -27,7 +27,12 @@ class Branch:
         """The name, with a number from its second use in this branch on."""
         used = self.names.get(name, 0) + 1
         self.names[name] = used
-        return name if used == 1 else f"{name}#{used}"
+        return _numbered(name, used)
+
+    def next_use(self, name: str) -> str:
+        """What the thing of this name is called that is at work, or comes next."""
+        used = self.names.get(name, 0)
+        return _numbered(name, used if self.at_work == name else used + 1)
 
     def begin(self, name: str) -> None:
         """One thing at a time: two at once would be counted in the order of chance."""
@@ -37,6 +42,10 @@ class Branch:
                 remedy="Await the steps of a run one after another, or put them side by side with run.gather(…).",
             )
         self.at_work = name
+
+
+def _numbered(name: str, used: int) -> str:
+    return name if used == 1 else f"{name}#{used}"
 
 
 # The branch that the running task works in; none means the run's own line.

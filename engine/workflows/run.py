@@ -20,7 +20,7 @@ from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import NewJob
 from engine.jobs.outcomes import seconds_within
-from engine.workflows.branches import Branch, current, side_by_side
+from engine.workflows.branches import Branch, side_by_side
 from engine.workflows.calls import StepCall, perform
 from engine.workflows.errors import StepFailed, Suspended
 from engine.workflows.history import NewApproval, NewChild, Recorded, Wait
@@ -84,9 +84,12 @@ class Run:
         return self._recorder.requested_by
 
     def idempotency_key(self, step: str) -> str:
-        """The same for every attempt of a step of this name here: hand it to providers that know such keys."""
-        branch = current.get()
-        return f"{self.id}:{branch.path if branch else ''}{step}"
+        """The same for every attempt of a step, and each its own: hand it to providers that know such keys.
+
+        It is that of the next step of this name in this branch or, asked for in a step's function, of that very step.
+        """
+        branch = self._recorder.branch()
+        return f"{self.id}:{branch.path}{branch.next_use(step)}"
 
     async def step(
         self,

@@ -148,6 +148,20 @@ async def queues(run: Run, input: dict[str, Any]) -> Any:
     return await run.gather(*(run.step("doze", time.sleep, 0.3, timeout=0.5, retries=0) for _ in range(3)))
 
 
+@workflow("wf.charges")
+async def charges(run: Run, input: dict[str, Any]) -> Any:
+    async def charge(key: str) -> list[str]:
+        calls[key] += 1
+        if calls[key] == 1:
+            raise RetryAfter(0)
+        return [key, run.idempotency_key("charge")]
+
+    async def branch() -> Any:
+        return [await run.step("charge", charge, run.idempotency_key("charge")) for _ in range(2)]
+
+    return {"root": await branch(), "sides": await run.gather(branch(), branch())}
+
+
 @workflow("wf.catches")
 async def catches(run: Run, input: dict[str, Any]) -> Any:
     try:

@@ -165,6 +165,15 @@ async def test_a_slot_stays_taken_while_a_plain_step_hangs(kit, monkeypatch):
     assert begun == 0
 
 
+async def test_each_step_has_an_idempotency_key_of_its_own_at_every_attempt(kit):
+    run = await kit.run("wf.charges")
+
+    places = ["", "gather[0]/", "gather[1]/"]
+    keys = [[[f"{run.id}:{place}{name}"] * 2 for name in ("charge", "charge#2")] for place in places]
+    assert [run.output["root"], *run.output["sides"]] == keys
+    assert set(calls.values()) == {2}
+
+
 async def test_a_caught_failure_is_replayed_as_the_same_failure(kit):
     run = await kit.run("wf.catches")
 
