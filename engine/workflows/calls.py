@@ -57,12 +57,13 @@ async def perform(recorder: Recorder, place: Place, call: StepCall) -> Any:
     try:
         answer = await _call(recorder, known, call)
         text = known.dump(answer)
+        value = _read_back(known, text)
     except Exception as error:
         await _raised(recorder, place, call, attempt, since, error)
     await recorder.record(
         place, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
     )
-    return known.load(text)
+    return value
 
 
 async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
@@ -139,6 +140,17 @@ def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
             return jittered(error.delay, policy.jitter)
         case _:
             return policy.delay(attempt - 1)
+
+
+def _read_back(known: StepFunction, text: str) -> Any:
+    """The answer as every replay will see it, looked at before it is recorded."""
+    try:
+        return known.load(text)
+    except ValidationError as error:
+        raise PermanentError(
+            f"The step's answer cannot be read back as the type it answers: {describe(error)}",
+            remedy="Answer what survives JSON, or leave out the annotation.",
+        ) from error
 
 
 def _replayed(place: Place, known: StepFunction, text: str | None) -> Any:

@@ -69,7 +69,10 @@ class StepFunction:
         """An answer from its stored form."""
         if text is None:
             return None
-        return orjson.loads(text) if self.adapter is None else self.adapter.validate_json(text)
+        if self.adapter is None:
+            return orjson.loads(text)
+        # A field is stored under its own name; its alias may be for reading or for writing only.
+        return self.adapter.validate_json(text, by_alias=True, by_name=True)
 
 
 PLAIN = StepFunction(True, None)

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from engine.jobs import PermanentError, RetryAfter, Snooze, job
 from engine.workflows import Run, StepFailed, workflow
@@ -160,6 +160,31 @@ async def charges(run: Run, input: dict[str, Any]) -> Any:
         return [await run.step("charge", charge, run.idempotency_key("charge")) for _ in range(2)]
 
     return {"root": await branch(), "sides": await run.gather(branch(), branch())}
+
+
+class Invoice(BaseModel):
+    """An answer whose fields have other names in JSON."""
+
+    number: int = Field(alias="invoiceNumber")
+    cents: int = Field(serialization_alias="amountInCents")
+    lines: list[str] = Field(validation_alias="invoiceLines")
+
+
+@workflow("wf.invoices")
+async def invoices(run: Run, input: dict[str, Any]) -> Any:
+    async def invoice() -> Invoice:
+        return Invoice.model_validate({"invoiceNumber": 7, "cents": 100, "invoiceLines": ["tea"]})
+
+    async def ratios() -> list[float]:
+        calls["ratios"] += 1
+        return [float("nan")]
+
+    found = await run.step("invoice", invoice)
+    await run.sleep(0)
+    try:
+        await run.step("ratios", ratios)
+    except StepFailed as error:
+        return {"number": found.number, "cents": found.cents, "lines": found.lines, "reason": error.reason}
 
 
 @workflow("wf.catches")

@@ -62,6 +62,16 @@ async def test_a_replay_sees_every_answer_as_it_was_given(kit):
     assert calls[str(answers)] == 2
 
 
+async def test_an_answer_with_aliases_comes_back_and_one_that_cannot_fails_its_step(kit):
+    run = await kit.run("wf.invoices")
+
+    assert run.status == "succeeded", run.error
+    assert (run.output["number"], run.output["cents"], run.output["lines"]) == (7, 100, ["tea"])
+    assert "cannot be read back as the type it answers" in run.output["reason"]
+    assert (await kit.steps(run.id))["ratios"].status == "failed"
+    assert calls["ratios"] == 1
+
+
 async def test_an_input_that_does_not_fit_fails_the_run_with_the_field(kit):
     run = await kit.run("wf.typed", {"amount": 2})
 
