@@ -36,7 +36,7 @@ async def drive(run: Run, recorder: Recorder, function: Callable[[], Awaitable[A
     if recorder.fatal is not None:
         if isinstance(recorder.fatal, ReplayDiverged):
             raise recorder.fatal
-        raise WorkflowFailed(recorder.fatal.message, {}, remedy=recorder.fatal.remedy) from recorder.fatal
+        await _undo(run, recorder, recorder.fatal)
     if recorder.is_suspended:
         raise Suspended
     if failure is not None or recorder.history.failure is not None:
@@ -54,7 +54,7 @@ async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Neve
     try:
         # The failure as it was recorded when undoing began, in the order of that time.
         told = await _recorded_failure(recorder, told)
-        order: list[str] = told.pop("order")
+        order: list[str] = told.pop("order", [])
         for key in reversed(order):
             await _undo_one(run, recorder, key)
     except StepFailed as error:
@@ -66,7 +66,10 @@ async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Neve
 
 
 def _told(run: Run, failure: Exception) -> dict[str, Any]:
-    return {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure), "order": list(run.undos)}
+    told: dict[str, Any] = {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure)}
+    if run.undos:
+        told["order"] = list(run.undos)
+    return told
 
 
 async def _recorded_failure(recorder: Recorder, told: dict[str, Any]) -> dict[str, Any]:

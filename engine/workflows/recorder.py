@@ -111,7 +111,9 @@ class Recorder:
             self.suspension.at_once = True
             branch.suspended = True
             raise Suspended
-        if len(self.history) + self.new_steps >= MOST_STEPS or self._size > MOST_BYTES:
+        # A run that came to its limit is undone all the same.
+        is_full = len(self.history) + self.new_steps >= MOST_STEPS or self._size > MOST_BYTES
+        if is_full and branch is not self._undo:
             raise PermanentError(
                 f"The run has recorded {MOST_STEPS:,} steps or {MOST_BYTES // 2**20} MiB.",
                 remedy="Let it start children (run.child) for parts of its work.",

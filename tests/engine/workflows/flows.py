@@ -278,6 +278,15 @@ async def saga(run: Run, input: dict[str, Any]) -> Any:
     return {"sent": True}
 
 
+@workflow("wf.misnames")
+async def misnames(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("reserve", note, "reserve")
+    run.on_failure("release", undo, "release")
+    run.on_failure("refund", run.job, "refund", "wf.double", {"x": 1})
+    for name in input["names"]:
+        await run.step(name, note, "other")
+
+
 async def undo(word: str) -> None:
     calls[f"undo {word}"] += 1
     if word == "break" and calls["cured"] == 0:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
 from engine.jobs import get_job
-from engine.workflows import Run, decide_approval, list_approvals, registered_workflows, workflow
+from engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run, fork_run, retry_run
 from engine.workflows.rules import add_rule
@@ -42,6 +42,32 @@ async def test_a_failed_run_undoes_what_it_did_last_first(kit):
     assert calls == {"reserve": 1, "charge": 1, "double": 1, "undo release": 1}
     assert (await kit.actions(run.id))[-1] == "WORKFLOW_FAILED"
     assert (await list_intents(kit.pool, id=run.id))[0].status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["two\nlines"], "'two\\nlines' is no name for a step. Use one line of up to 200 characters."),
+        (
+            ["a", "b", "c"],
+            "The run has recorded 3 steps or 64 MiB. Let it start children (run.child) for parts of its work.",
+        ),
+    ],
+)
+async def test_a_run_that_may_not_go_on_is_undone_too(kit, monkeypatch, names, reason):
+    monkeypatch.setattr(recorder, "MOST_STEPS", 3)
+    run = await kit.run("wf.misnames", {"names": names})
+
+    assert (run.status, run.error["message"]) == ("failed", reason)
+    assert run.error["compensated"] == ["refund", "release"]
+    assert (calls["reserve"], calls["undo release"], calls["double"]) == (1, 1, 1)
+
+
+async def test_a_failure_that_undoes_nothing_tells_of_no_order(kit):
+    run = await kit.run("wf.cure")
+
+    assert run.status == "failed"
+    assert "order" not in run.error
 
 
 async def test_a_run_that_ends_well_undoes_nothing(kit):
