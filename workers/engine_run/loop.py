@@ -17,6 +17,8 @@ from engine.workflows.registry import registered_workflows
 
 POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
+# Workers without the code of a workflow go by when it was last made known.
+PUBLISH_SECONDS = 600.0
 
 log = get_logger("engine")
 
@@ -60,15 +62,15 @@ class _Chores:
     def __init__(self, pool: Pool, engine: str) -> None:
         self._pool = pool
         self._engine = engine
-        self._published = False
+        self._published_at: float | None = None
         self._expired_at = 0.0
 
     async def look(self) -> bool:
         """One look. True: there is surely more."""
         async with self._pool.acquire() as conn:
-            if not self._published:
+            if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
-                self._published = True
+                self._published_at = time.monotonic()
             tick = await take_intents(conn, self._engine)
             if time.monotonic() - self._expired_at > EXPIRE_SECONDS:
                 await expire_approvals(conn)

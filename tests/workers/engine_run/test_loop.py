@@ -66,6 +66,17 @@ async def test_the_loop_makes_its_workflows_known(kit, loop):
     assert "item" in known["wf.typed"].input_schema["properties"]
 
 
+async def test_the_loop_makes_its_workflows_known_again_and_again(kit, monkeypatch):
+    monkeypatch.setattr("workers.engine_run.loop.PUBLISH_SECONDS", 0.1)
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_engine_loop(kit.pool, stop, poll=0.05))
+    await until(lambda: kit.pool.fetchval("select exists (select from workflows)"))
+    await kit.pool.execute("update workflows set last_seen_at = now() - interval '2 days'")
+    await until(lambda: kit.pool.fetchval("select bool_and(last_seen_at > now() - interval '1 minute') from workflows"))
+    stop.set()
+    await task
+
+
 async def test_the_loop_closes_what_has_expired(kit):
     run = await kit.run("wf.asks")
     await kit.pass_time(timedelta(hours=5))
@@ -78,6 +89,7 @@ async def test_the_loop_closes_what_has_expired(kit):
 async def test_a_worker_without_the_code_leaves_the_run_to_one_that_has_it(kit, monkeypatch):
     calls.clear()
     await settle_intents(kit.pool)  # makes the workflows of this process known
+    await kit.pool.execute("update workflows set last_seen_at = now() - interval '20 days'")
     run_id = await kit.ask("wf.plain")
     await kit.tick()
     there = _registry["wf.plain"]
