@@ -13,6 +13,7 @@ from engine.templates import evaluate, render
 from engine.workflows.branches import current
 from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
 from engine.workflows.errors import StepFailed, Suspended, WorkflowFailed
+from engine.workflows.history import UNDO
 from engine.workflows.run import LONGEST_APPROVAL, Run
 
 MOST_ITEMS = 1000
@@ -40,7 +41,7 @@ class _Execution:
     async def run(self) -> Any:
         steps = self._document.steps
         works: list[Callable[[], Awaitable[Any]]] = [lambda step=step: self._step(step) for step in steps]  # type: ignore[misc]
-        await self._run.branch_out("", [step.id for step in steps], works)
+        await self._run.branch_out("", [_branch_of(step) for step in steps], works)
         if self._document.output is not None:
             scope = {"input": self._input, "run": self._facts(), "steps": self._results}
             return render(self._document.output, scope, path="output")
@@ -162,6 +163,11 @@ class _Execution:
 
     def _facts(self) -> dict[str, Any]:
         return {"id": str(self._run.id), "workflow": self._run.workflow, "requested_by": self._run.requested_by}
+
+
+def _branch_of(step: Step) -> str:
+    """A step's branch has its name, but for one: a failed run is undone in the branch of that name."""
+    return step.id if f"{step.id}/" != UNDO else f"{step.id}-"
 
 
 def _check_input(document: Document, input: dict[str, Any]) -> None:

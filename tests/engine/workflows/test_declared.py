@@ -98,6 +98,22 @@ async def test_steps_are_skipped_with_those_that_need_them_and_last_outputs_are_
     assert calls["double"] == 1
 
 
+async def test_a_step_may_be_called_undo(kit):
+    release = {"job": "wf.double", "with": {"x": "{{ steps.undo.output.value }}"}}
+    await save(
+        kit,
+        doc(
+            {"id": "undo", "job": "wf.double", "with": {"x": 1}, "onFailure": release},
+            {"id": "b", "needs": ["undo"], "if": "{{ input.fail }}", "job": "wf.refuse"},
+        ),
+    )
+    well = await kit.run("d", {"fail": False})
+    failed = await kit.run("d", {"fail": True})
+
+    assert well.status == "succeeded", well.error
+    assert (failed.status, failed.error["compensated"]) == ("failed", ["undo-/undo"])
+
+
 async def test_a_step_for_each_item_runs_side_by_side(kit):
     await save(
         kit,
