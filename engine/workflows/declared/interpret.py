@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from engine.jobs.schemas import schema_errors
-from engine.templates import evaluate, render
+from engine.templates import evaluate, references, render
 from engine.workflows.branches import current
 from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
 from engine.workflows.errors import StepFailed, Suspended, WorkflowFailed
@@ -95,15 +95,19 @@ class _Execution:
     async def _act(self, step: Step) -> Any:
         if step.each is None:
             return await self._act_once(step, self._scope(step))
-        items = render(step.each, self._scope(step), path=f"steps.{step.id}.each")
-        if not isinstance(items, list) or len(items) > MOST_ITEMS:
-            raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
-        scopes = [{**self._scope(step), "item": item, "index": index} for index, item in enumerate(items)]
+        scopes = self._scopes(step)
         works: list[Callable[[], Awaitable[Any]]] = [
             lambda scope=scope: self._act_once(step, scope)  # type: ignore[misc]
             for scope in scopes
         ]
-        return await self._run.branch_out("each", [str(number) for number in range(len(items))], works)
+        return await self._run.branch_out("each", [str(number) for number in range(len(scopes))], works)
+
+    def _scopes(self, step: Step) -> list[dict[str, Any]]:
+        """What the step's templates know, for each of its items."""
+        items = render(step.each, self._scope(step), path=f"steps.{step.id}.each")
+        if not isinstance(items, list) or len(items) > MOST_ITEMS:
+            raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
+        return [{**self._scope(step), "item": item, "index": index} for index, item in enumerate(items)]
 
     async def _act_once(self, step: Step, scope: dict[str, Any]) -> Any:
         filled = render(step.with_, scope, path=f"steps.{step.id}.with")
@@ -145,11 +149,13 @@ class _Execution:
         await self._run.sleep_until(moment, name=step.id)
 
     def _register(self, step: Step, undo: Undo) -> None:
-        scope = self._scope(step)
-        scope["steps"] = {**scope.get("steps", {}), step.id: self._results[step.id]}
-        filled = render(undo.with_, scope, path=f"steps.{step.id}.onFailure.with")
+        """One undoing of the step, or one of each item where it speaks of them."""
+        of_items = step.each is not None and any(path[0] in ("item", "index") for path in references(undo.with_))
         act = self._run.job if undo.job is not None else self._run.child
-        self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled)
+        for scope in self._scopes(step) if of_items else [self._scope(step)]:
+            scope["steps"] = {**scope.get("steps", {}), step.id: self._results[step.id]}
+            filled = render(undo.with_, scope, path=f"steps.{step.id}.onFailure.with")
+            self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled)
 
     def _scope(self, step: Step) -> dict[str, Any]:
         before = self._document.ancestors(step.id)

@@ -114,6 +114,31 @@ async def test_a_step_may_be_called_undo(kit):
     assert (failed.status, failed.error["compensated"]) == ("failed", ["undo-/undo"])
 
 
+@pytest.mark.parametrize(
+    ("template", "undone"),
+    [
+        ("undo {{ item }}, {{ steps.a.output[index].to }}", ["undo 2, b", "undo 1, a"]),
+        ("undo {{ steps.a.output | length }}", ["undo 2"]),
+    ],
+)
+async def test_a_step_for_each_item_is_undone_item_by_item_if_its_undoing_names_them(kit, template, undone):
+    steps = [
+        {
+            "id": "a",
+            "each": [1, 2],
+            "job": "wf.mail",
+            "with": {"to": "{{ 'ab'[index] }}"},
+            "onFailure": {"job": "wf.mail", "with": {"to": template}},
+        },
+        {"id": "b", "needs": ["a"], "job": "wf.refuse"},
+    ]
+    await save(kit, doc(*steps))
+    run = await kit.run("d")
+
+    assert run.error["message"] == "Step 'b' failed: no stock"
+    assert [one["to"] for one in sent][2:] == undone
+
+
 async def test_a_step_for_each_item_runs_side_by_side(kit):
     await save(
         kit,
