@@ -168,6 +168,8 @@ class Suspension:
     event_names: list[str] = field(default_factory=list)
     at_once: bool = False
     stays: bool = False
+    # How many runs stand above this one.
+    depth: int = 0
 
 
 class Journal(Protocol):

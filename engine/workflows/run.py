@@ -37,6 +37,8 @@ LONGEST_TIMEOUT = 2**31 - 1
 # Moments beyond these are as good as them, and every clock and program can say these.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_OFF = datetime(9000, 1, 1, tzinfo=UTC)
+# Runs that wait for each other, from the first to the last. Canceling the first reaches them all in one transaction.
+MOST_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,9 @@ class Run:
         with self._recorder.enter(name, "child") as place:
             recorded = place.recorded
             if recorded is None:
+                if self._recorder.suspension.depth + 1 >= MOST_DEPTH:
+                    words = f"{MOST_DEPTH} runs wait for each other already: a workflow may call itself without end."
+                    await self._recorder.fail(place, StepFailed(place.name, words, kind="TooDeep"))
                 text = object_text(f"The input of {workflow}", input or {}, field="input", limit=INPUT_BYTES)
                 new = NewChild(workflow, orjson.loads(text))
                 wait = _wait(place, input=_kept(workflow, new.input), child=new, wake_after=_seconds(timeout))

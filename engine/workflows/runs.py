@@ -37,6 +37,8 @@ class NewRun:
     forked_from: UUID | None = None
     # Events after this number may end its waits; None: those from now on.
     events_from: int | None = None
+    # How many runs stand above it, each waiting for the next.
+    depth: int = 0
     id: UUID = field(default_factory=new_id)
 
 
@@ -49,6 +51,7 @@ class RunInput:
     requested_by: str
     document_id: UUID | None
     forked: bool
+    depth: int = 0
 
 
 async def start_runs(conn: Connection, runs: Sequence[NewRun]) -> None:
@@ -95,6 +98,7 @@ def read_input(value: Any) -> RunInput:
         value["requestedBy"],
         None if document is None else UUID(document),
         "forkedFrom" in value,
+        int(value.get("depth", 0)),
     )
 
 
@@ -104,6 +108,8 @@ def _job(run: NewRun, document_id: UUID | None) -> NewJob:
         carried["documentId"] = str(document_id)
     if run.forked_from is not None:
         carried["forkedFrom"] = str(run.forked_from)
+    if run.depth:
+        carried["depth"] = run.depth
     return NewJob(
         ENGINE_RUN,
         carried,

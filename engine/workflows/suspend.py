@@ -111,6 +111,7 @@ def await_child(run: Suspension, wait: Wait) -> NewJob | NewRun | None:
         source_ref=str(run.run_id),
         correlation_id=run.correlation_id,
         parent_run_id=run.run_id,
+        depth=run.depth + 1,
     )
 
 

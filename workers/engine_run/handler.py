@@ -37,6 +37,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     is_new = ctx.attempt == 1 and not wanted.forked
     history = History() if is_new else await journal.histories.ask(ctx.job_id)
     suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
+    suspension.depth = wanted.depth
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
     recorder = Recorder(suspension, RunJournal(journal, suspension), history, reset=reset)
     run = Run(recorder, wanted.workflow)

@@ -113,7 +113,7 @@ class RunJournal:
         """Store a wait while the run goes on in other branches."""
         run = self._suspension
         begun = Suspension(run.run_id, run.attempt, run.tenant_id, run.requested_by, run.correlation_id, [wait])
-        begun.stays = True
+        begun.stays, begun.depth = True, run.depth
         if await self._worker.suspensions.ask(begun) == "lost":
             raise RunLost
 

@@ -207,6 +207,17 @@ async def parent(run: Run, input: dict[str, Any]) -> Any:
     return await run.child("child", input["child"], input.get("input", {}), timeout=input.get("timeout"))
 
 
+@workflow("wf.chain")
+async def chain(run: Run, input: dict[str, Any]) -> Any:
+    calls["links"] += 1
+    if input["side"]:
+        await run.gather(run.child("next", "wf.chain", input))
+    elif input["deepest"] is None or calls["links"] < input["deepest"]:
+        await run.child("next", "wf.chain", input)
+    else:
+        await run.wait_event("never")
+
+
 @workflow("wf.idles")
 async def idles(run: Run, input: dict[str, Any]) -> Any:
     return await run.gather(run.job("one", "wf.idle"), run.job("two", "wf.idle"))

@@ -228,6 +228,23 @@ async def test_canceling_a_waiting_run_cancels_its_children_and_theirs(kit):
         await verb(kit, cancel_run, run.id)
 
 
+@pytest.mark.parametrize("side", [False, True])
+async def test_a_workflow_that_calls_itself_without_end_fails_at_the_deepest(kit, side):
+    run = await kit.run("wf.chain", {"deepest": None, "side": side})
+
+    assert run.status == "failed"
+    assert "50 runs wait for each other already" in run.error["message"]
+    assert await kit.pool.fetchval("select count(*) from workflow_runs") == 50
+
+
+async def test_a_chain_of_children_is_canceled_to_its_end(kit):
+    run = await kit.run("wf.chain", {"deepest": 50, "side": False})
+    assert await verb(kit, cancel_run, run.id) == "canceled"
+
+    states = await kit.pool.fetch("select status::text, count(*) from jobs group by status")
+    assert [tuple(row) for row in states] == [("canceled", 50)]
+
+
 async def test_canceling_a_run_stops_the_jobs_it_waits_for(kit):
     run_id = await kit.ask("wf.idles")
     await kit.tick()
