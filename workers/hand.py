@@ -43,6 +43,10 @@ class Hand:
         """True while the one job in hand is one that must run alone."""
         return self._alone is not None
 
+    @property
+    def jobs(self) -> list[ClaimedJob]:
+        return list(self._jobs.values())
+
     def get(self, job_id: UUID) -> ClaimedJob | None:
         return self._jobs.get(job_id)
 

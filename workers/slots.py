@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -112,6 +112,15 @@ class Slots:
         jobs = list(self._queue)
         self._queue.clear()
         return jobs
+
+    def lose(self, jobs: Sequence[ClaimedJob]) -> None:
+        """These are not ours any more: those that run are asked to stop, the others are not begun."""
+        lost = {job.id for job in jobs}
+        waiting = [job for job in self.take_back() if job.id not in lost]
+        self._queue.extend(waiting)
+        for slot in self.running:
+            if slot.job is not None and slot.job.id in lost:
+                self.stop_one(slot, "lost")
 
     def stop_all(self, reason: StopReason) -> None:
         """Ask every running handler to stop."""

@@ -4,26 +4,30 @@ While one pipeline finishes a batch and claims the next, the slots work on what 
 an outbox only while both are busy, so an idle worker flushes at once and a busy one in groups, without a timer.
 
 A turn that fails is repeated: it is fenced and all or nothing. If its commit succeeded and only the answer was lost,
-the repeated finishes are refused as recorded before, and the claims nobody heard of are found and given back.
+the repeated finishes are refused as recorded before, and the claims nobody heard of are found and given back. If it was
+the server that failed, it may have forgotten claims we did hear of: those are recorded, and their handlers stopped.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import asyncpg
 
 from atlas.logs import get_logger
 from atlas.pool import UNREACHABLE, Connection, Pool
 from engine.jobs.backoff import ATLAS
-from engine.jobs.lease import held
+from engine.jobs.lease import held, record_undone
 from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, PermanentError, decide, release, release_attempt
 from engine.jobs.turn import Claimant, Turn, take_turn
 from workers.hand import Hand
 
 PIPELINES = 2
 PAUSE_SECONDS = 0.5
+
+TakeJobs = Callable[[Sequence[ClaimedJob]], None]
 
 log = get_logger("worker")
 
@@ -57,15 +61,16 @@ class Ask:
 
 
 class Turns:
-    """The pipelines of one worker. `feed` receives what was claimed."""
+    """The pipelines of one worker. `feed` receives what was claimed, `lose` what turned out not to be ours."""
 
     def __init__(
-        self, pool: Pool, hand: Hand, appetite: Appetite, feed: Callable[[Sequence[ClaimedJob]], None], *, lease: float
+        self, pool: Pool, hand: Hand, appetite: Appetite, *, feed: TakeJobs, lose: TakeJobs, lease: float
     ) -> None:
         self._pool = pool
         self._hand = hand
         self._appetite = appetite
         self._feed = feed
+        self._lose = lose
         self._lease = lease
         self.claimant = Claimant("", [])
         self.outcomes: dict[str, int] = {}
@@ -76,6 +81,7 @@ class Turns:
         self._leaving = 0
         self._asks_alone = False
         self._uncertain = False
+        self._reconciling = False
         self._closing = False
         self._pipelines: list[asyncio.Task[None]] = []
 
@@ -116,6 +122,11 @@ class Turns:
         self._appetite.hints += 1
         self._wake_one()
 
+    def doubt(self) -> None:
+        """The line broke: look what the database holds for us before asking for more."""
+        self._uncertain = True
+        self._wake_all()
+
     def start_over(self, claimant: Claimant) -> None:
         """Forget everything in hand and go on as another claimant."""
         self._outbox.clear()
@@ -142,7 +153,7 @@ class Turns:
 
     async def _turn(self, conn: Connection) -> bool:
         """One turn. False: there was nothing to do."""
-        if self._uncertain and self._in_turn == 0:
+        if self._uncertain and not self._reconciling:
             await self._reconcile(conn)
         slots, prefetch = self._ask()
         asked = slots + prefetch
@@ -182,7 +193,7 @@ class Turns:
 
     def _ask(self) -> tuple[int, int]:
         appetite = self._appetite
-        if not appetite.hungry or appetite.stopped or self._asks_alone:
+        if not appetite.hungry or appetite.stopped or self._asks_alone or self._reconciling:
             return 0, 0
         slots, prefetch = self._hand.room(leaving=self._leaving + len(self._outbox))
         if appetite.most_jobs is not None:
@@ -274,13 +285,36 @@ class Turns:
             self.be_hungry()
 
     async def _reconcile(self, conn: Connection) -> None:
-        """Give back the jobs that run under our name but whose claim never reached us."""
-        mine = await held(conn, self.claimant.id)
-        unknown = [release_attempt(job_id, attempt) for job_id, attempt in mine if self._hand.get(job_id) is None]
+        """Agree with the database on what runs under our name. Nothing is asked for meanwhile."""
+        self._reconciling = True
+        try:
+            heard_all = self._in_turn == 0
+            in_hand = self._hand.jobs
+            mine = await held(conn, self.claimant.id)
+            await self._lose_undone(conn, in_hand, set(mine))
+            if heard_all:
+                await self._give_back(conn, [one for one in mine if self._hand.get(one[0]) is None])
+                self._uncertain = False
+        finally:
+            self._reconciling = False
+
+    async def _lose_undone(self, conn: Connection, in_hand: list[ClaimedJob], mine: set[tuple[UUID, int]]) -> None:
+        """Stop what the database gave us and forgot in a crash: it is due again, as if nobody had begun it."""
+        missing = [(job.id, job.attempt) for job in in_hand if (job.id, job.attempt) not in mine]
+        undone = await record_undone(conn, self.claimant.id, missing) if missing else set[UUID]()
+        lost = [job for job in in_hand if job.id in undone and self._hand.get(job.id) is job]
+        if lost:
+            log.error("the database forgot claims; their handlers stop", worker_id=self.claimant.id, jobs=len(lost))
+            for job in lost:
+                self._hand.drop(job.id)
+            self._lose(lost)
+            self.be_hungry()
+
+    async def _give_back(self, conn: Connection, unknown: list[tuple[UUID, int]]) -> None:
+        """Release the jobs whose claim never reached us."""
         if unknown:
             log.warning("claims whose answer was lost go back", worker_id=self.claimant.id, jobs=len(unknown))
-            await take_turn(conn, self.claimant, unknown)
-        self._uncertain = False
+            await take_turn(conn, self.claimant, [release_attempt(*one) for one in unknown])
 
     def _wake_one(self) -> None:
         for wake in self._wakes:

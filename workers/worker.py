@@ -74,7 +74,7 @@ class Worker:
         self._listens = listen
         self._hand = Hand(options.concurrency, options.batch)
         self._appetite = Appetite(drain=options.drain, most_jobs=options.most_jobs)
-        self._turns = Turns(pool, self._hand, self._appetite, self._feed, lease=options.lease)
+        self._turns = Turns(pool, self._hand, self._appetite, feed=self._feed, lose=self._lose, lease=options.lease)
         self._slots = Slots(options.concurrency, pool, self._report, self._turns.done)
         channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
         self._listener = Listener(url, channels, self._heard)
@@ -172,6 +172,7 @@ class Worker:
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
             alive = time.monotonic() < self._alive_until
+            self._turns.doubt()
         if not alive:
             log.error("this worker lost its lease and begins again", worker_id=self.id, jobs=len(self._hand))
             self._slots.take_back()
@@ -266,6 +267,9 @@ class Worker:
 
     def _feed(self, jobs: Sequence[ClaimedJob]) -> None:
         self._slots.feed(jobs)
+
+    def _lose(self, jobs: Sequence[ClaimedJob]) -> None:
+        self._slots.lose(jobs)
 
     def _heard(self, channel: str, _payload: str) -> None:
         if channel == "atlas_cancel":

@@ -26,6 +26,7 @@ SERVE = statement("engine/jobs/sql/serve_types.sql")
 RETIRE = statement("engine/jobs/sql/retire_worker.sql")
 REAP = statement("engine/jobs/sql/reap.sql")
 HELD = statement("engine/jobs/sql/held.sql")
+UNDONE = statement("engine/jobs/sql/undone.sql")
 PROMOTE = statement("engine/jobs/sql/promote.sql")
 
 REAP_BATCH = 500
@@ -87,6 +88,15 @@ async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False)
     """The jobs (id, attempt) that run under this worker according to the database, or those asked to stop."""
     rows = await fetch(conn, HELD, worker=worker_id, canceled_only=canceled_only)
     return [(row["id"], row["attempt_count"]) for row in rows]
+
+
+async def record_undone(conn: Connection, worker_id: str, attempts: Sequence[tuple[UUID, int]]) -> set[UUID]:
+    """Of these attempts, the jobs whose claim a crash of the server undid; what is open of them is told as lost.
+
+    Claims do not wait for the disk. The next attempt gets a number of its own, so that no fence lets two pass.
+    """
+    ids, numbers = zip(*attempts, strict=True)
+    return {row["id"] for row in await fetch(conn, UNDONE, worker=worker_id, ids=ids, attempts=numbers)}
 
 
 async def promote(conn: Connection, *, limit: int = 5000) -> int:

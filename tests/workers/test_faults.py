@@ -5,10 +5,17 @@ import os
 import random
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from atlas.embedded import _call, start_embedded
+from atlas.migrations import migrate
+from atlas.pool import connect, open_pool
+from engine.jobs import JobContext, NewJob, enqueue, job, list_attempts, switch
+from tests.workers.conftest import DANA
 from tests.workers.processes import start_worker, workers
+from workers.worker import Worker, WorkerOptions
 
 PROOF = bool(os.environ.get("ATLAS_PROOF"))
 JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)
@@ -106,3 +113,58 @@ async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_
     assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", others) == 50
     # Bystanders were lost with it at most once: a lost job is not prefetched beside it again.
     assert await pool.fetchval("select max(lost_count) from jobs where id = any($1)", others) <= 2
+
+
+BEGUN: list[int] = []
+AT_WORK: list[int] = []
+
+
+@job("fault.long")
+async def long(input: dict[str, Any], ctx: JobContext) -> int:
+    """Writes down how many of it run beside each other."""
+    BEGUN.append(ctx.attempt)
+    AT_WORK.append(ctx.attempt)
+    try:
+        await asyncio.sleep(4)
+        return len(AT_WORK)
+    finally:
+        AT_WORK.remove(ctx.attempt)
+
+
+async def test_a_claim_that_a_crash_of_the_server_undid_is_recorded_and_its_handler_stopped(tmp_path):
+    """The server forgets a claim that had not reached the disk, and offers the job again to the worker that runs it."""
+    server = await start_embedded(tmp_path, settings={"wal_writer_delay": "10s"})
+    conn = await connect(server.url("postgres"))
+    await conn.execute("create database crash")
+    await conn.close()
+    url, data = server.url("crash"), str(tmp_path / "postgres" / "data")
+    await migrate(url)
+    pool = await open_pool(url, size=8)
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+    worker = Worker(pool, url, WorkerOptions(["fault.long"], concurrency=3, poll=0.2, lease=30, grace=0.2))
+    task = asyncio.create_task(worker.run())
+    try:
+        await asyncio.sleep(1)
+        async with pool.acquire() as conn:
+            job_id = (await enqueue(conn, NewJob("fault.long", {}), actor=DANA)).id
+        async with asyncio.timeout(10):
+            while not BEGUN:
+                await asyncio.sleep(0.001)
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        async with asyncio.timeout(20):
+            while worker.finished < 1:
+                await asyncio.sleep(0.05)
+        events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+        attempts = await list_attempts(pool, job_id)
+        output = await pool.fetchval("select output::text from jobs where id = $1", job_id)
+    finally:
+        worker.stop()
+        await task
+        await pool.close()
+        server.release()
+    assert BEGUN == [1, 2]
+    assert [row["action"] for row in events] == ["JOB_CREATED", "LEASE_EXPIRED", "JOB_SUCCEEDED"]
+    assert sorted((one["attempt_no"], one["status"]) for one in attempts) == [(1, "lost"), (2, "succeeded")]
+    assert output == '{"value": 1}'

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, reap, take_turn
-from engine.jobs.lease import retire_worker
+from engine.jobs.lease import record_undone, retire_worker
 from tests.engine.jobs.given import (
     DANA,
     actions,
@@ -41,6 +41,36 @@ async def test_an_expired_lease_requeues_the_job_uncounted_and_later(conn):
     assert 0.9 <= waits <= 3.1
     assert await actions(conn, job.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
     assert await attempts(conn, job.id) == [(1, "lost", None)]
+
+
+async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_attempt_has_its_own_number(conn):
+    worker, job = await given_claimed(conn)
+    _, other = await given_claimed(conn)
+    _, ended = await given_claimed(conn)
+    await conn.execute(
+        "update jobs set status = 'queued', attempt_count = 0, claimed_by = null, started_at = null where id = $1",
+        job.id,
+    )
+    await conn.execute("update jobs set status = 'succeeded', finished_at = now() where id = $1", ended.id)
+    held = [(one.id, one.attempt) for one in (job, other, ended)]
+    assert await record_undone(conn, worker.id, held) == {job.id, other.id, ended.id}
+
+    row = await load(conn, job.id)
+    assert (row["status"], row["attempt_count"], row["lost_count"]) == ("queued", 1, 0)
+    assert await attempts(conn, job.id) == [(1, "lost", None)]
+    assert await actions(conn, job.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
+    # Another took it under the same number: it is told, and left to the other.
+    assert (await load(conn, other.id))["status"] == "running"
+    assert await actions(conn, other.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
+    assert await actions(conn, ended.id) == ["JOB_CREATED"]
+
+
+async def test_what_a_worker_holds_ended_or_lost_was_not_undone(conn):
+    worker, job = await given_claimed(conn)
+    assert await record_undone(conn, worker.id, [(job.id, job.attempt)]) == set()
+    await lose_lease(conn, worker)
+    await reap(conn)
+    assert await record_undone(conn, worker.id, [(job.id, job.attempt)]) == set()
 
 
 async def test_a_living_workers_jobs_are_left_alone(conn):

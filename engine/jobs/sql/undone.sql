@@ -1,0 +1,44 @@
+-- Attempts that a worker began and the database knows nothing of: a crash undid their claims. queued -> queued, for a little
+-- later and as another attempt, with the lost one on record. One that another worker took meanwhile under the same number is
+-- told, and left to it. Looks across tenants: a worker serves them all.
+with undone as (
+  -- Behind the attempt, or at it under another's name: our claim is not there. A job that we ended, or that was reaped, is at it
+  -- under our name or under none.
+  select j.id, j.tenant_id, j.status, u.attempt
+  from unnest(:ids::uuid[], :attempts::int[]) u(id, attempt)
+  join jobs j on j.id = u.id
+  where j.attempt_count < u.attempt
+     or (j.attempt_count = u.attempt and j.claimed_by <> :worker)
+  order by j.id
+  for no key update of j
+),
+moved as (
+  update jobs j
+  set attempt_count = d.attempt,
+      next_retry_at = greatest(j.next_retry_at, clock_timestamp() + (1 + 2 * random()) * interval '1 second'),
+      updated_at    = clock_timestamp()
+  from undone d
+  where j.id = d.id
+    and j.status = 'queued'
+    and j.attempt_count < d.attempt
+  returning j.id, d.attempt
+),
+-- When it began is lost with the claim.
+att as (
+  insert into job_attempts (job_id, attempt_no, worker_id, status, started_at, finished_at, error_text)
+  select m.id, m.attempt, :worker, 'lost', clock_timestamp(), clock_timestamp(), 'A crash of the database undid its claim.'
+  from moved m
+),
+events as (
+  select d.tenant_id, d.id::text as entity_id, jsonb_build_object('attempt', d.attempt, 'worker', :worker::text) as meta
+  from undone d
+  where d.status in ('queued', 'running')
+),
+aud as (
+  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  select e.tenant_id, 'system', :worker, 'warn', 'LEASE_EXPIRED', 'job', e.entity_id, 'A crash of the database undid its claim.',
+    e.meta, atlas_audit_body(e.tenant_id, 'system', :worker, 'warn', 'LEASE_EXPIRED', 'job', e.entity_id,
+      'A crash of the database undid its claim.', e.meta)
+  from events e
+)
+select id from undone;
