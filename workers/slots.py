@@ -80,6 +80,7 @@ class Slots:
         self._pristine = contextvars.copy_context()
         self._burst_ends = 0.0
         self._pausing = False
+        self._closing = False
 
     def start(self) -> None:
         """Bring the resident tasks to life."""
@@ -92,10 +93,12 @@ class Slots:
         if before == 0 and not self._pausing:
             self._begin_burst()
         self._queue.extend(jobs)
-        for _ in range(min(len(self._queue) - before, len(self._idle))):
+        wanted = len(self._queue) - before
+        while wanted > 0 and self._idle:
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
+                wanted -= 1
 
     @property
     def waiting(self) -> int:
@@ -149,6 +152,7 @@ class Slots:
 
     async def close(self) -> None:
         """End the resident tasks; whatever still runs is abandoned."""
+        self._closing = True
         tasks = [slot.task for slot in self._slots if slot.task is not None]
         for slot in self._slots:
             slot.reason = slot.reason or "lost"
@@ -161,12 +165,20 @@ class Slots:
     def _spawn(self, slot: Slot) -> None:
         context = self._pristine.copy()
         slot.task = asyncio.get_running_loop().create_task(self._serve(slot, context), context=context)
+        slot.task.add_done_callback(lambda task: self._ended(slot, task))
+
+    def _ended(self, slot: Slot, task: asyncio.Task[None]) -> None:
+        """A resident task that ends by itself, cancelled by what it ran, leaves its slot to a new one."""
+        if slot.task is task and not self._closing:
+            error = None if task.cancelled() else task.exception()
+            log.error("a slot's task ended and is replaced", worker_id=self.worker_id, exc_info=error)
+            self._spawn(slot)
 
     async def _serve(self, slot: Slot, context: contextvars.Context) -> None:
         """Run job after job until the worker ends."""
         queue = self._queue
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._closing:
             if not queue:
                 waiting = loop.create_future()
                 self._idle.append(waiting)
@@ -215,8 +227,8 @@ class Slots:
             return self._returned(job, job_type, context, answer)
         except Settled:
             return None
-        except asyncio.CancelledError as error:
-            return self._canceled(slot, job, job_type, error, limit)
+        except asyncio.CancelledError:
+            return self._canceled(slot, job, job_type, limit)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
@@ -228,6 +240,9 @@ class Slots:
             if context.threads:
                 slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
             slot.job = slot.context = slot.deadline = None
+            if slot.task is not None and slot.task.cancelling():
+                # However the handler answered it, a cancellation ends with the job it was meant for.
+                _calm(slot.task)
 
     async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
         """The input with its secrets in clear; from here on nothing the attempt says may hold one."""
@@ -262,20 +277,12 @@ class Slots:
         await asyncio.wait([slot.thread])
         slot.thread = None
 
-    def _canceled(
-        self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: asyncio.CancelledError, limit: float | None
-    ) -> Finish | None:
-        assert slot.task is not None
-        asked = slot.task.cancelling()
-        for _ in range(asked):
-            slot.task.uncancel()
+    def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
         match slot.reason:
             case "lost":
                 return None
             case "stop":
                 return release(job, None if slot.context is None else slot.context.taken_notes())
-            case None if asked:
-                raise error
             case None:
                 return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
             case reason:
@@ -320,6 +327,12 @@ class Slots:
             error = slot.context.redactor.error(error, slot.context.notes)
         notes = None if slot.context is None else slot.context.taken_notes()
         return decide(job, self.worker_id, error, policy, notes)
+
+
+def _calm(task: asyncio.Task[None]) -> None:
+    """Take back every cancellation that was asked for."""
+    while task.cancelling():
+        task.uncancel()
 
 
 def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:

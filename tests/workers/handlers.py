@@ -140,6 +140,28 @@ async def deaf(input: dict[str, Any]) -> str:
     return "slept"
 
 
+@job("test.converts", timeout=0.2, max_retries=0)
+async def converts(input: dict[str, Any]) -> None:
+    """Turns its cancellation into an error of its own, or cancels its own task and forgets about it."""
+    if input.get("itself"):
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        raise ValueError("cleaned up") from None
+
+
+@job("test.group", max_retries=0)
+async def group(input: dict[str, Any]) -> None:
+    """One of two children fails, and the group cancels the rest."""
+    async with asyncio.TaskGroup() as children:
+        children.create_task(asyncio.sleep(5))
+        children.create_task(fails({}))
+
+
 @job("test.leaks")
 async def leaks(input: dict[str, Any]) -> str:
     found = LEAK.get()

@@ -151,6 +151,19 @@ async def test_a_handler_that_swallows_its_cancellation_is_canceled_all_the_same
         await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
 
 
+async def test_a_cancellation_ends_with_the_job_it_was_meant_for(pool, given, drain):
+    """A handler that makes something else of it leaves neither its slot nor the next job cancelled."""
+    [first] = await given("test.converts")
+    [group] = await given("test.group")
+    [inner] = await given("test.raises", {"what": "cancelled"}, max_retries=0)
+    [itself] = await given("test.converts", {"itself": True})
+    [last] = await given("test.noop")
+    await drain(concurrency=1)
+    found = [(await row(pool, one))["error"] for one in (first, group, inner)]
+    assert [orjson.loads(one).get("type") for one in found] == ["ValueError", "ExceptionGroup", "RuntimeError"]
+    assert [(await row(pool, one))["status"] for one in (itself, last)] == ["succeeded", "succeeded"]
+
+
 async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
     await given("test.leaks", *({} for _ in range(30)))
     await drain(concurrency=1)
