@@ -30,6 +30,8 @@ class Hand:
         self._empty = asyncio.Event()
         self._empty.set()
         self.asked = 0
+        # Slots that are not free although the job they ran has ended.
+        self.lingering = 0
         self._rate = 0.0
         self._ended = 0
         self._since = time.monotonic()
@@ -102,7 +104,7 @@ class Hand:
         """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""
         if self._alone is not None or (self.solo_waits and (self._jobs or self.asked)):
             return 0, 0
-        taken = max(0, len(self._jobs) - leaving) + self.asked
+        taken = max(0, len(self._jobs) - leaving) + self.asked + self.lingering
         free = max(0, self._slots - taken)
         target = self._slots + min(2 * self._batch, int(self._rate * PREFETCH_SECONDS))
         ahead = min(self._batch, target - taken) - free

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from atlas.logs import clean_lines, get_logger, let_lines
+from atlas.logs import Clean, clean_lines, get_logger, let_lines
 from atlas.pool import Pool
 from atlas.threads import awaitable
 from engine.jobs.backoff import ATLAS
@@ -65,14 +65,18 @@ class Slot:
 
 
 class Slots:
-    """`size` jobs at a time. Every ended job is handed to `done` with its finish (None: there is nothing to record)."""
+    """`size` jobs at a time. Every ended job is handed to `done` with its finish (None: there is nothing to record).
 
-    def __init__(self, size: int, pool: Pool, report: Report, done: Done) -> None:
+    `lingers` is told of every slot that a thread keeps when its job has ended (1), and of its end (-1).
+    """
+
+    def __init__(self, size: int, pool: Pool, report: Report, done: Done, lingers: Callable[[int], None]) -> None:
         self.size = size
         self.worker_id = ""
         self._pool = pool
         self._report = report
         self._done = done
+        self._lingers = lingers
         self._queue: deque[ClaimedJob] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots = [Slot() for _ in range(size)]
@@ -235,10 +239,10 @@ class Slots:
             # Libraries have errors of their own beside Exception, and none may take the slot with it.
             return self._raised(slot, job, job_type, error)
         finally:
-            if context.redactor is not None:
-                let_lines(context.redactor.text)
             if context.threads:
                 slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
+            if context.redactor is not None:
+                _let_lines_after(slot.thread, context.redactor.text)
             slot.job = slot.context = slot.deadline = None
             if slot.task is not None and slot.task.cancelling():
                 # However the handler answered it, a cancellation ends with the job it was meant for.
@@ -267,15 +271,19 @@ class Slots:
         context.runs_in_thread(loop)
         ctx = contextvars.copy_context()
         slot.thread = loop.run_in_executor(self._threads, lambda: ctx.run(awaitable(job_type.handler), *arguments))
-        answer = await asyncio.shield(slot.thread)
-        slot.thread = None
-        return answer
+        try:
+            return await asyncio.shield(slot.thread)
+        finally:
+            if slot.thread.done():
+                slot.thread = None
 
     async def _wait_for_thread(self, slot: Slot) -> None:
-        """The attempt has its outcome, but its thread may go on: the slot is free when the thread returns."""
+        """The attempt has its outcome, but its thread goes on: the slot is free when the thread returns."""
         assert slot.thread is not None
+        self._lingers(1)
         await asyncio.wait([slot.thread])
         slot.thread = None
+        self._lingers(-1)
 
     def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
         match slot.reason:
@@ -327,6 +335,14 @@ class Slots:
             error = slot.context.redactor.error(error, slot.context.notes)
         notes = None if slot.context is None else slot.context.taken_notes()
         return decide(job, self.worker_id, error, policy, notes)
+
+
+def _let_lines_after(thread: asyncio.Future[Any] | None, clean: Clean) -> None:
+    """A thread that outlasts its attempt still knows the secrets, and may say them."""
+    if thread is None:
+        let_lines(clean)
+    else:
+        thread.add_done_callback(lambda _: let_lines(clean))
 
 
 def _calm(task: asyncio.Task[None]) -> None:

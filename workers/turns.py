@@ -111,6 +111,12 @@ class Turns:
             if self._in_turn < PIPELINES:
                 self._wake_one()
 
+    def lingers(self, more: int) -> None:
+        """So many slots more, or fewer, are kept by threads whose jobs have ended."""
+        self._hand.lingering += more
+        if more < 0:
+            self.be_hungry()
+
     def put(self, finishes: Sequence[Finish]) -> None:
         """Record these with the next turn."""
         self._outbox.extend(finishes)

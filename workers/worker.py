@@ -75,7 +75,7 @@ class Worker:
         self._hand = Hand(options.concurrency, options.batch)
         self._appetite = Appetite(drain=options.drain, most_jobs=options.most_jobs)
         self._turns = Turns(pool, self._hand, self._appetite, feed=self._feed, lose=self._lose, lease=options.lease)
-        self._slots = Slots(options.concurrency, pool, self._report, self._turns.done)
+        self._slots = Slots(options.concurrency, pool, self._report, self._turns.done, self._turns.lingers)
         channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
         self._listener = Listener(url, channels, self._heard)
         self._block_watch = BlockWatch()

@@ -8,11 +8,13 @@ import threading
 import time
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from atlas.logs import _cleaned
 from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
 
 STARTED: list[int] = []
+SAID: list[str] = []
 RUNNING: set[str] = set()
 MET: dict[str, set[str]] = {}
 LEAK: contextvars.ContextVar[str] = contextvars.ContextVar("leak", default="clean")
@@ -51,6 +53,23 @@ def stubborn(input: dict[str, Any], ctx: JobContext) -> str:
     while not ctx.cancelled and time.monotonic() < until:
         threading.Event().wait(0.01)
     return "stopped" if ctx.cancelled else "never asked"
+
+
+class Login(BaseModel):
+    password: str = Field(json_schema_extra={"x-secret": True})
+
+
+@job("test.late_words", timeout=0.2, max_retries=0)
+def late_words(input: Login) -> None:
+    """Says its secret when its attempt is long over."""
+    threading.Event().wait(0.8)
+    SAID.append(_cleaned(None, "", f"the password is {input.password}"))
+
+
+@job("test.lingers", timeout=0.2, max_retries=0)
+def lingers(input: dict[str, Any]) -> None:
+    """A plain function that never looks whether it is told to stop."""
+    threading.Event().wait(input["seconds"])
 
 
 @job("test.fails", max_retries=2, retry={"base": 0, "factor": 1, "jitter": 0})

@@ -7,10 +7,12 @@ import orjson
 import pytest
 import structlog
 
+from atlas.logs import _cleaned
 from engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
+from engine.jobs.secret_key import SecretKey, use_secret_key
 from engine.jobs.types import job
 from tests.workers.conftest import DANA
-from tests.workers.handlers import MET, STARTED
+from tests.workers.handlers import MET, SAID, STARTED
 from workers.worker import Worker
 
 
@@ -122,6 +124,33 @@ async def test_a_thread_that_outlasts_its_time_is_recorded_and_told(pool, given,
     [job_id] = await given("test.stubborn", max_retries=0)
     await drain()
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
+
+
+async def test_a_thread_that_outlasts_its_attempt_still_says_no_secret(pool, given, serving):
+    use_secret_key(SecretKey(bytes(range(32))))
+    try:
+        async with serving("test.late_words"):
+            await given("test.late_words", {"password": "sesame-canary"})
+            async with asyncio.timeout(10):
+                while not SAID:
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
+    finally:
+        use_secret_key(None)
+    assert "sesame-canary" not in SAID.pop()
+    # Once the thread has ended, lines go as they are.
+    assert _cleaned(None, "", "sesame-canary") == "sesame-canary"
+
+
+async def test_a_thread_that_outlasts_its_attempt_keeps_its_slot(pool, given, serving, eventually):
+    async with serving("test.lingers", "test.noop", concurrency=1):
+        [late] = await given("test.lingers", {"seconds": 3})
+        await eventually("select status::text from jobs where id = $1", late, equals="failed")
+        [next_one] = await given("test.noop")
+        await asyncio.sleep(1.8)
+        assert (await row(pool, next_one))["attempt_count"] == 0
+        await eventually("select status::text from jobs where id = $1", next_one, equals="succeeded")
+    assert (await row(pool, next_one))["attempt_count"] == 1
 
 
 async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(pool, given, drain):
