@@ -11,7 +11,7 @@ the server that failed, it may have forgotten claims we did hear of: those are r
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import asyncpg
@@ -82,6 +82,7 @@ class Turns:
         self._asks_alone = False
         self._uncertain = False
         self._reconciling = False
+        self._lost = False
         self._closing = False
         self._pipelines: list[asyncio.Task[None]] = []
 
@@ -133,11 +134,18 @@ class Turns:
         self._uncertain = True
         self._wake_all()
 
-    def start_over(self, claimant: Claimant) -> None:
-        """Forget everything in hand and go on as another claimant."""
+    def give_up(self) -> None:
+        """Forget everything in hand, and what turns on their way may bring; take none until a new claimant starts."""
         self._outbox.clear()
         self._hand.clear()
         self._uncertain = False
+        self._lost = True
+        self.claimant = replace(self.claimant)
+
+    def start_over(self, claimant: Claimant) -> None:
+        """Forget everything in hand and go on as another claimant."""
+        self.give_up()
+        self._lost = False
         self.claimant = claimant
 
     async def _pipeline(self, wake: asyncio.Event) -> None:
@@ -159,6 +167,8 @@ class Turns:
 
     async def _turn(self, conn: Connection) -> bool:
         """One turn. False: there was nothing to do."""
+        if self._lost:
+            return False
         if self._uncertain and not self._reconciling:
             await self._reconcile(conn)
         slots, prefetch = self._ask()
@@ -199,7 +209,7 @@ class Turns:
 
     def _ask(self) -> tuple[int, int]:
         appetite = self._appetite
-        if not appetite.hungry or appetite.stopped or self._asks_alone or self._reconciling:
+        if not appetite.hungry or appetite.stopped or self._asks_alone or self._reconciling or self._lost:
             return 0, 0
         slots, prefetch = self._hand.room(leaving=self._leaving + len(self._outbox))
         if appetite.most_jobs is not None:
@@ -294,11 +304,12 @@ class Turns:
         """Agree with the database on what runs under our name. Nothing is asked for meanwhile."""
         self._reconciling = True
         try:
+            claimant = self.claimant
             heard_all = self._in_turn == 0
             in_hand = self._hand.jobs
-            mine = await held(conn, self.claimant.id)
+            mine = await held(conn, claimant.id)
             await self._lose_undone(conn, in_hand, set(mine))
-            if heard_all:
+            if heard_all and claimant is self.claimant:
                 await self._give_back(conn, [one for one in mine if self._hand.get(one[0]) is None])
                 self._uncertain = False
         finally:

@@ -82,6 +82,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._cancels = asyncio.Event()
         self._alive_until = 0.0
+        self._lost = False
 
     @property
     def id(self) -> str:
@@ -157,28 +158,43 @@ class Worker:
             facts = {"concurrency": options.concurrency, "batch": options.batch}
             await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
         self._alive_until = asked_at + options.lease
+        self._lost = False
         self._slots.worker_id = worker_id
         self._turns.start_over(Claimant(worker_id, self._served.keys))
         log.debug("a worker is born", worker_id=worker_id, job_types=list(self._served.keys))
 
     async def _heartbeat(self) -> None:
         """Renew the lease; if it is lost, or nobody can say any more whether it is, begin again under a new name."""
+        if not self._lost and not await self._renewed():
+            self._lose_lease()
+        if self._lost:
+            # Until this succeeds the old name is not renewed: what it held comes back when its lease is over.
+            async with asyncio.timeout(self._options.lease):
+                await self._be_born()
+            self._turns.be_hungry()
+
+    async def _renewed(self) -> bool:
+        """Renew the lease. False: it is over, or may be."""
         asked_at = time.monotonic()
-        alive = False
         try:
-            async with asyncio.timeout(self._options.lease / 3), self._pool.acquire() as conn:
+            within = min(self._options.lease / 3, self._alive_until - asked_at)
+            async with asyncio.timeout(within), self._pool.acquire() as conn:
                 alive = await heartbeat(conn, self.id, lease=self._options.lease, running=len(self._hand))
-            self._alive_until = asked_at + self._options.lease
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
-            alive = time.monotonic() < self._alive_until
             self._turns.doubt()
-        if not alive:
-            log.error("this worker lost its lease and begins again", worker_id=self.id, jobs=len(self._hand))
-            self._slots.take_back()
-            self._slots.stop_all("lost")
-            await self._be_born()
-            self._turns.be_hungry()
+            return time.monotonic() < self._alive_until
+        if alive:
+            self._alive_until = asked_at + self._options.lease
+        return alive
+
+    def _lose_lease(self) -> None:
+        """Nothing that is held is this worker's own any more, and nothing is claimed under this name again."""
+        log.error("this worker lost its lease and begins again", worker_id=self.id, jobs=len(self._hand))
+        self._lost = True
+        self._slots.take_back()
+        self._slots.stop_all("lost")
+        self._turns.give_up()
 
     async def _until_told(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._appetite.drained)]
@@ -239,10 +255,13 @@ class Worker:
             await promote(conn)
 
     async def _tick(self) -> None:
-        """Time limits, the event loop's pulse, and prefetched jobs that wait too long."""
+        """The end of the lease, time limits, the event loop's pulse, and prefetched jobs that wait too long."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._block_watch.beat()
+            if time.monotonic() >= self._alive_until and not self._lost:
+                # By now another may run the same: this cannot wait for a heartbeat that waits for an answer.
+                self._lose_lease()
             self._slots.stop_overdue()
             if self._slots.waiting and self._hand.waited() > HOSTAGE_SECONDS:
                 self._turns.put([release(job) for job in self._slots.take_back()])

@@ -3,12 +3,14 @@
 import asyncio
 import random
 from collections import Counter
+from datetime import timedelta
 
 import asyncpg
 import pytest
 
 from atlas.pool import open_pool
 from engine.jobs import NewJob, enqueue
+from engine.jobs.lease import heartbeat, register_worker
 from tests.proxy import FaultyProxy
 from tests.workers.conftest import DANA
 from workers.worker import Worker, WorkerOptions
@@ -75,6 +77,59 @@ async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, give
     worker.stop()
     await asyncio.wait_for(running, 30)
     await through.close()
+
+
+async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease_is_over(
+    pool, proxy, given, eventually
+):
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=3, grace=0.1))
+    running = asyncio.create_task(worker.run())
+    await given("test.sleeps")
+    await eventually("select count(*) from jobs where status = 'running'", equals=1)
+    proxy.silent = True
+    async with asyncio.timeout(10):
+        while worker._slots.running:
+            await asyncio.sleep(0.01)
+    late = await pool.fetchval("select clock_timestamp() - max(lease_expires_at) from job_workers")
+    proxy.silent = False
+    worker.stop()
+    await asyncio.wait_for(running, 30)
+    await through.close()
+    assert late < timedelta(0)
+
+
+async def test_a_worker_that_gave_its_name_up_does_not_renew_it(pool, given, serving, eventually, monkeypatch):
+    """Its last renewal was recorded, but nobody told it: what it stopped must not stay its own."""
+    away = False
+    tried: list[str] = []
+
+    async def renew(conn, worker_id, **facts):
+        alive = await heartbeat(conn, worker_id, **facts)
+        if away:
+            raise ConnectionResetError
+        return alive
+
+    async def register(conn, worker_id, **facts):
+        tried.append(worker_id)
+        if away:
+            raise ConnectionResetError
+        await register_worker(conn, worker_id, **facts)
+
+    monkeypatch.setattr("workers.worker.heartbeat", renew)
+    monkeypatch.setattr("workers.worker.register_worker", register)
+    async with serving("test.sleeps", concurrency=1, lease=1.5, grace=0.1) as worker:
+        [job_id] = await given("test.sleeps", {"seconds": 60})
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        first = worker.id
+        away = True
+        async with asyncio.timeout(10):
+            while len(tried) < 2:
+                await asyncio.sleep(0.01)
+        away = False
+        await eventually("select lost_count from jobs where id = $1", job_id, equals=1)
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        assert worker.id not in (first, "")
 
 
 async def test_an_enqueue_whose_answer_was_lost_is_repeated_with_its_key_and_makes_one_job(pool, proxy):
