@@ -20,7 +20,16 @@ from atlas.logs import get_logger
 from atlas.pool import UNREACHABLE, Connection, Pool
 from engine.jobs.backoff import ATLAS
 from engine.jobs.lease import held, record_undone
-from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, PermanentError, decide, release, release_attempt
+from engine.jobs.outcomes import (
+    ClaimedJob,
+    Finish,
+    JobCanceled,
+    PermanentError,
+    cancel_attempt,
+    decide,
+    release,
+    release_attempt,
+)
 from engine.jobs.turn import Claimant, Turn, take_turn
 from workers.hand import Hand
 
@@ -234,18 +243,22 @@ class Turns:
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
             log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
+            together = Turn(again=True)
             for one in finishes:
-                await self._take_alone(conn, claimant, one)
-            return Turn(again=True)
+                turn = await self._take_alone(conn, claimant, one)
+                together.lost += turn.lost
+                together.canceled += turn.canceled
+            return together
 
-    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> None:
+    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> Turn:
         try:
-            await take_turn(conn, claimant, [finish], within=self._lease)
+            return await take_turn(conn, claimant, [finish], within=self._lease)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             job = self._hand.get(finish.job_id)
-            if job is not None:
-                refusal = PermanentError(f"The outcome could not be stored: {error}.")
-                await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
+            if job is None:
+                return Turn()
+            refusal = PermanentError(f"The outcome could not be stored: {error}.")
+            return await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
 
     def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
         """Take in what a turn brought."""
@@ -331,7 +344,10 @@ class Turns:
         """Release the jobs whose claim never reached us."""
         if unknown:
             log.warning("claims whose answer was lost go back", worker_id=self.claimant.id, jobs=len(unknown))
-            await take_turn(conn, self.claimant, [release_attempt(*one) for one in unknown])
+            turn = await take_turn(conn, self.claimant, [release_attempt(*one) for one in unknown])
+            if turn.canceled:
+                # What was asked to stop does not go back.
+                await take_turn(conn, self.claimant, [cancel_attempt(*one) for one in turn.canceled])
 
     def _wake_one(self) -> None:
         for wake in self._wakes:

@@ -178,6 +178,15 @@ def release_attempt(job_id: UUID, attempt: int) -> Finish:
     return Finish(job_id, attempt, "queued", detail='{"status": "canceled", "outcome": "released"}')
 
 
+def cancel_attempt(job_id: UUID, attempt: int) -> Finish:
+    """running → canceled, for an attempt of which only the numbers are known: the statement makes the event's bytes."""
+    finish = Finish(job_id, attempt, "canceled", detail='{"status": "canceled"}')
+    finish.action = "JOB_CANCELED"
+    finish.message = "Canceled before it began."
+    finish.meta = f'{{"attempt":{attempt}}}'
+    return finish
+
+
 def cancel(job: ClaimedJob, worker: str, error: JobCanceled, notes: Notes | None = None) -> Finish:
     """running → canceled, as an operator asked."""
     finish = Finish(job.id, job.attempt, "canceled")

@@ -59,6 +59,12 @@ class Login(BaseModel):
     password: str = Field(json_schema_extra={"x-secret": True})
 
 
+@job("test.costly", max_retries=0)
+async def costly(input: dict[str, Any], ctx: JobContext) -> None:
+    """Costs more than the database can count."""
+    ctx.cost(2**40)
+
+
 @job("test.late_words", timeout=0.2, max_retries=0)
 def late_words(input: Login) -> None:
     """Says its secret when its attempt is long over."""

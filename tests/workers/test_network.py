@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from atlas.pool import open_pool
-from engine.jobs import NewJob, enqueue
+from engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
 from engine.jobs.lease import heartbeat, register_worker
 from tests.proxy import FaultyProxy
 from tests.workers.conftest import DANA
@@ -77,6 +77,21 @@ async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, give
     worker.stop()
     await asyncio.wait_for(running, 30)
     await through.close()
+
+
+async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_canceled(pool, given, serving, eventually):
+    async with serving("test.sleeps") as worker:
+        await asyncio.sleep(0.3)
+        [job_id] = await given("test.noop")
+        async with pool.acquire() as conn:
+            # As if the worker had asked for it, and the line had broken before the answer.
+            assert await claim(conn, Claimant(worker.id, ["test.noop"]), limit=1)
+            await cancel(conn, job_id, actor=DANA)
+        worker._turns.doubt()
+        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
+    events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+    assert [one["action"] for one in events][-1] == "JOB_CANCELED"
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["canceled"]
 
 
 async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease_is_over(

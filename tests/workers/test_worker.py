@@ -224,6 +224,24 @@ async def test_an_answer_that_is_not_json_fails_the_job_and_spares_its_neighbour
     assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", good) == 20
 
 
+async def test_a_job_asked_to_stop_is_canceled_though_an_outcome_beside_its_retry_cannot_be_stored(
+    pool, database_url, given, options
+):
+    """Both outcomes go in one turn, which fails; recorded one by one, the retry is refused."""
+    [bad] = await given("test.costly")
+    [again] = await given("test.fails")
+    worker = Worker(pool, database_url, options("test.costly", "test.fails", drain=True))
+
+    async def ask_to_stop():
+        async with pool.acquire() as conn:
+            await cancel(conn, again, actor=DANA)
+
+    worker.before_finish(ask_to_stop)
+    async with asyncio.timeout(20):
+        await worker.run()
+    assert [(await row(pool, one))["status"] for one in (bad, again)] == ["failed", "canceled"]
+
+
 @pytest.mark.parametrize("what", ["surrogate", "nul"])
 async def test_words_that_postgres_refuses_are_recorded_without_the_characters_it_refuses(pool, given, drain, what):
     [job_id] = await given("test.raises", {"what": what})
