@@ -1,6 +1,7 @@
 """`atlas worker`: claims jobs and runs their handlers."""
 
 import asyncio
+import os
 import sys
 from dataclasses import replace
 from functools import partial
@@ -65,16 +66,21 @@ def worker(
         raise typer.Exit(status)
     overrides = {"atlas_concurrency": concurrency, "atlas_batch": batch, "atlas_poll_ms": poll_ms}
 
-    async def work(atlas: Atlas, stop: asyncio.Event) -> int:
+    async def work(atlas: Atlas, stop: asyncio.Event) -> Worker:
         register_email(atlas.settings)
         load_apps(app or [])
         served, commands = await _served(atlas.pool, types)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
         return await _serve(atlas, stop, options, show=drain and not json)
 
-    finished = run_program(work, size=SPARE_CONNECTIONS + 2, **overrides)
+    served = run_program(work, size=SPARE_CONNECTIONS + 2, **overrides)
+    finished = served.finished
     words = f"{finished:,} jobs finished; nothing more is due." if drain else f"{finished:,} jobs finished."
     say({"finished": finished}, words, json=json)
+    if served.has_threads_left:
+        # Their jobs may be with others by now, and the interpreter would wait for them.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def options_of(settings: Settings, job_types: list[str], *, drain: bool = False) -> WorkerOptions:
@@ -106,7 +112,7 @@ async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes |
     return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
 
 
-async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> int:
+async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> Worker:
     running = Worker(atlas.pool, atlas.url, options)
     chores = [asyncio.create_task(_stop_when(stop, running))]
     if ENGINE_RUN in options.job_types:
@@ -122,10 +128,12 @@ async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, s
         for chore in chores:
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
+    if running.has_threads_left:
+        await running.let_go()
     if running.found_gate_closed:
         gate = await read_gate(atlas.pool)
         raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then drain again.")
-    return running.finished
+    return running
 
 
 async def _stop_when(stop: asyncio.Event, running: Worker) -> None:

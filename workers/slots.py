@@ -136,10 +136,13 @@ class Slots:
 
     def stop_one(self, slot: Slot, reason: StopReason) -> None:
         """Ask one handler to stop: by cancellation, or through `ctx.cancelled` if it runs in a thread."""
-        slot.reason = slot.reason or reason
+        slot.reason = "lost" if reason == "lost" else slot.reason or reason
         slot.deadline = time.monotonic() + ASK_AGAIN_SECONDS
         if slot.context is not None and slot.context.stop_requested is not None:
             slot.context.stop_requested.set()
+        if slot.reason == "stop" and slot.thread is not None:
+            # It goes back when its thread has returned: before, another would begin what still runs here.
+            return
         if slot.task is not None:
             slot.task.cancel()
 
@@ -264,7 +267,10 @@ class Slots:
     async def _call_in_thread(
         self, slot: Slot, job_type: JobType, arguments: tuple[Any, ...], context: JobContext
     ) -> Any:
-        """A plain function runs in a thread. It cannot be cancelled, only asked, and the slot stays taken by it."""
+        """A plain function runs in a thread. It cannot be cancelled, only asked, and the slot stays taken by it.
+
+        What it answers when it was asked to stop with its worker is not its outcome: it may have left half-way.
+        """
         loop = asyncio.get_running_loop()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="atlas-handler")
@@ -276,6 +282,8 @@ class Slots:
         finally:
             if slot.thread.done():
                 slot.thread = None
+            if slot.stopped_by() == "stop":
+                raise asyncio.CancelledError
 
     async def _wait_for_thread(self, slot: Slot) -> None:
         """The attempt has its outcome, but its thread goes on: the slot is free when the thread returns."""

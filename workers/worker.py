@@ -28,10 +28,10 @@ from engine.jobs.lease import (
     serve_types,
 )
 from engine.jobs.nearby import told_of_new_jobs
-from engine.jobs.outcomes import ClaimedJob, release
+from engine.jobs.outcomes import ClaimedJob, Finish, release
 from engine.jobs.progress import report_progress
 from engine.jobs.publish import publish_types
-from engine.jobs.turn import Claimant
+from engine.jobs.turn import Claimant, take_turn
 from engine.jobs.types import registered
 from workers.blocking import BlockWatch
 from workers.hand import Hand
@@ -83,6 +83,7 @@ class Worker:
         self._cancels = asyncio.Event()
         self._alive_until = 0.0
         self._lost = False
+        self._left: list[ClaimedJob] = []
 
     @property
     def id(self) -> str:
@@ -103,6 +104,11 @@ class Worker:
     def found_gate_closed(self) -> bool:
         """True when a drain ended because Atlas is offline."""
         return self._appetite.found_closed
+
+    @property
+    def has_threads_left(self) -> bool:
+        """True when it stopped while plain handlers went on: their jobs are still its own, until `let_go`."""
+        return bool(self._left)
 
     def before_finish(self, fault: Callable[[], Awaitable[None]]) -> None:
         """Have a test's fault happen before outcomes are recorded."""
@@ -145,7 +151,8 @@ class Worker:
             self._block_watch.stop()
             await self._listener.stop()
             await self._slots.close()
-            await self._sign_off()
+            if not self._left:
+                await self._sign_off()
 
     # Life and death
 
@@ -209,10 +216,19 @@ class Worker:
         await self._hand.wait_until_empty(self._options.grace)
         self._slots.stop_all("stop")
         await self._hand.wait_until_empty(LAST_WORDS_SECONDS)
+        threads = [slot.job for slot in self._slots.running if slot.thread is not None and slot.job is not None]
+        self._left = [job for job in threads if self._hand.get(job.id) is job]
 
-    async def _sign_off(self) -> None:
+    async def let_go(self) -> None:
+        """Give back what threads still run. The last act of a process: what they do next must not be seen."""
+        log.warning("plain handlers outlast the worker", worker_id=self.id, jobs=len(self._left))
+        await self._sign_off([release(job) for job in self._left])
+
+    async def _sign_off(self, finishes: Sequence[Finish] = ()) -> None:
         try:
             async with asyncio.timeout(5), self._pool.acquire() as conn:
+                if finishes:
+                    await take_turn(conn, self._turns.claimant, finishes)
                 await retire_worker(conn, self.id)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("the worker could not sign off; its lease will lapse", worker_id=self.id, reason=repr(error))

@@ -15,6 +15,7 @@ from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
 
 STARTED: list[int] = []
 SAID: list[str] = []
+ENDED: list[float] = []
 RUNNING: set[str] = set()
 MET: dict[str, set[str]] = {}
 LEAK: contextvars.ContextVar[str] = contextvars.ContextVar("leak", default="clean")
@@ -76,6 +77,22 @@ def late_words(input: Login) -> None:
 def lingers(input: dict[str, Any]) -> None:
     """A plain function that never looks whether it is told to stop."""
     threading.Event().wait(input["seconds"])
+
+
+@job("test.unstoppable")
+def unstoppable(input: dict[str, Any]) -> None:
+    """A plain function that cannot be told anything."""
+    threading.Event().wait(input["seconds"])
+
+
+@job("test.winds_up")
+def winds_up(input: dict[str, Any], ctx: JobContext) -> str:
+    """Hears that it should stop, and takes a moment to leave things in order."""
+    while not ctx.cancelled:
+        threading.Event().wait(0.01)
+    threading.Event().wait(0.7)
+    ENDED.append(time.time())
+    return "half done"
 
 
 @job("test.fails", max_retries=2, retry={"base": 0, "factor": 1, "jitter": 0})

@@ -12,7 +12,7 @@ from engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, sw
 from engine.jobs.secret_key import SecretKey, use_secret_key
 from engine.jobs.types import job
 from tests.workers.conftest import DANA
-from tests.workers.handlers import MET, SAID, STARTED
+from tests.workers.handlers import ENDED, MET, SAID, STARTED
 from workers.worker import Worker
 
 
@@ -308,6 +308,16 @@ async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(po
     )
     assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
     assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+
+
+async def test_a_plain_function_is_requeued_when_its_thread_has_ended(pool, given, serving, eventually):
+    async with serving("test.winds_up", grace=0.1):
+        [job_id] = await given("test.winds_up")
+        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await asyncio.sleep(0.2)
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
+    assert found["updated_at"].timestamp() >= ENDED.pop()
 
 
 async def test_a_drain_while_offline_stops_and_says_so(pool, given, drain):
