@@ -61,6 +61,13 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
     return pool
 
 
+async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
+    """Connections like those of `pool` that only its opener can borrow. None is made before it is needed."""
+    role = await pool.fetchval("select nullif(current_setting('role'), 'none')")
+    aside: Pool = await asyncpg.create_pool(url, min_size=0, max_size=size, **_options(application, role=role))
+    return aside
+
+
 async def connect(url: str, *, application: str = "atlas") -> Any:
     """One connection outside any pool, for listening and for work that needs a session of its own."""
     try:

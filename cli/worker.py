@@ -32,7 +32,7 @@ from workers.worker import Worker, WorkerOptions
 
 RECOUNT_SECONDS = 5.0
 SHOW_SECONDS = 0.2
-# Beside its two pipelines: heartbeats, sweeps, cancellations, progress, the engine and the journal of its runs, and
+# Beside its two pipelines: sweeps, cancellations, progress, the engine and the journal of its runs, and
 # what handlers borrow.
 SPARE_CONNECTIONS = 12
 

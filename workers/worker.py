@@ -8,14 +8,15 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import asyncpg
 
 from atlas.logs import get_logger
 from atlas.notifications import Listener
-from atlas.pool import UNREACHABLE, Pool
+from atlas.pool import UNREACHABLE, Pool, open_aside
 from engine.jobs.gate import expire
 from engine.jobs.lease import (
     heartbeat,
@@ -40,6 +41,8 @@ from workers.slots import Slots
 from workers.turns import Appetite, Turns
 
 TICK_SECONDS = 0.1
+# Before the end of a lease that could not be renewed, so that handlers have stopped when it comes.
+STOP_AHEAD_SECONDS = 0.25
 # A prefetched job that waited this long goes back to the queue: its neighbours turned out to be slow.
 HOSTAGE_SECONDS = 1.0
 # After the grace time, how long cancelled handlers get to clean up.
@@ -69,6 +72,7 @@ class Worker:
 
     def __init__(self, pool: Pool, url: str, options: WorkerOptions, *, listen: bool = True) -> None:
         self._pool = pool
+        self._url = url
         self._options = options
         self._served = Served(options.job_types, options.load_types)
         self._listens = listen
@@ -123,7 +127,9 @@ class Worker:
         async with self._pool.acquire() as conn:
             await publish_types(conn, [registered()[key] for key in self._options.job_types if key in registered()])
         await self._served.refresh(self._pool)
-        await self._be_born()
+        # Handlers may borrow every connection of the pool; none of them may cost all the others their lease.
+        lifeline = await open_aside(self._pool, self._url, size=1)
+        await self._be_born(self._pool)
         self._slots.start()
         self._turns.start()
         if self._listens:
@@ -131,7 +137,7 @@ class Worker:
         self._block_watch.start(asyncio.get_running_loop())
         lease = self._options.lease
         chores = [
-            asyncio.create_task(self._again_and_again(self._heartbeat, lease / 3), name="heartbeat"),
+            asyncio.create_task(self._again_and_again(partial(self._heartbeat, lifeline), lease / 3), name="heartbeat"),
             asyncio.create_task(self._again_and_again(self._sweep, min(10.0, max(0.25, lease / 3))), name="sweep"),
             asyncio.create_task(self._again_and_again(self._poll, self._options.poll), name="poll"),
             asyncio.create_task(self._tick(), name="tick"),
@@ -148,6 +154,8 @@ class Worker:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
+            with suppress(*UNREACHABLE):
+                await asyncio.wait_for(lifeline.close(), 1)
             self._block_watch.stop()
             await self._listener.stop()
             await self._slots.close()
@@ -156,12 +164,12 @@ class Worker:
 
     # Life and death
 
-    async def _be_born(self) -> None:
+    async def _be_born(self, pool: Pool) -> None:
         """Register under a name nobody ever had."""
         options = self._options
         worker_id = new_worker_id()
         asked_at = time.monotonic()
-        async with self._pool.acquire() as conn:
+        async with pool.acquire() as conn:
             facts = {"concurrency": options.concurrency, "batch": options.batch}
             await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
         self._alive_until = asked_at + options.lease
@@ -170,22 +178,23 @@ class Worker:
         self._turns.start_over(Claimant(worker_id, self._served.keys))
         log.debug("a worker is born", worker_id=worker_id, job_types=list(self._served.keys))
 
-    async def _heartbeat(self) -> None:
+    async def _heartbeat(self, lifeline: Pool) -> None:
         """Renew the lease; if it is lost, or nobody can say any more whether it is, begin again under a new name."""
-        if not self._lost and not await self._renewed():
+        alive = not self._lost and await self._renewed(lifeline)
+        if not alive and not self._lost:
             self._lose_lease()
         if self._lost:
             # Until this succeeds the old name is not renewed: what it held comes back when its lease is over.
             async with asyncio.timeout(self._options.lease):
-                await self._be_born()
+                await self._be_born(lifeline)
             self._turns.be_hungry()
 
-    async def _renewed(self) -> bool:
+    async def _renewed(self, lifeline: Pool) -> bool:
         """Renew the lease. False: it is over, or may be."""
         asked_at = time.monotonic()
         try:
             within = min(self._options.lease / 3, self._alive_until - asked_at)
-            async with asyncio.timeout(within), self._pool.acquire() as conn:
+            async with asyncio.timeout(within), lifeline.acquire() as conn:
                 alive = await heartbeat(conn, self.id, lease=self._options.lease, running=len(self._hand))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
@@ -275,8 +284,8 @@ class Worker:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._block_watch.beat()
-            if time.monotonic() >= self._alive_until and not self._lost:
-                # By now another may run the same: this cannot wait for a heartbeat that waits for an answer.
+            if time.monotonic() >= self._alive_until - STOP_AHEAD_SECONDS and not self._lost:
+                # Then another may run the same: this cannot wait for a heartbeat that waits for an answer.
                 self._lose_lease()
             self._slots.stop_overdue()
             if self._slots.waiting and self._hand.waited() > HOSTAGE_SECONDS:

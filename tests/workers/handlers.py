@@ -79,6 +79,13 @@ def lingers(input: dict[str, Any]) -> None:
     threading.Event().wait(input["seconds"])
 
 
+@job("test.borrows")
+async def borrows(input: dict[str, Any], ctx: JobContext) -> None:
+    """Keeps a connection for itself."""
+    async with ctx.pool.acquire():
+        await asyncio.sleep(input["seconds"])
+
+
 @job("test.unstoppable")
 def unstoppable(input: dict[str, Any]) -> None:
     """A plain function that cannot be told anything."""

@@ -493,6 +493,13 @@ async def test_a_worker_that_lost_its_lease_begins_again_under_a_new_id(pool, gi
         assert worker.id != first
 
 
+async def test_handlers_that_borrow_every_connection_do_not_cost_the_worker_its_lease(pool, given, serving, eventually):
+    await given("test.borrows", *({"seconds": 4, "n": n} for n in range(10)))
+    async with serving("test.borrows", lease=2):
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=10, within=25)
+    assert await pool.fetchval("select max(attempt_count) from jobs") == 1
+
+
 async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
     MET.clear()
     [suspect] = await given("test.meets", {"seconds": 0.3})
