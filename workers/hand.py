@@ -35,7 +35,7 @@ class Hand:
         self._rate = 0.0
         self._ended = 0
         self._since = time.monotonic()
-        self._last_end = self._since
+        self._last_move = self._since
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -54,7 +54,9 @@ class Hand:
 
     def hold(self, jobs: Sequence[ClaimedJob]) -> None:
         """Take jobs in. One that must run alone comes by itself."""
-        self._last_end = time.monotonic()
+        if jobs and len(self._jobs) < self._slots:
+            # Some begin at once; what comes ahead of its slot is no sign that anything moves.
+            self._last_move = time.monotonic()
         for job in jobs:
             self._jobs[job.id] = job
         if jobs:
@@ -89,16 +91,22 @@ class Hand:
         """A job ended; measures the rate."""
         self._ended += 1
         now = time.monotonic()
-        self._last_end = now
+        self._last_move = now
         passed = now - self._since
         if passed >= RATE_WINDOW:
             self._rate = 0.5 * self._rate + 0.5 * self._ended / passed
             self._ended = 0
             self._since = now
 
+    def forget_the_rate(self) -> None:
+        """What was fetched ahead had to wait: until jobs end again, ask for free slots alone."""
+        self._rate = 0.0
+        self._ended = 0
+        self._since = time.monotonic()
+
     def waited(self) -> float:
-        """How long no job has ended, in seconds."""
-        return time.monotonic() - self._last_end
+        """How long no job has ended or begun, in seconds."""
+        return time.monotonic() - self._last_move
 
     def room(self, *, leaving: int) -> tuple[int, int]:
         """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""

@@ -289,6 +289,7 @@ class Worker:
                 self._lose_lease()
             self._slots.stop_overdue()
             if self._slots.waiting and self._hand.waited() > HOSTAGE_SECONDS:
+                self._hand.forget_the_rate()
                 self._turns.put([release(job) for job in self._slots.take_back()])
 
     async def _pass_on_cancels(self) -> None:

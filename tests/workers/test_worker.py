@@ -423,6 +423,16 @@ async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untou
     assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
 
 
+async def test_what_was_fetched_ahead_of_slow_jobs_goes_back_once(pool, given, serving, eventually):
+    await given("test.noop", *({"n": n} for n in range(3000)), priority=1)
+    await given("test.sleeps", *({"n": n} for n in range(500)))
+    async with serving("test.noop", "test.sleeps", grace=0.1):
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=3000, within=20)
+        await asyncio.sleep(5)
+        assert await pool.fetchval("select count(*) from jobs where status = 'running'") == 10
+        assert await pool.fetchval("select max(attempt_count) from jobs") <= 2
+
+
 async def test_an_unknown_job_type_stays_queued(pool, given, drain):
     [job_id] = await given("test.unheard")
     await drain()
