@@ -19,6 +19,7 @@ import asyncpg
 from atlas.logs import get_logger
 from atlas.pool import UNREACHABLE, Connection, Pool
 from engine.jobs.backoff import ATLAS
+from engine.jobs.gate import read_gate
 from engine.jobs.lease import held, record_undone
 from engine.jobs.outcomes import (
     ClaimedJob,
@@ -35,6 +36,8 @@ from workers.hand import Hand
 
 PIPELINES = 2
 PAUSE_SECONDS = 0.5
+# A drain that is refused although the gate is open asks again after this long.
+REFUSED_SECONDS = 0.1
 
 TakeJobs = Callable[[Sequence[ClaimedJob]], None]
 
@@ -70,16 +73,28 @@ class Ask:
 
 
 class Turns:
-    """The pipelines of one worker. `feed` receives what was claimed, `lose` what turned out not to be ours."""
+    """The pipelines of one worker. `feed` receives what was claimed, `lose` what turned out not to be ours.
+
+    `check_lease` is called when a claim was refused and nothing but a lost lease may be the reason.
+    """
 
     def __init__(
-        self, pool: Pool, hand: Hand, appetite: Appetite, *, feed: TakeJobs, lose: TakeJobs, lease: float
+        self,
+        pool: Pool,
+        hand: Hand,
+        appetite: Appetite,
+        *,
+        feed: TakeJobs,
+        lose: TakeJobs,
+        check_lease: Callable[[], None],
+        lease: float,
     ) -> None:
         self._pool = pool
         self._hand = hand
         self._appetite = appetite
         self._feed = feed
         self._lose = lose
+        self._check_lease = check_lease
         self._lease = lease
         self.claimant = Claimant("", [])
         self.outcomes: dict[str, int] = {}
@@ -197,6 +212,8 @@ class Turns:
         self._in_turn += 1
         try:
             turn = await self._take(conn, claimant, finishes, Ask(slots, prefetch, alone))
+            if turn.closed and self._appetite.drain:
+                await self._look_at_the_gate(conn, turn)
         except BaseException:
             if claimant is self.claimant:
                 self._outbox[:0] = finishes
@@ -259,6 +276,13 @@ class Turns:
                 return Turn()
             refusal = PermanentError(f"The outcome could not be stored: {error}.")
             return await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
+
+    async def _look_at_the_gate(self, conn: Connection, turn: Turn) -> None:
+        """A claim is also refused while the gate is being turned, and when our lease is over: no reason to leave."""
+        if (await read_gate(conn)).online:
+            turn.closed, turn.again = False, True
+            self._check_lease()
+            await asyncio.sleep(REFUSED_SECONDS)
 
     def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
         """Take in what a turn brought."""

@@ -78,7 +78,16 @@ class Worker:
         self._listens = listen
         self._hand = Hand(options.concurrency, options.batch)
         self._appetite = Appetite(drain=options.drain, most_jobs=options.most_jobs)
-        self._turns = Turns(pool, self._hand, self._appetite, feed=self._feed, lose=self._lose, lease=options.lease)
+        self._pulse = asyncio.Event()
+        self._turns = Turns(
+            pool,
+            self._hand,
+            self._appetite,
+            feed=self._feed,
+            lose=self._lose,
+            check_lease=self._pulse.set,
+            lease=options.lease,
+        )
         self._slots = Slots(options.concurrency, pool, self._report, self._turns.done, self._turns.lingers)
         channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
         self._listener = Listener(url, channels, self._heard)
@@ -137,7 +146,10 @@ class Worker:
         self._block_watch.start(asyncio.get_running_loop())
         lease = self._options.lease
         chores = [
-            asyncio.create_task(self._again_and_again(partial(self._heartbeat, lifeline), lease / 3), name="heartbeat"),
+            asyncio.create_task(
+                self._again_and_again(partial(self._heartbeat, lifeline), lease / 3, sooner=self._pulse),
+                name="heartbeat",
+            ),
             asyncio.create_task(self._again_and_again(self._sweep, min(10.0, max(0.25, lease / 3))), name="sweep"),
             asyncio.create_task(self._again_and_again(self._poll, self._options.poll), name="poll"),
             asyncio.create_task(self._tick(), name="tick"),
@@ -244,10 +256,15 @@ class Worker:
 
     # Chores
 
-    async def _again_and_again(self, chore: Callable[[], Awaitable[None]], every: float) -> None:
+    async def _again_and_again(
+        self, chore: Callable[[], Awaitable[None]], every: float, *, sooner: asyncio.Event | None = None
+    ) -> None:
         """Do a chore with a little jitter between; a database that is away for a while does not end it."""
+        sooner = sooner or asyncio.Event()
         while True:
-            await asyncio.sleep(every * (0.9 + 0.2 * random.random()))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(sooner.wait(), every * (0.9 + 0.2 * random.random()))
+            sooner.clear()
             try:
                 await chore()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:

