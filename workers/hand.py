@@ -2,7 +2,8 @@
 
 A worker asks for its free slots, and for as much on top as it is about to finish: a tenth of a second's worth
 at its present rate. A fast worker so fetches in large batches, and a slow one holds nothing hostage. A job that was
-lost twice runs alone: it is asked for when nothing is held, and nothing else is until it has ended.
+lost twice runs alone: it is asked for when nothing is held, and nothing else is until it has ended. For such a job a
+worker holds back, a while at a time: between the whiles, which grow, it asks once for what else there is.
 """
 
 import asyncio
@@ -11,10 +12,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from engine.jobs.outcomes import ClaimedJob
+from engine.jobs.turn import ALONE_AFTER_LOSSES
 
 PREFETCH_SECONDS = 0.1
 RATE_WINDOW = 0.02
-ALONE_AFTER_LOSSES = 2
+HOLD_BACK_SECONDS = 5.0
+LONGEST_HOLD_BACK = 600.0
 
 
 class Hand:
@@ -25,8 +28,10 @@ class Hand:
         self._batch = batch
         self._jobs: dict[UUID, ClaimedJob] = {}
         self._alone: ClaimedJob | None = None
-        # A job waits that this worker may only ask for with empty hands; until then it asks for nothing.
+        # A job waits that this worker may only ask for with empty hands; it asks for nothing else until so long.
         self.solo_waits = False
+        self._holds_back_until = 0.0
+        self._next_hold_back = HOLD_BACK_SECONDS
         self._empty = asyncio.Event()
         self._empty.set()
         self.asked = 0
@@ -63,6 +68,7 @@ class Hand:
             self._empty.clear()
             if jobs[0].lost_count >= ALONE_AFTER_LOSSES:
                 self._alone = jobs[0]
+                self.stop_holding_back()
 
     def drop(self, job_id: UUID) -> None:
         """Its outcome is recorded."""
@@ -87,6 +93,22 @@ class Hand:
         self.solo_waits = False
         self._empty.set()
 
+    def tell_of_solo(self, *, waits: bool) -> None:
+        """A job that must run alone waits, or none was seen."""
+        now = time.monotonic()
+        if waits and now >= self._holds_back_until:
+            if now >= self._holds_back_until + LONGEST_HOLD_BACK:
+                self._next_hold_back = HOLD_BACK_SECONDS
+            self._holds_back_until = now + self._next_hold_back
+            self._next_hold_back = min(LONGEST_HOLD_BACK, 2 * self._next_hold_back)
+        self.solo_waits = waits
+
+    def stop_holding_back(self) -> None:
+        """Nothing waits that must run alone."""
+        self.solo_waits = False
+        self._holds_back_until = 0.0
+        self._next_hold_back = HOLD_BACK_SECONDS
+
     def ended(self) -> None:
         """A job ended; measures the rate."""
         self._ended += 1
@@ -110,7 +132,9 @@ class Hand:
 
     def room(self, *, leaving: int) -> tuple[int, int]:
         """How many jobs to ask for now: into free slots, and ahead of them. `leaving` have ended; only records lack."""
-        if self._alone is not None or (self.solo_waits and (self._jobs or self.asked)):
+        if self._alone is not None:
+            return 0, 0
+        if self.solo_waits and (self._jobs or self.asked) and time.monotonic() < self._holds_back_until:
             return 0, 0
         taken = max(0, len(self._jobs) - leaving) + self.asked + self.lingering
         free = max(0, self._slots - taken)

@@ -304,7 +304,7 @@ class Turns:
             self._outbox += [decide(job, self.claimant.id, stopped, ATLAS) for job in asked_to_stop]
         self._appetite.started += len(turn.claimed)
         if asked:
-            self._hand.solo_waits = turn.solo_waits
+            self._hand.tell_of_solo(waits=turn.solo_waits)
         self._hand.hold(turn.claimed)
         if self._appetite.stopped:
             # Asked for before the stop, and not begun: it goes back untouched.

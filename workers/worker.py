@@ -32,7 +32,7 @@ from engine.jobs.nearby import told_of_new_jobs
 from engine.jobs.outcomes import ClaimedJob, Finish, release
 from engine.jobs.progress import report_progress
 from engine.jobs.publish import publish_types
-from engine.jobs.turn import Claimant, take_turn
+from engine.jobs.turn import Claimant, solo_waits, take_turn
 from engine.jobs.types import registered
 from workers.blocking import BlockWatch
 from workers.hand import Hand
@@ -285,6 +285,11 @@ class Worker:
     async def _poll(self) -> None:
         """The truth behind the notifications."""
         self._cancels.set()
+        if self._hand.solo_waits and len(self._hand):
+            async with self._pool.acquire() as conn:
+                # Another worker may have taken it: then there is nothing to hold back for.
+                if not await solo_waits(conn, self._served.keys):
+                    self._hand.stop_holding_back()
         self._turns.be_hungry()
 
     async def _sweep(self) -> None:

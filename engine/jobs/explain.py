@@ -11,6 +11,7 @@ from atlas.errors import NotFound
 from atlas.pool import Queryable
 from atlas.statements import statement
 from engine.jobs.gate import gate_of
+from engine.jobs.turn import ALONE_AFTER_LOSSES
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
@@ -70,6 +71,9 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
         return "limit", f"{row['type_running']} of at most {row['type_limit']} {row['job_type']} jobs are running."
     if row["tenant_limit"] is not None and row["tenant_running"] >= row["tenant_limit"]:
         return "limit", f"{row['tenant_running']} of at most {row['tenant_limit']} jobs of this tenant are running."
+    if row["careful"] and row["lost_count"] >= ALONE_AFTER_LOSSES:
+        words = f"It was lost {row['lost_count']} times and runs alone"
+        return "alone", f"{words}: a worker that serves {row['job_type']} takes it once it holds nothing else."
     if row["ahead"]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
         return "queue", f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."

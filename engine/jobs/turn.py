@@ -13,14 +13,18 @@ from uuid import UUID
 import asyncpg
 
 from atlas.pool import Connection
-from atlas.statements import statement
+from atlas.statements import fetch_value, statement
 from engine.jobs.outcomes import ClaimedJob, Finish
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
+SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 
 # A deadlock loses nothing: even SKIP LOCKED waits when a row's updater ends at the wrong moment.
 DEADLOCK_TRIES = 5
+
+# A job that was lost so often runs alone.
+ALONE_AFTER_LOSSES = 2
 
 # What the outcomes of a batch often share; sent once where they do.
 _SHARED = {
@@ -113,6 +117,11 @@ async def claim(conn: Connection, claimant: Claimant, *, limit: int) -> list[Cla
 async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish]) -> Turn:
     """Record outcomes; the answer names those that were refused."""
     return await take_turn(conn, claimant, finishes)
+
+
+async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
+    """True while a job that must run alone waits for someone who serves these types."""
+    return bool(await fetch_value(conn, SOLO_WAITS, types=list(job_types)))
 
 
 def _asked(claimant: Claimant, slots: int, prefetch: int, *, alone: bool) -> dict[str, Any]:

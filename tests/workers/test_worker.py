@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -552,6 +553,44 @@ async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=6)
     assert MET[str(suspect)] == set()
     assert all(MET[str(one)] for one in others)
+
+
+async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
+    pool, database_url, given, options, serving, eventually
+):
+    async with serving("test.sleeps", "test.noop", grace=0.1) as busy:
+        await given("test.sleeps")
+        await eventually("select count(*) from jobs where status = 'running'", equals=1)
+        [suspect] = await given("test.noop", delay=timedelta(hours=1))
+        await pool.execute(
+            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", suspect
+        )
+        async with asyncio.timeout(10):
+            while not busy._hand.solo_waits:
+                await asyncio.sleep(0.02)
+        # Another worker takes the suspect.
+        await Worker(pool, database_url, options("test.noop", drain=True)).run()
+        began = time.monotonic()
+        others = await given("test.noop", {}, {})
+        await eventually("select count(*) from jobs where status = 'succeeded' and id = any($1)", others, equals=2)
+        assert time.monotonic() - began < 3
+
+
+async def test_a_worker_that_holds_back_for_a_suspect_still_asks_for_the_rest_now_and_then(
+    pool, given, serving, eventually, monkeypatch
+):
+    monkeypatch.setattr("workers.hand.HOLD_BACK_SECONDS", 0.5)
+    async with serving("test.sleeps", "test.noop", grace=0.1):
+        await given("test.sleeps")
+        await eventually("select count(*) from jobs where status = 'running'", equals=1)
+        [suspect] = await given("test.noop", delay=timedelta(hours=1))
+        await pool.execute(
+            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", suspect
+        )
+        await asyncio.sleep(1)
+        others = await given("test.noop", {}, {})
+        await eventually("select count(*) from jobs where status = 'succeeded' and id = any($1)", others, equals=2)
+        assert (await row(pool, suspect))["status"] == "queued"
 
 
 async def test_suspects_never_share_a_worker(pool, given, serving, eventually):

@@ -39,6 +39,10 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     assert await reason(conn, job_id) == "queue"
     await take_turn(conn, worker, slots=1)
 
+    await conn.execute("update jobs set careful = true, lost_count = 2 where id = $1", job_id)
+    assert await reason(conn, job_id) == "alone"
+    await conn.execute("update jobs set careful = false, lost_count = 0 where id = $1", job_id)
+
     await conn.execute("insert into job_types (key, concurrency) values ('report.build', 1)")
     assert await reason(conn, job_id) == "limit"
 

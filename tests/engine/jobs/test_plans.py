@@ -5,9 +5,10 @@ import pytest
 
 from engine.jobs import NewJob, cancel_many, claim, enqueue, enqueue_many, finish, heartbeat, reap, take_turn
 from engine.jobs.backoff import ATLAS
-from engine.jobs.lease import held, promote
+from engine.jobs.lease import held, promote, record_undone
 from engine.jobs.outcomes import decide
 from engine.jobs.progress import report_progress
+from engine.jobs.turn import solo_waits
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
 
 CROWD = 20_000
@@ -55,6 +56,8 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     await report_progress(conn, worker.id, jobs[0].id, jobs[0].attempt, percent=1, message=None)
     await heartbeat(conn, worker.id, lease=60, running=5)
     await held(conn, worker.id, canceled_only=True)
+    await solo_waits(conn, ["hot", "other"])
+    await record_undone(conn, worker.id, [(job.id, job.attempt + 1) for job in jobs])
     await take_turn(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
     await finish(conn, worker, [decide(job, worker.id, ValueError(), ATLAS) for job in jobs[100:150]])
     await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA)
