@@ -343,20 +343,24 @@ class Turns:
         try:
             claimant = self.claimant
             heard_all = self._in_turn == 0
+            # What breaks from here on is a new doubt.
+            self._uncertain = not heard_all
             in_hand = self._hand.jobs
             mine = await held(conn, claimant.id)
-            await self._lose_undone(conn, in_hand, set(mine))
+            known = set(mine)
+            missing = [job for job in in_hand if (job.id, job.attempt) not in known]
+            if missing:
+                self._lose_undone(
+                    missing, await record_undone(conn, claimant.id, [(one.id, one.attempt) for one in missing])
+                )
             if heard_all and claimant is self.claimant:
                 await self._give_back(conn, [one for one in mine if self._hand.get(one[0]) is None])
-                self._uncertain = False
         finally:
             self._reconciling = False
 
-    async def _lose_undone(self, conn: Connection, in_hand: list[ClaimedJob], mine: set[tuple[UUID, int]]) -> None:
+    def _lose_undone(self, missing: list[ClaimedJob], undone: set[UUID]) -> None:
         """Stop what the database gave us and forgot in a crash: it is due again, as if nobody had begun it."""
-        missing = [(job.id, job.attempt) for job in in_hand if (job.id, job.attempt) not in mine]
-        undone = await record_undone(conn, self.claimant.id, missing) if missing else set[UUID]()
-        lost = [job for job in in_hand if job.id in undone and self._hand.get(job.id) is job]
+        lost = [job for job in missing if job.id in undone and self._hand.get(job.id) is job]
         if lost:
             log.error("the database forgot claims; their handlers stop", worker_id=self.claimant.id, jobs=len(lost))
             for job in lost:
