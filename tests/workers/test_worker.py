@@ -333,7 +333,7 @@ async def test_a_drain_while_offline_stops_and_says_so(pool, given, drain):
 async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_offline(
     pool, database_url, given, options
 ):
-    [first, *others] = await given("test.noop", {}, {}, {})
+    await given("test.noop", *({"n": n} for n in range(5)))
     worker = Worker(pool, database_url, options(drain=True, concurrency=1, batch=1, lease=60))
     lost: list[str] = []
 
@@ -346,9 +346,10 @@ async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_off
     worker.before_finish(lose_lease)
     async with asyncio.timeout(15):
         await worker.run()
-    assert not worker.found_gate_closed
-    assert [(await row(pool, one))["status"] for one in others] == ["succeeded", "succeeded"]
-    assert (await row(pool, first))["status"] != "succeeded"
+    assert (worker.found_gate_closed, worker.id in lost) == (False, False)
+    # What it held under the lost name comes back when someone sweeps; the rest was done.
+    counts = dict(await pool.fetch("select status::text, count(*) from jobs group by 1"))
+    assert (counts.get("queued", 0), counts["succeeded"] >= 3) == (0, True)
 
 
 async def test_a_drain_waits_while_the_gate_is_being_turned(pool, owner, given, drain):
