@@ -57,6 +57,11 @@ class Caller:
     def scopes(self) -> Mapping[str, Any]:
         return self.token.scopes
 
+    @property
+    def share(self) -> UUID:
+        """Whose share of this process it uses: its tenant's, or its own where it has none."""
+        return self.tenant_id or self.token.id
+
 
 class Callers:
     """Finds out who calls."""

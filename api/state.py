@@ -9,6 +9,7 @@ from api.callers import Caller, Callers
 from api.errors import TooManyRequests
 from api.memory import Memory
 from api.patience import borrowed, ended_if_hung
+from api.places import Places
 from api.rates import Buckets, Rates
 from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
@@ -21,6 +22,8 @@ WALLS = statement("api/sql/walls.sql")
 READ_TIMEOUT = "5s"
 WRITE_TIMEOUT = "15s"
 TENANT_SECONDS = 5.0
+# Each keeps a connection for as long as its reader takes.
+MOST_EXPORTS = 3
 
 log = get_logger("api")
 
@@ -39,6 +42,7 @@ class Api:
         self.tick = tick
         self.rates = rates
         self.callers = Callers(pool, rates)
+        self.exports = Places("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self._buckets = Buckets()
         self._tenants: Memory[str, Tenant] = Memory(TENANT_SECONDS)
         self._walls: bool | None = None

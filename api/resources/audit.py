@@ -1,13 +1,15 @@
 """The account: read it, prove a row of it, take a part of it along."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from api.calls import Call, Calling
 from api.door import PREFIX, Door, allows
@@ -15,6 +17,7 @@ from api.errors import Forbidden
 from api.models.common import Document, Limit, Moment, Page, Shown
 from api.roles import READERS
 from atlas.errors import NotFound
+from atlas.logs import get_logger
 from atlas.statements import fetch, statement
 from audit import Extract, export, find, prove
 from audit import Query as AuditQuery
@@ -25,6 +28,10 @@ router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
 SEALS = statement("api/sql/seals.sql")
 CHECKPOINTS = statement("api/sql/checkpoints.sql")
 NEWEST = 2**63 - 1
+# A reader that takes no part of an export for so long has left.
+TAKE_SECONDS = 60.0
+
+log = get_logger("api")
 
 Words = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
@@ -161,7 +168,7 @@ async def take_along(
     # The first line before the answer begins, so that a refusal is told as one.
     first = await anext(lines)
     headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
-    return StreamingResponse(_chained(first, lines), media_type="application/x-ndjson", headers=headers)
+    return _Export(first, lines, headers)
 
 
 @router.get("/{row_id}/proof", summary="A proof that one row is in the signed tree, for anyone with the public key")
@@ -171,14 +178,40 @@ async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Callin
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 
 
-async def _lines(call: Call, extract: Extract) -> AsyncIterator[bytes]:
+async def _lines(call: Call, extract: Extract) -> AsyncGenerator[bytes, None]:
     # No transaction around it: the event that tells of the export stands, however the reading ends.
-    async with call.api.acquire(watched=False) as conn:
-        async for line in export(conn, extract, actor=call.actor):
-            yield line
+    with call.api.exports.taken(call.caller.share):
+        async with call.api.acquire(watched=False) as conn:
+            async for line in export(conn, extract, actor=call.actor):
+                yield line
 
 
-async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+class _Export(StreamingResponse):
+    """Lines as they are read. They keep a connection, which is given back when the reader has left or stands still."""
+
+    def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None], headers: dict[str, str]) -> None:
+        super().__init__(_chained(first, rest), media_type="application/x-ndjson", headers=headers)
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._rest.aclose()
+
+    async def stream_response(self, send: Send) -> None:
+        async def send_in_time(message: Any) -> None:
+            async with asyncio.timeout(TAKE_SECONDS):
+                await send(message)
+
+        try:
+            await super().stream_response(send_in_time)
+        except TimeoutError:
+            # What was sent has no end, and so cannot pass for a whole export.
+            log.warning("an export was cut off: its reader stands still")
+
+
+async def _chained(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes]:
     yield first
     async for line in rest:
         yield line

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import socket
 from uuid import uuid4
 
+import httpx
 import pytest
 
+import api.resources.audit
 from audit import seal_and_sign
 from audit.keys import key_file, public_key_file
 from audit.verifier.export import check_proof, verify_export
@@ -102,6 +105,45 @@ async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, audi
     changed = file.read_bytes().replace(b"JOB_CREATED", b"JOB_DELETED", 1)
     file.write_bytes(changed)
     assert verify_export(file, await key_of(admin)).findings
+
+
+def ask_and_read_nothing(server, token):
+    """An export whose reader stands still."""
+    asked = socket.socket()
+    asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    asked.connect(server.listening.getsockname())
+    asked.sendall(f"GET /api/v1/audit/export HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    return asked
+
+
+async def test_readers_who_stand_still_keep_no_connection_from_others(server, pool, settings, monkeypatch, opened):
+    monkeypatch.setattr(api.resources.audit, "TAKE_SECONDS", 3.0)
+    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    world = server.world
+    async with pool.acquire() as conn:
+        large = [NewJob("x" * 200, {}, world.acme.id, correlation_id="c" * 200) for _ in range(2000)]
+        await enqueue_many(conn, large, actor=DANA)
+    await seal_and_sign(pool, settings)
+
+    async def client(slug, role):
+        headers = world.headers(slug, role)
+        return await opened(httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=headers, timeout=30))
+
+    auditor, neighbour = await client("acme", "tenant_admin"), await client("other", "tenant_admin")
+    still = [ask_and_read_nothing(server, world.tokens["acme", "auditor"]) for _ in range(15)]
+    await asyncio.sleep(0.5)
+    second = await auditor.get("/audit/export")
+
+    assert second.status_code == 429
+    assert second.headers["retry-after"]
+    assert (await neighbour.get("/jobs")).status_code == 200
+    assert (await neighbour.get("/audit/export")).status_code == 200
+    async with asyncio.timeout(20):
+        while (again := await auditor.get("/audit/export")).status_code == 429:
+            await asyncio.sleep(0.2)
+    assert again.text.splitlines()[-1] == '{"type":"end"}'
+    for one in still:
+        one.close()
 
 
 async def test_personal_values_are_exported_by_operators_only(account, operator, auditor, admin):
