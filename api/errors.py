@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from atlas.errors import AtlasError, Refused
+from atlas.errors import AtlasError, DatabaseError, Refused
 from atlas.pool import UNREACHABLE
 
 # What is raised when the database is away; the last by a connection that broke between two steps of a statement.
@@ -43,3 +43,10 @@ class TooManyRequests(AtlasError):
     def __init__(self, whose: str, after: float) -> None:
         super().__init__(f"There are too many requests {whose}.", remedy=f"Try again in {after:.1f} s.")
         self.after = after
+
+
+class Busy(DatabaseError):
+    """A change did not come about in time, mostly because others hold what it changes. Nothing of it stands."""
+
+    def __init__(self) -> None:
+        super().__init__("The change waited too long for others and was not made.", remedy="Try again.")

@@ -3,7 +3,7 @@
 A request on its own is enqueued at once. While that is under way, the caller's next ones gather, and go together when
 it has ended: the busier, the larger the groups, and the less each costs. A request is answered when its job is
 committed, and its event names its own request. Where a group is refused because of one of its jobs, each is tried
-alone.
+alone. Jobs with a dedupe key gather apart: they may have to wait for whoever holds it, and the others need not.
 """
 
 import asyncio
@@ -37,7 +37,13 @@ WORTH_IT = 16
 LARGEST_GROUP = 500
 ADMISSION_SECONDS = 2.0
 
-_OF_A_JOB = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+_OF_A_JOB = (
+    AtlasError,
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.TransactionRollbackError,
+)
+_Key = tuple[UUID | None, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Gathering:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._lines: dict[tuple[UUID | None, str, str], _Line] = {}
+        self._lines: dict[_Key, _Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._admissions: Memory[tuple[str, UUID], Admission] = Memory(ADMISSION_SECONDS)
 
@@ -84,7 +90,7 @@ class Gathering:
         """Enqueue one admitted job and wait until it is committed."""
         actor = call.actor
         job.asked_by = actor
-        key = (call.caller.tenant_id, actor.type, actor.id)
+        key = (call.caller.tenant_id, actor.type, actor.id, job.dedupe_key is not None)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(call.caller.tenant_id)
@@ -97,7 +103,7 @@ class Gathering:
             task.add_done_callback(self._tasks.discard)
         return await made
 
-    async def _flush(self, key: tuple[UUID | None, str, str], line: _Line, actor: Actor) -> None:
+    async def _flush(self, key: _Key, line: _Line, actor: Actor) -> None:
         drained = False
         try:
             # Watched by each transaction: under load one follows the other without end.
@@ -117,7 +123,7 @@ class Gathering:
             if not drained:
                 self._leave(key, line)
 
-    def _leave(self, key: tuple[UUID | None, str, str], line: _Line) -> None:
+    def _leave(self, key: _Key, line: _Line) -> None:
         line.flushing -= 1
         if not line.flushing:
             self._lines.pop(key, None)

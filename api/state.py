@@ -1,12 +1,14 @@
 """What every request shares: the pool, who is known, how fast callers may be, and what was looked up a moment ago."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
 
+import asyncpg
+
 from api.callers import Caller, Callers
-from api.errors import TooManyRequests
+from api.errors import Busy, TooManyRequests
 from api.memory import Memory
 from api.patience import borrowed, ended_if_hung
 from api.places import Places
@@ -21,6 +23,8 @@ WALLS = statement("api/sql/walls.sql")
 
 READ_TIMEOUT = "5s"
 WRITE_TIMEOUT = "15s"
+# Where others wait behind a transaction: for one that holds a dedupe key until it commits, say.
+BRIEF_LOCK_TIMEOUT = "1s"
 TENANT_SECONDS = 5.0
 # Each keeps a connection for as long as its reader takes.
 MOST_EXPORTS = 3
@@ -66,23 +70,29 @@ class Api:
         They are set for the transaction, not the session: a pooled connection must not keep the last tenant's.
         """
         walls = tenant_id is not None and await self._has_walls(conn)
-        async with conn.transaction(readonly=read_only):
-            await conn.execute(_terms(tenant_id, walls=walls, read_only=read_only))
-            yield
+        with nullcontext() if read_only else _busy_if_late():
+            async with conn.transaction(readonly=read_only):
+                await conn.execute(_terms(tenant_id, walls=walls, read_only=read_only))
+                yield
 
     @asynccontextmanager
     async def brief(self, conn: Connection, tenant_id: UUID | None) -> AsyncIterator[None]:
-        """The same in fewer round trips, for verbs that open no transaction of their own within it."""
+        """The same in fewer round trips and without patience for locks.
+
+        For verbs that open no transaction of their own within it.
+        """
         walls = tenant_id is not None and await self._has_walls(conn)
-        async with ended_if_hung(conn):
-            await conn.execute(f"begin; {_terms(tenant_id, walls=walls, read_only=False)}")
-            try:
-                yield
-            except BaseException:
-                if not conn.is_closed():
-                    await conn.execute("rollback")
-                raise
-            await conn.execute("commit")
+        terms = f"{_terms(tenant_id, walls=walls, read_only=False)}; set local lock_timeout = '{BRIEF_LOCK_TIMEOUT}'"
+        with _busy_if_late():
+            async with ended_if_hung(conn):
+                await conn.execute(f"begin; {terms}")
+                try:
+                    yield
+                except BaseException:
+                    if not conn.is_closed():
+                        await conn.execute("rollback")
+                    raise
+                await conn.execute("commit")
 
     async def tenant(self, slug_or_id: str | UUID) -> Tenant:
         """A tenant, as it was at most some seconds ago."""
@@ -119,6 +129,15 @@ class Api:
             if not self._walls:
                 log.warning("row-level security is not in force; `atlas doctor` says what the database lacks")
         return self._walls
+
+
+@contextmanager
+def _busy_if_late() -> Iterator[None]:
+    """A write that is out of time waited for others; there is nothing in its request to narrow, as in a read's."""
+    try:
+        yield
+    except (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError) as error:
+        raise Busy from error
 
 
 def _terms(tenant_id: UUID | None, *, walls: bool, read_only: bool) -> str:

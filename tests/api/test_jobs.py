@@ -4,8 +4,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import api.state
 import engine.jobs.summary
-from engine.jobs import NewJob, enqueue_many
+from engine.jobs import NewJob, enqueue, enqueue_many
 from tests.api.conftest import DANA
 
 
@@ -68,6 +69,40 @@ async def test_one_bad_job_among_many_requests_at_once_spoils_no_other(admin):
     assert [answer.status_code for answer in answers] == [201] * 30 + [409, 201]
     assert answers[-1].json()["deduplicated"] is True
     assert "held" in answers[-2].json()["detail"]
+
+
+async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tried_again(admin, world, conn):
+    holding = conn.transaction()
+    await holding.start()
+    await enqueue(conn, NewJob("x.work", {}, world.acme.id, dedupe_key="held"), actor=DANA)
+
+    async def ask(**fields):
+        return await admin.post("/jobs", json={"job_type": "x.work", **fields}, timeout=30)
+
+    held = asyncio.create_task(ask(dedupe_key="held"))
+    await asyncio.sleep(0.2)
+    behind = [asyncio.create_task(ask(dedupe_key=key)) for key in ("held", "free", "other")]
+    assert (await ask()).status_code == 201
+    assert not held.done()
+    told = [(await answer).status_code for answer in (held, *behind)]
+    await holding.rollback()
+
+    assert told == [503, 503, 201, 201]
+    assert held.result().headers["retry-after"]
+    assert held.result().json()["type"] == "urn:atlas:problem:unavailable"
+    assert (await ask(dedupe_key="held")).status_code == 201
+
+
+async def test_a_change_of_what_another_holds_is_told_to_come_back(admin, conn, monkeypatch):
+    monkeypatch.setattr(api.state, "WRITE_TIMEOUT", "300ms")
+    made = await make(admin)
+    async with conn.transaction():
+        await conn.execute("select from jobs where id = $1 for update", UUID(made["id"]))
+        told = await admin.post(f"/jobs/{made['id']}/cancel")
+    again = await admin.post(f"/jobs/{made['id']}/cancel")
+
+    assert (told.status_code, again.status_code) == (503, 200)
+    assert told.headers["retry-after"]
 
 
 async def test_a_list_is_enqueued_as_a_whole_or_not_at_all(admin, conn):
