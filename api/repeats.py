@@ -23,14 +23,23 @@ async def create_once(
     request: Request, call: Call, key: str | None, work: Callable[[Connection], Awaitable[Any]]
 ) -> Response:
     """Do the work in a transaction of the caller and answer 201 with what it made; with a key, once."""
+    return await do_once(request, call, key, work, status=201)
+
+
+async def do_once(
+    request: Request, call: Call, key: str | None, work: Callable[[Connection], Awaitable[Any]], *, status: int = 200
+) -> Response:
+    """Do the work in a transaction of the caller and answer with what came of it; with a key, once."""
 
     async def answer(conn: Connection) -> Answer:
-        return Answer(201, json_bytes(await work(conn)))
+        return Answer(status, json_bytes(await work(conn)))
 
     async with call.writing() as conn:
         if key is None:
             given = await answer(conn)
         else:
-            asked = (request.method.encode(), request.url.path.encode(), str(call.home).encode(), request._body)
+            # A route that takes no body has read none.
+            body: bytes = getattr(request, "_body", b"")
+            asked = (request.method.encode(), request.url.path.encode(), str(call.home).encode(), body)
             given = await once(conn, call_key(call.home, call.caller.subject, key, *asked), lambda: answer(conn))
     return json_answer(given.body, given.status, {"Idempotency-Replayed": "true"} if given.repeated else None)

@@ -40,14 +40,13 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One logical call. `repeatable` is False where doing it twice is something else than doing it once."""
+    """One logical call."""
 
     method: str
     path: str
     params: Mapping[str, Any] | None = None
     body: bytes | None = None
     key: str | None = None
-    repeatable: bool = True
     # For answers that are waited for.
     read_seconds: float | None = None
 
@@ -81,9 +80,8 @@ class Line:
             except (ApiError, Unreachable) as error:
                 error.in_doubt = in_doubt
                 in_doubt = in_doubt or error.may_be_done
-                again = error.is_passing and (request.repeatable or not error.may_be_done)
                 pause = patience.pause(tried, error.after)
-                if not again or tried >= patience.tries or time.monotonic() + pause > end:
+                if not error.is_passing or tried >= patience.tries or time.monotonic() + pause > end:
                     raise
             await asyncio.sleep(pause)
 

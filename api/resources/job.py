@@ -3,8 +3,9 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import Field
+from starlette.responses import Response
 
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
@@ -20,24 +21,31 @@ from api.models.jobs import (
     RetryDeadLetters,
     Ticked,
 )
+from api.repeats import IdempotencyKey, do_once
 from api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.errors import NotFound
+from atlas.pool import Connection
 from audit import Event, record
 from engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
 
 router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
 
 
-@router.post("/jobs/dead-letters/retry", summary="Queue dead letters again, oldest first")
+@router.post("/jobs/dead-letters/retry", response_model=RetriedMany, summary="Queue dead letters again, oldest first")
 @allows(*MANAGERS)
-async def retry_many(body: RetryDeadLetters, call: Calling) -> RetriedMany:
+async def retry_many(
+    request: Request, body: RetryDeadLetters, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
     """One that cannot be queued, because another job holds its dedupe key, does not stop the others."""
-    async with call.writing() as conn:
+
+    async def work(conn: Connection) -> RetriedMany:
         found = await retry_dead_letters(
             conn, actor=call.actor, tenant_id=call.tenant_id, job_type=body.job_type, limit=body.limit
         )
-    retried = sum(verdict == "retried" for verdict in found.values())
-    return RetriedMany(retried=retried, verdicts={str(id): verdict for id, verdict in found.items()})
+        retried = sum(verdict == "retried" for verdict in found.values())
+        return RetriedMany(retried=retried, verdicts={str(id): verdict for id, verdict in found.items()})
+
+    return await do_once(request, call, idempotency_key, work)
 
 
 @router.get("/jobs/{job_id:uuid}", summary="One job")
@@ -67,21 +75,31 @@ async def show_explanation(job_id: Id, call: Calling) -> ExplanationShown:
         return ExplanationShown.of(await explain(conn, job_id, tenant_id=call.tenant_id))
 
 
-@router.post("/jobs/{job_id:uuid}/cancel", summary="Cancel a queued job, or ask a running one to stop")
+@router.post(
+    "/jobs/{job_id:uuid}/cancel",
+    response_model=Canceled,
+    summary="Cancel a queued job, or ask a running one to stop",
+)
 @allows(*MANAGERS)
-async def cancel_one(job_id: Id, call: Calling) -> Canceled:
-    async with call.writing() as conn:
+async def cancel_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> Canceled:
         verdict = await cancel(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
-    assert verdict != "ended"
-    return Canceled(id=job_id, verdict=verdict)
+        assert verdict != "ended"
+        return Canceled(id=job_id, verdict=verdict)
+
+    return await do_once(request, call, idempotency_key, work)
 
 
-@router.post("/jobs/{job_id:uuid}/retry", summary="Queue a failed or canceled job again, as new")
+@router.post(
+    "/jobs/{job_id:uuid}/retry", response_model=Retried, summary="Queue a failed or canceled job again, as new"
+)
 @allows(*MANAGERS)
-async def retry_one(job_id: Id, call: Calling) -> Retried:
-    async with call.writing() as conn:
+async def retry_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> Retried:
         await retry_now(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
-    return Retried(id=job_id)
+        return Retried(id=job_id)
+
+    return await do_once(request, call, idempotency_key, work)
 
 
 @router.delete("/jobs/{job_id:uuid}", status_code=204, summary="Delete a job that does not run")

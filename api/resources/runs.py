@@ -11,7 +11,7 @@ from starlette.responses import Response
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
 from api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
-from api.repeats import IdempotencyKey, create_once
+from api.repeats import IdempotencyKey, create_once, do_once
 from api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.errors import NotFound
 from atlas.pool import Connection
@@ -222,37 +222,58 @@ async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
     return Listed(items=[_step(one) for one in found])
 
 
-@router.post("/runs/{run_id:uuid}/cancel", summary="Stop a run and its children, or withdraw an intent")
+@router.post(
+    "/runs/{run_id:uuid}/cancel", response_model=Stopped, summary="Stop a run and its children, or withdraw an intent"
+)
 @allows(*MANAGERS)
-async def cancel(run_id: Id, call: Calling) -> Stopped:
-    async with call.writing() as conn:
+async def cancel(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> Stopped:
         verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
-    return Stopped.model_validate({"id": run_id, "verdict": verdict})
+        return Stopped.model_validate({"id": run_id, "verdict": verdict})
 
-
-@router.post("/runs/{run_id:uuid}/retry", status_code=202, summary="Let a run go on from where it failed")
-@allows(*MANAGERS)
-async def retry(run_id: Id, call: Calling) -> RunId:
-    async with call.writing() as conn:
-        await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
-    return RunId(id=run_id)
+    return await do_once(request, call, idempotency_key, work)
 
 
 @router.post(
-    "/runs/{run_id:uuid}/fork", status_code=201, summary="Ask for a new run that reuses what this one did before a step"
+    "/runs/{run_id:uuid}/retry", status_code=202, response_model=RunId, summary="Let a run go on from where it failed"
 )
 @allows(*MANAGERS)
-async def fork(run_id: Id, body: ForkBody, call: Calling) -> RunId:
-    async with call.writing() as conn:
+async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> RunId:
+        await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
+        return RunId(id=run_id)
+
+    return await do_once(request, call, idempotency_key, work, status=202)
+
+
+@router.post(
+    "/runs/{run_id:uuid}/fork",
+    status_code=201,
+    response_model=RunId,
+    summary="Ask for a new run that reuses what this one did before a step",
+)
+@allows(*MANAGERS)
+async def fork(
+    request: Request, run_id: Id, body: ForkBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    async def work(conn: Connection) -> RunId:
         return RunId(id=await fork_run(conn, run_id, body.step, actor=call.actor, tenant_id=call.tenant_id))
 
+    return await create_once(request, call, idempotency_key, work)
 
-@router.post("/runs/{run_id:uuid}/signal", status_code=201, summary="Send an event to one run alone")
+
+@router.post(
+    "/runs/{run_id:uuid}/signal", status_code=201, response_model=Signaled, summary="Send an event to one run alone"
+)
 @allows(*JOB_MAKERS)
-async def signal(run_id: Id, body: SignalBody, call: Calling) -> Signaled:
-    async with call.writing() as conn:
+async def signal(
+    request: Request, run_id: Id, body: SignalBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    async def work(conn: Connection) -> Signaled:
         told = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
-    return Signaled(id=told.id, woken=told.woken)
+        return Signaled(id=told.id, woken=told.woken)
+
+    return await create_once(request, call, idempotency_key, work)
 
 
 async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:

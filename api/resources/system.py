@@ -6,13 +6,16 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
+from starlette.responses import Response
 
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
 from api.models.common import Body, Document, Flag, Listed, Moment, Number, Shown, Text
+from api.repeats import IdempotencyKey, do_once
 from api.roles import PEOPLE
+from atlas.pool import Connection
 from atlas.statements import fetch, statement
 from engine.jobs.find import queue_depth
 from engine.jobs.gate import Gate, read_gate, switch
@@ -143,14 +146,19 @@ async def show_gate(call: Calling) -> GateShown:
         return _gate(await read_gate(conn))
 
 
-@router.put("/system/atlas-online", summary="Let work start, or nothing; what runs may end")
+@router.put("/system/atlas-online", response_model=GateShown, summary="Let work start, or nothing; what runs may end")
 @allows("operator", whole=True)
-async def turn(body: GateBody, call: Calling) -> GateShown:
-    """When turning it off has been answered, nothing starts until it is on again."""
+async def turn(request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    """When turning it off has been answered, nothing starts until it is on again.
+
+    A call that is sent again with its `Idempotency-Key` does not undo what others have turned since.
+    """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
-    # Outside of a transaction, so that who holds it up can be named.
-    async with call.api.acquire() as conn:
+
+    async def work(conn: Connection) -> GateShown:
         return _gate(await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until))
+
+    return await do_once(request, call, idempotency_key, work)
 
 
 @router.get("/system/status", summary="The gate, the queue and the workers")

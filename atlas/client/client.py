@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 
 from atlas.api_calls import Line, Patience, Request, new_key
-from atlas.api_errors import Conflict, NotFound, not_atlas
+from atlas.api_errors import NotFound, not_atlas
 from atlas.client.frames import Frame
 from atlas.client.live import follow
 from atlas.client.models import (
@@ -37,7 +37,6 @@ T = TypeVar("T")
 
 PAGE_SIZE = 200
 _NEW_JOBS = TypeAdapter(list[NewJob])
-_REOPENED = ("failed", "dead_letter", "canceled")
 
 
 class AtlasClient:
@@ -111,28 +110,18 @@ class AtlasClient:
 
     async def cancel(self, job_id: UUID | str) -> Literal["canceled", "requested"]:
         """Cancel a job: `canceled` at once, or `requested` of the worker that runs it. An ended one is a Conflict."""
-        try:
-            told = await self._post(Verdict, f"/jobs/{_id(job_id)}/cancel")
-        except Conflict as error:
-            # Ended by the try before this one, whose answer was lost.
-            if error.in_doubt and (await self.get_job(job_id)).status == "canceled":
-                return "canceled"
-            raise
+        told = await self._post(Verdict, f"/jobs/{_id(job_id)}/cancel")
         return "requested" if told.verdict == "requested" else "canceled"
 
     async def retry(self, job_id: UUID | str) -> None:
         """Queue a failed or canceled job again, as new."""
-        try:
-            await self._post(Verdict, f"/jobs/{_id(job_id)}/retry")
-        except Conflict as error:
-            if not error.in_doubt or (await self.get_job(job_id)).status in _REOPENED:
-                raise
+        await self._post(Verdict, f"/jobs/{_id(job_id)}/retry")
 
     async def retry_dead_letters(self, *, job_type: str | None = None, limit: int = 1000) -> RetriedMany:
-        """Queue the oldest dead letters again, up to 1,000. Not sent again in doubt: that would queue the next ones."""
+        """Queue the oldest dead letters again, up to 1,000."""
         body = _json({"job_type": job_type, "limit": limit})
         return await self._ask(
-            RetriedMany, Request("POST", "/jobs/dead-letters/retry", self._params(), body, new_key(), repeatable=False)
+            RetriedMany, Request("POST", "/jobs/dead-letters/retry", self._params(), body, new_key())
         )
 
     async def delete(self, job_id: UUID | str) -> None:

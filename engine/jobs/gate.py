@@ -52,16 +52,18 @@ async def switch(
     Waits at most five seconds for claims in flight, then names who holds them up.
     """
     try:
-        state = await fetch_value(
-            conn,
-            SWITCH,
-            online=online,
-            reason=reason,
-            seconds=None if until is None else until.total_seconds(),
-            actor_type=actor.type,
-            actor_id=actor.id,
-            meta=orjson.dumps(actor.meta).decode(),
-        )
+        # Within a caller's transaction a savepoint, so that who holds it up can still be asked for.
+        async with conn.transaction():
+            state = await fetch_value(
+                conn,
+                SWITCH,
+                online=online,
+                reason=reason,
+                seconds=None if until is None else until.total_seconds(),
+                actor_type=actor.type,
+                actor_id=actor.id,
+                meta=orjson.dumps(actor.meta).decode(),
+            )
     except asyncpg.LockNotAvailableError as error:
         raise await _held_up(conn) from error
     return gate_of(state)
@@ -92,8 +94,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 async def _held_up(conn: Connection) -> Refused:
-    # In a transaction the failed lock has ended, nothing more can be asked.
-    holders = [] if conn.is_in_transaction() else await fetch(conn, HOLDERS)
+    holders = await fetch(conn, HOLDERS)
     named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
     return Refused(
         f"The gate could not be turned within 5 s: {named or 'a claim is still in flight'}.",

@@ -1,12 +1,13 @@
 """Calls that are sent again: done once, answered alike, whatever broke in between."""
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 import api.resources.jobs
 from engine.idempotency import forget_answers
+from tests.api.given import furnish_tenant
 
 JOB = {"job_type": "x.work"}
 CALLS = {
@@ -30,6 +31,33 @@ async def test_each_call_that_makes_something_can_be_sent_again(admin, conn, pat
     assert {(answer.status_code, answer.text) for answer in answers} == {(201, first.text)}
     assert await conn.fetchval(f"select count(*) from {table}") == 1
     assert await conn.fetchval("select count(*) from audit_log") == before + 1
+
+
+async def test_each_call_that_steers_something_can_be_sent_again(admin, operator, conn, world, pool):
+    ids = await furnish_tenant(pool, world.acme)
+    made = [(await admin.post("/jobs", json=JOB)).json()["id"] for _ in range(2)]
+    dead = "update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now() where id = $1"
+    for id in (made[1], str(ids["run_id"])):
+        await conn.execute(dead, UUID(id))
+    calls = [
+        (admin.post, f"/jobs/{made[0]}/cancel", None),
+        (admin.post, f"/jobs/{made[0]}/retry", None),
+        (admin.post, "/jobs/dead-letters/retry", {"job_type": "x.work"}),
+        (admin.post, f"/runs/{ids['run_id']}/retry", None),
+        (admin.post, f"/runs/{ids['run_id']}/signal", {"name": "go"}),
+        (admin.post, f"/runs/{ids['run_id']}/cancel", None),
+        (operator.put, "/system/atlas-online", {"online": True}),
+    ]
+    for send_it, path, body in calls:
+        given = {"headers": {"Idempotency-Key": path}} | ({} if body is None else {"json": body})
+        first = await send_it(path, **given)
+        events = await conn.fetchval("select count(*) from audit_log")
+        again = await send_it(path, **given)
+
+        assert first.is_success, (path, first.text)
+        assert (again.status_code, again.content) == (first.status_code, first.content)
+        assert again.headers["idempotency-replayed"] == "true"
+        assert await conn.fetchval("select count(*) from audit_log") == events
 
 
 async def test_a_key_with_other_work_is_a_conflict_and_does_nothing(admin, operator, conn):

@@ -29,7 +29,6 @@ from atlas.client import (
     Patience,
     Refetch,
     Unauthenticated,
-    Unreachable,
 )
 from engine.jobs import job as handles
 from engine.jobs.types import registered
@@ -167,10 +166,40 @@ async def test_a_call_whose_answer_was_lost_is_carried_out_once(at, proxy, conn)
         await atlas.delete(made.id)
 
 
-async def test_what_must_not_be_done_twice_is_not_sent_again_in_doubt(at, proxy):
-    with pytest.raises(Unreachable) as lost:
-        await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters())
-    assert lost.value.may_be_done
+async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[], Awaitable[Any]]) -> Any:
+    """The same, where something else happens between what the server did and the next try."""
+    task = asyncio.ensure_future(call)
+    swallowed = asyncio.ensure_future(proxy.swallow(1.0))
+    await asyncio.sleep(0.4)
+    await since()
+    assert not swallowed.done()
+    await swallowed
+    return await task
+
+
+async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
+    atlas, other = at(url=proxy.address, tenant="acme"), at(tenant="acme")
+    made = await other.enqueue(NewJob(job_type="x.work"))
+    await other.cancel(made.id)
+
+    await once_done(proxy, atlas.retry(made.id), lambda: other.cancel(made.id))
+    assert (await other.get_job(made.id)).status == "canceled"
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
+
+    told = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
+    gate = await other.gate()
+    assert (told.online, gate.online, gate.reason) == (True, False, "emergency")
+
+
+async def test_dead_letters_are_retried_once_whatever_became_of_the_answer(at, proxy, conn):
+    atlas = at("acme", "tenant_admin")
+    made = await atlas.enqueue_many([NewJob(job_type="x.work")] * 4)
+    await conn.execute("update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
+    told = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
+
+    assert told.retried == 2
+    assert {(await atlas.get_job(one.id)).status for one in made[:2]} == {"queued"}
+    assert {(await atlas.get_job(one.id)).status for one in made[2:]} == {"dead_letter"}
 
 
 async def run_jobs(pool, url, **options: Any) -> None:

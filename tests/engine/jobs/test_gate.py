@@ -58,6 +58,9 @@ async def test_a_claim_held_open_makes_the_switch_name_its_holder(pool):
             await claim(holder, worker, limit=1)
             with pytest.raises(Refused, match=r"could not be turned within 5 s: atlas \(pid \d+"):
                 await switch(conn, online=False, actor=DANA)
+            async with conn.transaction():
+                with pytest.raises(Refused, match=r"atlas \(pid \d+"):
+                    await switch(conn, online=False, actor=DANA)
     async with pool.acquire() as conn:
         assert not (await switch(conn, online=False, actor=DANA)).online
 
