@@ -29,7 +29,7 @@ from api.roles import JOB_MAKERS, JOB_READERS
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
 from engine.jobs import JobFilter, NewJob, list_jobs
-from engine.jobs.admit import admitted
+from engine.jobs.admit import Admission, admitted
 from engine.jobs.summary import estimate, summarize
 from engine.workflows.intents import NewIntent, request_workflows
 
@@ -60,22 +60,21 @@ async def create(request: Request) -> Response:
     correlation_id = header(request.scope, b"x-correlation-id")
     starts = [start_of(body, call, correlation_id) for body in bodies]
     gathering: Gathering = request.app.state.gathering
-    jobs = [
-        admitted(one, await gathering.admission(one.job_type, one.tenant_id)) if isinstance(one, NewJob) else one
-        for one in starts
+    terms = [
+        await gathering.admission(one.job_type, one.tenant_id) if isinstance(one, NewJob) else None for one in starts
     ]
-    for body, job in zip(bodies, jobs, strict=True):
-        if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
-            raise NotFound("definition", body.definition_key)
     key = header(request.scope, b"idempotency-key")
-    first = jobs[0]
-    if key is None and not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
-        made = await gathering.enqueue(call, first)
-        request.scope["atlas.facts"] = {"job_id": str(made.id)}
-        return json_answer(json_bytes(made), 201)
+    if key is None:
+        jobs = _admitted(bodies, starts, terms)
+        first = jobs[0]
+        if not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
+            made = await gathering.enqueue(call, first)
+            request.scope["atlas.facts"] = {"job_id": str(made.id)}
+            return json_answer(json_bytes(made), 201)
 
     async def work(conn: Connection) -> Made | list[Made]:
-        made = await _make(conn, call, jobs)
+        # With a key not before it is known that the call was not done yet: what was done once is not refused later.
+        made = await _make(conn, call, jobs if key is None else _admitted(bodies, starts, terms))
         return made if isinstance(value, list) else made[0]
 
     return await create_once(request, call, key, work)
@@ -138,6 +137,17 @@ def _bodies(value: Any) -> Sequence[NewJobBody]:
         return _MANY.validate_python(value)
     except ValidationError as error:
         raise InvalidInput("The job", fields_of(error.errors(include_input=False, include_url=False))) from None
+
+
+def _admitted(bodies: Sequence[NewJobBody], starts: Sequence[Start], terms: Sequence[Admission | None]) -> list[Start]:
+    """What may be made of the starts at this moment, or the reason why one may not be."""
+    found: list[Start] = []
+    for body, start, term in zip(bodies, starts, terms, strict=True):
+        job = start if term is None or not isinstance(start, NewJob) else admitted(start, term)
+        if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
+            raise NotFound("definition", body.definition_key)
+        found.append(job)
+    return found
 
 
 async def _make(conn: Connection, call: Call, starts: Sequence[Start]) -> list[Made]:

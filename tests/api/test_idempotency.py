@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 import api.resources.jobs
+from api.gathering import ADMISSION_SECONDS
 from engine.idempotency import forget_answers
 from tests.api.given import furnish_tenant
 
@@ -58,6 +59,17 @@ async def test_each_call_that_steers_something_can_be_sent_again(admin, operator
         assert (again.status_code, again.content) == (first.status_code, first.content)
         assert again.headers["idempotency-replayed"] == "true"
         assert await conn.fetchval("select count(*) from audit_log") == events
+
+
+async def test_a_call_that_was_done_is_answered_alike_though_it_would_be_refused_today(admin, operator, conn):
+    await operator.post("/admin/jobs/definitions", json={"key": "echo.it", "argv": ["/bin/echo"]})
+    first = await send(admin, body={"job_type": "echo.it"})
+    await operator.delete("/admin/jobs/definitions/echo.it")
+    await asyncio.sleep(ADMISSION_SECONDS + 0.1)
+    again = await send(admin, body={"job_type": "echo.it"})
+
+    assert (await send(admin, body={"job_type": "echo.it"}, key="new")).status_code == 409
+    assert (again.status_code, again.text) == (201, first.text)
 
 
 async def test_a_key_with_other_work_is_a_conflict_and_does_nothing(admin, operator, conn):
