@@ -22,7 +22,7 @@ from atlas.actors import Actor
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
 from atlas.ids import new_id
 from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, statement
+from atlas.statements import fetch, fetch_row, fetch_value, statement
 from audit import Event, record
 from engine.fields import as_id, check_name
 from engine.tenants import Tenant
@@ -35,6 +35,8 @@ FIND = statement("engine/sql/find_token.sql")
 LIST = statement("engine/sql/list_tokens.sql")
 REVOKE = statement("engine/sql/revoke_token.sql")
 TOUCH = statement("engine/sql/touch_token.sql")
+MAKERS = statement("engine/sql/makers_of_token.sql")
+IS_OF_INSTALLATION = statement("engine/sql/is_of_installation.sql")
 
 # What a role may be narrowed to.
 SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
@@ -113,6 +115,16 @@ async def authenticate(conn: Connection, clear: str) -> Token | None:
     return token_of(row)
 
 
+async def makers_of(conn: Connection, token: Token) -> set[str]:
+    """The subjects that a token goes back to, over any number of tokens; none if it was made on the machine itself."""
+    return {row["subject"] for row in await fetch(conn, MAKERS, id=token.id)}
+
+
+async def is_of_installation(conn: Connection, subject: str) -> bool:
+    """True for the name of someone who acts for all tenants, which the account must not show for anyone else."""
+    return bool(await fetch_value(conn, IS_OF_INSTALLATION, subject=subject))
+
+
 async def list_tokens(conn: Connection, *, tenant: Tenant | None = None) -> list[Token]:
     """The tokens of one tenant, or all of them, oldest first; expired and revoked ones too."""
     rows = await fetch(conn, LIST, tenant_id=None if tenant is None else tenant.id)
@@ -155,6 +167,7 @@ async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Tok
             tenant_id=draft.tenant_id,
             scopes=orjson.dumps(draft.scopes).decode(),
             expires_at=draft.expires_at,
+            maker=actor.token,
         )
         if row is None:
             return None

@@ -7,11 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from api.calls import Calling
+from api.calls import Call, Calling
 from api.door import PREFIX, Door, allows
 from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Text, Whole
 from api.roles import MANAGERS, READERS
-from atlas.errors import NotFound
+from atlas.errors import NotFound, Refused
+from engine.tokens import makers_of
 from engine.workflows.approvals import decide_approval, list_approvals
 from engine.workflows.rules import add_rule, list_rules, remove_rule
 
@@ -114,6 +115,8 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
 @router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; who asked for the work may not")
 @allows(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
+    """Nor may a token that goes back to who asked: whoever makes a token under another name is not two people."""
+    await _require_other_hands(approval_id, call)
     async with call.writing() as conn:
         status = await decide_approval(
             conn,
@@ -147,3 +150,14 @@ async def add(body: RuleBody, call: Calling) -> RuleAdded:
 async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call: Calling) -> None:
     async with call.writing() as conn:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
+
+
+async def _require_other_hands(approval_id: UUID, call: Call) -> None:
+    async with call.as_engine() as conn:
+        found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
+        makers = await makers_of(conn, call.caller.token)
+    if found and found[0].requested_by in makers:
+        raise Refused(
+            f"{found[0].requested_by} asked for this, and the token of {call.caller.subject} goes back to them.",
+            remedy="Let someone decide whose token another person made.",
+        )

@@ -12,11 +12,11 @@ from api.door import PREFIX, Door, allows
 from api.errors import Forbidden
 from api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
 from api.roles import MANAGERS
-from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
 from engine.fields import as_id
 from engine.jobs.hosts import list_hosts
-from engine.tokens import Token, add_token, list_tokens, revoke_token
+from engine.tokens import Token, add_token, is_of_installation, list_tokens, revoke_token
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=Door, tags=["tokens"])
 
@@ -74,6 +74,8 @@ async def show_list(call: Calling) -> Listed[TokenShown]:
 async def create(body: NewToken, call: Calling) -> TokenMade:
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator makes operators.")
+    if call.caller.tenant_id is not None:
+        await _require_own_name(call, body.subject)
     # An operator who names no tenant makes tokens for the whole installation, where the role allows that.
     whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
     tenant = None if whole else await call.home_tenant()
@@ -108,6 +110,13 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
     call.api.callers.forget()
     return TokenShown.model_validate(revoked)
+
+
+async def _require_own_name(call: Call, subject: str) -> None:
+    """Who acts for one tenant must not look like someone who acts for all."""
+    async with call.as_engine() as conn:
+        if await is_of_installation(conn, subject):
+            raise Conflict(f"{subject} is the name of someone who acts for all tenants.", remedy="Choose another one.")
 
 
 async def _require_host(conn: Connection, call: Call, given: Any) -> None:
