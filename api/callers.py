@@ -4,9 +4,11 @@ What was found good is remembered for some seconds, so that a busy caller costs 
 out everywhere when that time is over, and at once in the process that revoked it.
 """
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -71,6 +73,8 @@ class Callers:
         self._rates = rates
         self._known: Memory[bytes, Caller] = Memory(REMEMBERED_SECONDS)
         self._failures = Buckets()
+        # Those who may be guessing are looked up one after the other, so that they keep one connection at most.
+        self._guessing = asyncio.Semaphore(1)
 
     async def identify(self, request: HTTPConnection) -> Caller:
         """The caller of a request, checked for forgery where a browser may have been tricked into it."""
@@ -109,24 +113,23 @@ class Callers:
         known = self._known.peek(key)
         if known is not None:
             return known
-        self._slow_down(address)
 
         async def again() -> Caller:
             return await self._remembered(key, clear, address, find)
 
         async def look_up() -> Caller:
-            found = await find(clear) if 0 < len(clear) <= LONGEST_CREDENTIAL else None
+            # Whoever else was wrong at this address: a good credential is good.
+            async with self._guessing if self._failed_often(address) else nullcontext():
+                found = await find(clear) if 0 < len(clear) <= LONGEST_CREDENTIAL else None
             if found is None:
-                self._failures.take(address, self._rates.failures, self._rates.most_failures)
-                raise Unauthenticated()
+                wait = self._failures.take(address, self._rates.failures, self._rates.most_failures)
+                raise TooManyRequests("with wrong credentials from this address", wait) if wait else Unauthenticated()
             return Caller(found.token, found.session, found.csrf, again)
 
         return await self._known.get(key, look_up)
 
-    def _slow_down(self, address: str) -> None:
-        wait = self._failures.is_empty(address, self._rates.failures, self._rates.most_failures)
-        if wait:
-            raise TooManyRequests("with wrong credentials from this address", wait)
+    def _failed_often(self, address: str) -> bool:
+        return self._failures.is_empty(address, self._rates.failures, self._rates.most_failures) > 0
 
     async def _find_token(self, clear: str) -> Caller | None:
         async with borrowed(self._pool) as conn:

@@ -116,6 +116,7 @@ async def _recheck(caller: Caller) -> None:
         try:
             await caller.again()
         except (Unauthenticated, TooManyRequests):
+            # The second is said of a credential that is no longer good where others were wrong too often.
             return
         except Exception as error:
             # The database may be away; who was good stays until it can be asked again.
