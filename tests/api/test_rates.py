@@ -38,6 +38,19 @@ async def test_a_token_beyond_its_rate_is_told_when_to_come_back(world_at):
     assert statuses(await ask(other, 1)) == [200]
 
 
+async def test_signing_in_counts_as_any_other_request(world_at, conn):
+    world = await world_at(token=0.001, burst_seconds=3000)
+    page, signing_in = world.client("acme", "tenant_admin"), {"token": world.tokens["acme", "tenant_admin"]}
+    del page.headers["Authorization"]
+    answers = []
+    for _ in range(5):
+        answers.append(await page.post("/session", json=signing_in))
+        page.cookies.clear()
+
+    assert statuses(answers) == [201] * 3 + [429] * 2
+    assert await conn.fetchval("select count(*) from sessions") == 3
+
+
 async def test_a_tenant_beyond_its_rate_slows_itself_down_and_no_other(world_at):
     world = await world_at(tenant=0.001, burst_seconds=3000)
     first, second = world.client("acme", "tenant_admin"), world.client("acme", "enqueuer")
