@@ -28,14 +28,17 @@ from api.resources.starts import Start, start_of
 from api.roles import JOB_MAKERS, JOB_READERS
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.pool import Connection
-from engine.jobs import JobFilter, NewJob, list_jobs
+from engine.jobs import JobFilter, NewJob
 from engine.jobs.admit import Admission, admitted
+from engine.jobs.find import list_page
 from engine.jobs.summary import estimate, summarize
 from engine.workflows.intents import NewIntent, request_workflows
 
 router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
+# Of payloads and outputs in one page.
+MOST_BYTES = 4 * 1024 * 1024
 
 _ONE = TypeAdapter(NewJobBody)
 _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
@@ -101,11 +104,12 @@ async def show_list(
         int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
     ] = 0,
 ) -> Page[JobShown]:
+    """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more."""
     wanted = JobFilter(call.tenant_id, status, job_type, source, correlation_id, created_after, created_before)
     async with call.reading() as conn:
-        found = await list_jobs(conn, wanted, before=cursor, limit=limit, offset=offset)
+        found = await list_page(conn, wanted, before=cursor, limit=limit, offset=offset, most_bytes=MOST_BYTES)
     return Page(
-        items=[JobShown.of(job) for job in found], next_cursor=str(found[-1].id) if len(found) == limit else None
+        items=[JobShown.of(job) for job in found.jobs], next_cursor=str(found.jobs[-1].id) if found.goes_on else None
     )
 
 

@@ -82,6 +82,14 @@ async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
     return None if row is None else _job(row)
 
 
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, and whether there may be more after them."""
+
+    jobs: list[JobRow]
+    goes_on: bool
+
+
 async def list_jobs(
     conn: Queryable,
     wanted: JobFilter | None = None,
@@ -91,9 +99,23 @@ async def list_jobs(
     offset: int = 0,
 ) -> list[JobRow]:
     """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
+    return (await list_page(conn, wanted, before=before, limit=limit, offset=offset)).jobs
+
+
+async def list_page(
+    conn: Queryable,
+    wanted: JobFilter | None = None,
+    *,
+    before: UUID | None = None,
+    limit: int = 50,
+    offset: int = 0,
+    most_bytes: int | None = None,
+) -> JobPage:
+    """The same, as a page that ends early after the job with which its inputs and outputs reach `most_bytes`."""
     chosen = wanted or JobFilter()
     if chosen.status is not None and chosen.status not in STATUSES:
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
+    limit = min(limit, MOST_ROWS)
     values = {
         "tenant_id": chosen.tenant_id,
         "status": chosen.status,
@@ -103,10 +125,13 @@ async def list_jobs(
         "created_after": chosen.created_after,
         "created_before": chosen.created_before,
         "before": before,
-        "limit": min(limit, MOST_ROWS),
+        "limit": limit,
         "offset": offset,
+        "most_bytes": most_bytes,
     }
-    return [_job(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    rows = await conn.fetch(LIST.sql, *LIST.bind(values))
+    goes_on = bool(rows) and (len(rows) == limit or len(rows) < rows[0]["page_size"])
+    return JobPage([_job(row) for row in rows], goes_on)
 
 
 async def list_attempts(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> list[Mapping[str, Any]]:
@@ -138,6 +163,7 @@ async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_
 
 def _job(row: Mapping[str, Any]) -> JobRow:
     values = dict(row)
+    values.pop("page_size", None)
     for name in ("input", "output", "error", "progress"):
         values[name] = None if values[name] is None else orjson.loads(values[name])
     return JobRow(**values)

@@ -254,6 +254,26 @@ async def test_pages_are_stable_while_jobs_arrive(admin, world, pool):
     assert seen == [str(one.id) for one in reversed(made)]
 
 
+async def test_a_page_of_large_jobs_ends_early_and_goes_on_with_its_cursor(admin, owner):
+    """Large as they are read: what is stored compressed is small on the disk alone."""
+    made = [(await make(admin, payload={"n": n}))["id"] for n in range(9)]
+    await owner.execute(
+        """update jobs set input = jsonb_build_object('text', repeat('x', 1500000)) where (input->>'n')::int in (2, 3, 4);
+        alter table jobs alter column output set storage external;
+        update jobs set output = jsonb_build_object('text', repeat('x', 5000000)) where (input->>'n')::int = 6"""
+    )
+    pages, cursor = [], {}
+    while cursor is not None:
+        page = (await admin.get("/jobs", params={"limit": 200, **cursor})).json()
+        pages.append([one["id"] for one in page["items"]])
+        cursor = None if page["next_cursor"] is None else {"cursor": page["next_cursor"]}
+    small = (await admin.get("/jobs", params={"limit": 2})).json()
+
+    assert [id for page in pages for id in page] == made[::-1]
+    assert [len(page) for page in pages] == [3, 4, 2]
+    assert len(small["items"]) == 2
+
+
 async def test_filters_find_what_they_name(admin, conn, world):
     one = await make(admin, job_type="a.work", correlation_id="c-1")
     await make(admin, job_type="b.work")

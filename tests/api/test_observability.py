@@ -188,7 +188,7 @@ async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch)
         raise RuntimeError("the words of an error may hold anything")
 
     monkeypatch.setattr(api.gathering.Gathering, "enqueue", breaks)
-    monkeypatch.setattr(api.resources.jobs, "list_jobs", breaks)
+    monkeypatch.setattr(api.resources.jobs, "list_page", breaks)
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"}),
         await admin.get("/jobs", headers={"X-Request-Id": "req-1"}),

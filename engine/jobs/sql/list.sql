@@ -1,13 +1,22 @@
 -- A page of jobs, newest first by their time-ordered ids. Without a tenant it looks across all (operators).
 -- Three arms, each with the partial index of its statuses: no index holds every job of a tenant. Planned for its values,
--- an arm that the wanted status excludes costs nothing.
+-- an arm that the wanted status excludes costs nothing. A page ends early after the job that reaches :most_bytes, so that large
+-- inputs do not fill a process; `page_size` is how many it would have had.
 select id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
        when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
   job_type, definition_id, priority, input, output, error, cost_cents, retry_count, max_retries, next_retry_at, attempt_count, lost_count,
   created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
-  parent_run_id, progress
+  parent_run_id, progress, page_size
 from (
+ select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
+ from (
+  select j.*, case when :most_bytes::bigint is not null then
+    -- As they are stored, unless compressed: then they may be a hundred times as large.
+    case when pg_column_compression(input) is null then pg_column_size(input) else octet_length(input::text) end
+    + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
+    + case when pg_column_compression(error) is null then pg_column_size(error) else octet_length(error::text) end end as bytes
+  from (
    (select * from jobs
     where status = 'queued'
       and (:tenant_id::uuid is null or tenant_id = :tenant_id)
@@ -50,7 +59,12 @@ from (
             else :status is null or status::text = :status
           end
     order by id desc limit :limit::int + :offset::int)
-) j
-order by id desc
-limit :limit
-offset :offset;
+  ) j
+  order by id desc
+  limit :limit
+  offset :offset
+ ) p
+) page
+where bytes_before is null
+   or bytes_before < :most_bytes
+order by id desc;
