@@ -51,6 +51,7 @@ from engine.sessions import forget_sessions
 log = get_logger("api")
 
 CLEAN_SECONDS = 600.0
+CLEAN_BATCH = 1000
 
 # The first are those asked for most. One job comes after the triggers, whose addresses begin like its own.
 ROUTERS = (
@@ -115,12 +116,14 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _clean(api: Api) -> None:
-    """Remove sessions and answers that are past their time, now and then."""
+    """Remove sessions and answers that are past their time, all of them, now and then."""
     while True:
-        await asyncio.sleep(CLEAN_SECONDS)
         try:
-            async with api.acquire() as conn:
-                await forget_sessions(conn)
-                await forget_answers(conn)
+            for forget in (forget_sessions, forget_answers):
+                removed = CLEAN_BATCH
+                while removed == CLEAN_BATCH:
+                    async with api.acquire() as conn:
+                        removed = await forget(conn, most=CLEAN_BATCH)
         except (*AWAY, asyncpg.PostgresError) as error:
             log.warning("what is past its time could not be removed", reason=str(error) or type(error).__name__)
+        await asyncio.sleep(CLEAN_SECONDS)

@@ -71,6 +71,6 @@ async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Ans
     return Answer(row["status"], row["body"], repeated=True)
 
 
-async def forget_answers(conn: Connection) -> None:
-    """Remove answers that are too old to be asked for again."""
-    await fetch(conn, FORGET, hours=KEPT_HOURS)
+async def forget_answers(conn: Connection, *, most: int = 1000) -> int:
+    """Remove answers that are too old to be asked for again, some at a time; answers how many."""
+    return len(await fetch(conn, FORGET, hours=KEPT_HOURS, most=most))

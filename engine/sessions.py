@@ -68,9 +68,9 @@ async def end_session(conn: Connection, session: Session, *, actor: Actor) -> No
             await record(conn, _event("SIGNED_OUT", session, actor))
 
 
-async def forget_sessions(conn: Connection) -> None:
-    """Remove sessions that ended or ran out a day ago."""
-    await fetch(conn, FORGET)
+async def forget_sessions(conn: Connection, *, most: int = 1000) -> int:
+    """Remove sessions that ran out a day ago, some at a time; answers how many."""
+    return len(await fetch(conn, FORGET, most=most))
 
 
 def csrf_token(clear: str) -> str:

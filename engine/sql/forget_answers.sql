@@ -5,4 +5,5 @@ where (tenant_id, subject, key) in (
   from idempotency_keys
   where created_at < clock_timestamp() - :hours::int * interval '1 hour'
   order by created_at
-  limit 1000);
+  limit :most)
+returning true;

@@ -5,4 +5,5 @@ where id = any (array(
   from sessions
   where expires_at < clock_timestamp() - interval '1 day'
   order by expires_at
-  limit 1000));
+  limit :most))
+returning true;

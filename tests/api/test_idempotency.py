@@ -6,8 +6,10 @@ from uuid import UUID, uuid4
 import pytest
 
 import api.resources.jobs
+from api.app import create_app
 from api.gathering import ADMISSION_SECONDS
 from engine.idempotency import forget_answers
+from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 
 JOB = {"job_type": "x.work"}
@@ -127,6 +129,20 @@ async def test_a_key_is_remembered_for_a_day(admin, conn, owner):
     await owner.execute("update idempotency_keys set created_at = created_at - interval '25 hours'")
     await forget_answers(conn)
     assert await conn.fetchval("select count(*) from idempotency_keys") == 0
+
+
+async def test_the_api_removes_all_that_is_past_its_time_when_it_starts(pool, database_url, settings, conn):
+    """One round a long while must keep up with every key of that while."""
+    await conn.execute(
+        """insert into idempotency_keys (tenant_id, subject, key, request_hash, created_at)
+        select gen_random_uuid(), 's', n::text, sha256('x'), now() - case when n > 5 then interval '25 hours' else '1 hour' end
+        from generate_series(1, 3500) n"""
+    )
+    async with running(create_app(settings, pool, database_url)), asyncio.timeout(20):
+        while await conn.fetchval("select count(*) from idempotency_keys") > 5:
+            await asyncio.sleep(0.05)
+
+    assert await conn.fetchval("select count(*) from idempotency_keys") == 5
 
 
 async def test_a_job_that_was_deleted_since_is_still_the_answer(admin):
