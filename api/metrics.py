@@ -6,7 +6,7 @@ the jobs that ended in between, at most some thousand of them. What is asked of 
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -34,6 +34,7 @@ TIMES = statement("api/sql/metrics_times.sql")
 FACTS = statement("api/sql/metrics_facts.sql")
 
 KEPT_SECONDS = 3.0
+# In one statement.
 MOST_EVENTS = 200_000
 MOST_TIMES = 2000
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
@@ -50,7 +51,9 @@ class Metrics(Collector):
         self._hub = hub
         self._hints = hints
         self._registry = CollectorRegistry()
-        self._waits = self._histogram("atlas_job_wait_seconds", "From being due to the start of an attempt.")
+        self._waits = self._histogram(
+            "atlas_job_wait_seconds", "From being made, a delay included, to the start of the first attempt."
+        )
         self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
         self._registry.register(self)
         self._memory: Memory[str, bytes] = Memory(KEPT_SECONDS)
@@ -82,18 +85,19 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     async def _count(self, conn: Connection) -> None:
-        since, self._place = self._place, await read_place(conn)
-        if since is None or since.epoch != self._place.epoch:
-            return
-        bounds = {"epoch": since.epoch, "prev": since.snapshot, "cur": self._place.snapshot}
-        for row in await fetch(conn, EVENTS, **bounds, most=MOST_EVENTS):
-            kind = KINDS.get(row["action"])
-            if kind is not None:
-                self._events[kind] += row["count"]
-        for row in await fetch(conn, TIMES, **bounds, most=MOST_TIMES):
-            self._runs.labels(row["job_type"]).observe(max(0.0, row["run_seconds"]))
-            if row["wait_seconds"] is not None:
-                self._waits.labels(row["job_type"]).observe(max(0.0, row["wait_seconds"]))
+        since, now = self._place, await read_place(conn)
+        if since is not None and since.epoch == now.epoch:
+            bounds = {"epoch": since.epoch, "prev": since.snapshot, "cur": now.snapshot}
+            counts = await _read_events(conn, bounds)
+            times = await fetch(conn, TIMES, **bounds, most=MOST_TIMES)
+            for kind, count in counts.items():
+                self._events[kind] += count
+            for row in times:
+                self._runs.labels(row["job_type"]).observe(max(0.0, row["run_seconds"]))
+                if row["wait_seconds"] is not None:
+                    self._waits.labels(row["job_type"]).observe(max(0.0, row["wait_seconds"]))
+        # Last: after a look that failed the next one counts from where this one began.
+        self._place = now
 
     def _of_process(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
@@ -140,6 +144,20 @@ class Metrics(Collector):
             "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
         )
         yield _gauge("atlas_scraped_at_seconds", "When the database was looked at.", time.time())
+
+
+async def _read_events(conn: Connection, bounds: dict[str, Any]) -> Counter[str]:
+    """How much happened between two places, by kind, in statements that are each short."""
+    counts: Counter[str] = Counter()
+    xid, id, read = "0", 0, MOST_EVENTS
+    while read == MOST_EVENTS:
+        rows = await fetch(conn, EVENTS, **bounds, after_xid=xid, after_id=id, most=MOST_EVENTS)
+        read = sum(row["count"] for row in rows)
+        for row in rows:
+            xid, id = row["reached_xid"], row["reached_id"]
+            if row["action"] in KINDS:
+                counts[KINDS[row["action"]]] += row["count"]
+    return counts
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

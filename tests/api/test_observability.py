@@ -3,7 +3,7 @@
 import io
 import logging
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import orjson
@@ -12,9 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import api.border
 import api.gathering
+import api.metrics
 import api.resources.jobs
 from api.app import create_app
 from atlas.logs import configure_logs, get_logger
+from atlas.statements import statement
 from engine.jobs import JobContext, job
 from engine.usage import meter_usage
 from tests.api.conftest import QUICK, running
@@ -112,6 +114,40 @@ async def test_two_processes_count_the_same(world, operator, admin, fresh, pool,
 
     assert (await fresh(operator))["atlas_job_events_total", ("kind", "enqueued")] == 3
     assert 'atlas_job_events_total{kind="enqueued"} 3.0' in (await other.get(f"{PLAIN}/metrics")).text
+
+
+async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, monkeypatch):
+    """Neither what is more than one statement counts nor what came before a look that failed."""
+    enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
+    before = (await fresh(operator))[enqueued]
+    monkeypatch.setattr(api.metrics, "MOST_EVENTS", 7)
+    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 50)
+    await admin.post("/jobs", json={"job_type": "seen.work"})
+    assert (await fresh(operator))[enqueued] - before == 51
+
+    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 14)
+    monkeypatch.setattr(api.metrics, "TIMES", statement("api/sql/metrics_depth.sql"))
+    world.app.state.metrics._memory.forget()
+    assert (await operator.get(f"{PLAIN}/metrics")).status_code >= 500
+    monkeypatch.undo()
+    assert (await fresh(operator))[enqueued] - before == 65
+
+
+async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, admin, fresh, conn):
+    oldest = ("atlas_oldest_due_seconds",)
+    assert (await fresh(operator))[oldest] == 0
+    made = await admin.post("/jobs", json={"job_type": "seen.work", "delay_seconds": 600})
+    assert (await fresh(operator))[oldest] == 0
+    await conn.execute("update jobs set next_retry_at = now() - interval '1 minute'")
+    assert 60 <= (await fresh(operator))[oldest] < 70
+    ages = {"priority = 5": 120, "priority = 0": 180, "careful = true": 240, f"host_id = '{uuid4()}'": 300}
+    for place, seconds in ages.items():
+        made = await admin.post("/jobs", json={"job_type": "seen.work"})
+        await conn.execute(
+            f"update jobs set {place}, created_at = now() - interval '{seconds} s' where id = $1",
+            UUID(made.json()["id"]),
+        )
+        assert seconds <= (await fresh(operator))[oldest] < seconds + 10
 
 
 async def test_figures_are_for_those_who_see_everything_and_for_the_machine_itself(world):
