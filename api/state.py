@@ -28,6 +28,9 @@ BRIEF_LOCK_TIMEOUT = "1s"
 TENANT_SECONDS = 5.0
 # Each keeps a connection for as long as its reader takes.
 MOST_EXPORTS = 3
+# Live connections, in all and of one tenant.
+MOST_WATCHERS = 1000
+MOST_WATCHERS_EACH = 250
 
 log = get_logger("api")
 
@@ -47,6 +50,7 @@ class Api:
         self.rates = rates
         self.callers = Callers(pool, rates)
         self.exports = Places("for exports at the same time", most=MOST_EXPORTS, most_each=1)
+        self.watchers = Places("to watch at the same time", most=MOST_WATCHERS, most_each=MOST_WATCHERS_EACH)
         self._buckets = Buckets()
         self._tenants: Memory[str, Tenant] = Memory(TENANT_SECONDS)
         self._walls: bool | None = None

@@ -7,17 +7,20 @@ looked at again every ten seconds, and a connection whose credential is no longe
 
 import asyncio
 import contextlib
+import logging
 
+import asyncpg
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from api.callers import Caller, own_origin
 from api.calls import named_tenant
 from api.door import PREFIX
-from api.errors import Forbidden, TooManyRequests, Unauthenticated
+from api.errors import AWAY, Forbidden, TooManyRequests, Unauthenticated
 from api.live.hub import Hub, Room, Watcher
+from api.problems import response_of, told_of
 from api.state import Api
-from atlas.errors import AtlasError, NotFound
+from atlas.errors import AtlasError
 from atlas.logs import get_logger
 from engine.tokens import ROLES
 
@@ -29,10 +32,19 @@ CHECK_SECONDS = 10.0
 SEND_SECONDS = 10.0
 # One that takes no frames does not take a farewell either.
 CLOSE_SECONDS = 1.0
-MOST_WATCHERS = 1000
 
 # Close codes of our own, by RFC 6455 from 4000 on.
-REVOKED, FORBIDDEN, UNKNOWN_ROOM, TOO_SLOW, TOO_MANY = 4401, 4403, 4404, 4408, 4429
+REVOKED, TOO_SLOW = 4401, 4408
+
+
+class _Refusals(logging.Filter):
+    """uvicorn takes a refusal that is answered in full for a mistake of the application, and says so each time."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != "ASGI callable returned without completing handshake."
+
+
+logging.getLogger("uvicorn.error").addFilter(_Refusals())
 
 
 @router.websocket("/live")
@@ -40,21 +52,20 @@ async def live(socket: WebSocket) -> None:
     """Send the room's frames until one side has enough."""
     api: Api = socket.app.state.api
     hub: Hub = socket.app.state.hub
-    try:
-        caller, room = await _admitted(api, socket)
-    except AtlasError as error:
-        # Refused before it is accepted: the client sees the plain answer 403, and nothing else.
-        await socket.close(_code(error))
-        return
-    if len(hub) >= MOST_WATCHERS:
-        await socket.close(TOO_MANY)
-        return
-    await socket.accept()
-    watcher = await hub.join(room, socket.query_params.get("since"))
-    try:
-        await _serve(socket, caller, watcher)
-    finally:
-        hub.leave(watcher)
+    with contextlib.ExitStack() as place:
+        try:
+            caller, room = await _admitted(api, socket)
+            place.enter_context(api.watchers.taken(caller.share))
+        except (AtlasError, asyncpg.PostgresError, *AWAY) as error:
+            # Before it is accepted, so that the client sees a plain answer, with its status and when to come back.
+            await socket.send_denial_response(response_of(told_of(error)))
+            return
+        await socket.accept()
+        watcher = await hub.join(room, socket.query_params.get("since"))
+        try:
+            await _serve(socket, caller, watcher)
+        finally:
+            hub.leave(watcher)
 
 
 async def _admitted(api: Api, socket: WebSocket) -> tuple[Caller, Room]:
@@ -121,15 +132,3 @@ async def _recheck(caller: Caller) -> None:
         except Exception as error:
             # The database may be away; who was good stays until it can be asked again.
             log.debug("a watcher could not be checked", reason=str(error))
-
-
-def _code(error: AtlasError) -> int:
-    match error:
-        case Unauthenticated():
-            return REVOKED
-        case NotFound():
-            return UNKNOWN_ROOM
-        case TooManyRequests():
-            return TOO_MANY
-        case _:
-            return FORBIDDEN

@@ -5,11 +5,12 @@ import ssl
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
+import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from atlas.api_calls import PREFIX, Line
-from atlas.api_errors import ApiError, Forbidden, Unauthenticated, Unreachable
+from atlas.api_errors import ApiError, Unauthenticated, Unreachable, error_of
 from atlas.client.frames import Frame, Hello, Refetch, frame_of
 from atlas.http import CONNECT_SECONDS, tls_context
 
@@ -25,6 +26,7 @@ async def follow(line: Line, *, tenant: str | None = None, since: str | None = N
     """
     place, tried, connected = since, 0, False
     while True:
+        refusal: ApiError | None = None
         try:
             async with await _open(line, tenant, place) as socket:
                 tried, connected = 0, True
@@ -32,11 +34,14 @@ async def follow(line: Line, *, tenant: str | None = None, since: str | None = N
                     place = frame[1]
                     yield frame[0]
         except _CUT_OFF as error:
-            _stop_if_refused(error, line.url)
+            refusal = _refusal(error, line.url)
             tried += 1
+            if refusal is not None and not refusal.is_passing:
+                raise refusal from error
             if not connected and tried >= line.patience.tries:
-                raise Unreachable(line.url, str(error) or type(error).__name__, may_be_done=False) from error
-        await asyncio.sleep(line.patience.pause(max(tried, 1)))
+                reason = str(error) or type(error).__name__
+                raise refusal or Unreachable(line.url, reason, may_be_done=False) from error
+        await asyncio.sleep(line.patience.pause(max(tried, 1), refusal.after if refusal else None))
 
 
 async def _open(line: Line, tenant: str | None, place: str | None) -> ClientConnection:
@@ -72,18 +77,15 @@ async def _frames(socket: ClientConnection, place: str | None) -> AsyncIterator[
         yield frame, place
 
 
-def _stop_if_refused(error: BaseException, url: str) -> None:
-    """Some ends are for good: the token is refused, or no longer good."""
+def _refusal(error: BaseException, url: str) -> ApiError | None:
+    """What the API says about an end, if it says anything: some are for good, after others one may come back."""
     if isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == REVOKED:
-        raise Unauthenticated("The token is no longer good.", remedy="`atlas token add` makes one.", status=401)
+        return Unauthenticated("The token is no longer good.", remedy="`atlas token add` makes one.", status=401)
     if not isinstance(error, InvalidStatus):
-        return
-    status = error.response.status_code
-    if status in (401, 403):
-        raise Forbidden(
-            f"The live view at {url} refuses the token, or the tenant that was named.",
-            remedy="Use a token that is good now and that may read jobs.",
-            status=status,
-        )
-    if 400 <= status < 500 and status != 429:
-        raise ApiError(f"What answers at {url} has no live view (it says {status}).", status=status)
+        return None
+    given = error.response
+    found = error_of(
+        httpx.Response(given.status_code, headers=[*given.headers.raw_items()], content=bytes(given.body)), url
+    )
+    # A server that stumbles may stand again.
+    return found if found.is_passing or 400 <= found.status < 500 else None

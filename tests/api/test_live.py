@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 import api.callers
 import api.live.hub
 import api.live.socket
+from api.places import Places
 from engine.jobs import NewJob, enqueue_many
 from engine.jobs.progress import report_progress
 from engine.sessions import open_session
@@ -272,6 +273,40 @@ async def test_nobody_unknown_or_foreign_watches(server, pool):
 
     async with watch(server, headers={**session, "Origin": server.address}) as ours:
         assert json.loads(await ours.recv())["room"] == str(world.acme.id)
+
+
+async def test_a_refusal_says_why_and_is_no_mistake_of_the_server(server, caplog):
+    tokens = server.world.tokens
+    asked = {
+        401: watch(server, "atl_aaaaaaaa_" + "x" * 43),
+        403: watch(server, tokens["acme", "host"]),
+        404: watch(server, tokens["acme", "tenant_admin"], query="?tenant=other"),
+    }
+    for status, attempt in asked.items():
+        with pytest.raises(InvalidStatus) as refused:
+            await attempt
+        assert refused.value.response.status_code == status
+        assert json.loads(refused.value.response.body)["status"] == status
+    assert not caplog.records
+
+
+async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
+    server.app.state.api.watchers = Places("to watch", most=3, most_each=2)
+    mine, others = server.world.tokens["acme", "tenant_admin"], server.world.tokens["other", "tenant_admin"]
+    _, second = [await opened(watch(server, mine)) for _ in range(2)]
+    with pytest.raises(InvalidStatus) as refused:
+        await watch(server, server.world.tokens["acme", "enqueuer"])
+    assert refused.value.response.status_code == 429
+    assert refused.value.response.headers["Retry-After"]
+
+    await opened(watch(server, others))
+    await second.close()
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(InvalidStatus):
+                await opened(watch(server, mine))
+                break
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("way", ["token", "session", "expiry"])

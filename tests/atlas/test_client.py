@@ -12,8 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from api.app import create_app
+from api.rates import Rates
 from atlas import client as face
 from atlas import errors
+from atlas.api_calls import Request
 from atlas.client import (
     AtlasClient,
     Conflict,
@@ -28,10 +31,13 @@ from atlas.client import (
     NotFound,
     Patience,
     Refetch,
+    TooManyRequests,
     Unauthenticated,
 )
 from engine.jobs import job as handles
 from engine.jobs.types import registered
+from tests.api.conftest import furnish
+from tests.api.serving import served
 from tests.proxy import FaultyProxy
 from workers.tick import tick
 
@@ -307,9 +313,26 @@ async def test_the_place_is_kept_until_what_was_missed_has_arrived():
     assert [type(frame) for frame in frames] == [Hello, Events, Hello, Hello, Refetch, Hello]
 
 
-async def test_who_may_not_watch_is_told_so_at_once(at):
-    with pytest.raises(Forbidden, match="refuses the token"):
+async def test_who_may_not_watch_is_told_so_at_once(at, server):
+    with pytest.raises(Forbidden, match="does not watch"):
         await anext(aiter(at("acme", "worker").live()))
+    with pytest.raises(NotFound, match="nobody"):
+        await anext(aiter(at(tenant="nobody").live()))
+    async with AtlasClient(server.address, "atl_wrong", patience=QUICK) as stranger:
+        with pytest.raises(Unauthenticated):
+            await anext(aiter(stranger.live()))
+
+
+async def test_who_was_too_fast_watches_a_moment_later(pool, database_url, settings):
+    with served(database_url, settings, Rates(token=2, tenant=100)) as server:
+        world = await furnish(pool, create_app(settings, pool, database_url))
+        async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], patience=QUICK) as atlas:
+            with pytest.raises(TooManyRequests):
+                await asyncio.gather(*(atlas._line._send(Request("GET", "/jobs")) for _ in range(8)))
+            async with asyncio.timeout(10):
+                frames = atlas.live()
+                assert isinstance(await anext(frames), Hello)
+                await frames.aclose()
 
 
 async def _until(frames: AsyncIterator[Any], text: str) -> AsyncIterator[Any]:
