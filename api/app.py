@@ -41,6 +41,7 @@ from api.resources import (
     workflows,
 )
 from api.state import Api, Tick
+from api.waiting_hosts import WaitingHosts
 from atlas import __version__
 from atlas.logs import get_logger
 from atlas.pool import Pool
@@ -91,6 +92,7 @@ def create_app(
     app.state.gathering = Gathering(api)
     app.state.hints = Hints(url)
     app.state.hub = Hub(api, app.state.hints)
+    app.state.waiting_hosts = WaitingHosts(api, app.state.hints)
     app.state.traffic = Traffic()
     app.state.metrics = Metrics(api, app.state.traffic, app.state.hub, app.state.hints)
     answer_problems(app)
@@ -109,6 +111,7 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:
     hints: Hints = app.state.hints
     hints.start()
     chores.start(app.state.hub.run())
+    chores.start(app.state.waiting_hosts.run())
     chores.start(_clean(app.state.api))
     yield
     await chores.stop()

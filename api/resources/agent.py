@@ -14,6 +14,7 @@ from api.door import PREFIX, Door, allows
 from api.hints import Hints
 from api.models.common import Body, Document, Id, Listed, Number, Shown, Text, Whole
 from api.resources.hosts import HostShown
+from api.waiting_hosts import WaitingHosts
 from atlas.errors import NotFound
 from atlas.pool import Connection
 from audit import Event, record
@@ -34,8 +35,8 @@ from engine.jobs.turn import Claimant, finish
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=Door, tags=["agent"])
 
 LONGEST_WAIT = 60
-# How often a waiting host's queue is looked at without a hint.
-LOOK_SECONDS = 2.0
+# How often a waiting host looks by itself, whether it is still there and still may.
+LOOK_SECONDS = 10.0
 
 
 class AgentJob(Shown):
@@ -117,22 +118,24 @@ async def fetch_next(
     """A host has one job at a time. A job that could not be handed over goes back untouched."""
     await _require(call, host_id)
     hints: Hints = request.app.state.hints
+    waiting: WaitingHosts = request.app.state.waiting_hosts
     end = time.monotonic() + wait
-    while True:
-        heard = hints.jobs.next()
-        lease = call.api.settings.atlas_lease_seconds
-        async with call.claiming() as conn:
-            found = await next_host_job(conn, host_id, lease=lease)
-        if found is not None:
-            if await request.is_disconnected():
-                await _give_back(call, found)
-            return _shown(found, lease)
-        left = end - time.monotonic()
-        if left <= 0 or hints.closing or await request.is_disconnected():
-            return Response(status_code=204)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(left, LOOK_SECONDS)):
-                await heard.wait()
+    with waiting.bell(host_id) as bell:
+        while True:
+            bell.clear()
+            lease = call.api.settings.atlas_lease_seconds
+            async with call.claiming() as conn:
+                found = await next_host_job(conn, host_id, lease=lease)
+            if found is not None:
+                if await request.is_disconnected():
+                    await _give_back(call, found)
+                return _shown(found, lease)
+            left = end - time.monotonic()
+            if left <= 0 or hints.closing or await request.is_disconnected():
+                return Response(status_code=204)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, LOOK_SECONDS)):
+                    await bell.wait()
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from datetime import timedelta
 from uuid import UUID
 
 import httpx
 import pytest
 
+import api.resources.agent
 from engine.jobs import NewJob, enqueue
 from tests.api.conftest import DANA
 
@@ -119,6 +121,31 @@ async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
 
     assert answer.json()["job_id"] == id
     assert time.monotonic() - began < 1.5
+
+
+async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_others(
+    world, host, place, pool, admin, monkeypatch
+):
+    looks = []
+    real = api.resources.agent.next_host_job
+
+    async def counted(*arguments, **options):
+        looks.append(arguments)
+        return await real(*arguments, **options)
+
+    monkeypatch.setattr(api.resources.agent, "next_host_job", counted)
+    polls = [asyncio.create_task(host.get(place, params={"wait": 6})) for _ in range(20)]
+    await asyncio.sleep(1.0)
+    for _ in range(15):
+        await admin.post("/jobs", json={"job_type": "x.work"})
+        await asyncio.sleep(0.05)
+    assert len(looks) == 20
+
+    delayed = await give(pool, world, delay=timedelta(seconds=0.5))
+    done, _ = await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
+    assert [poll.result().json()["job_id"] for poll in done if poll.result().status_code == 200] == [delayed]
+    for poll in polls:
+        poll.cancel()
 
 
 async def test_a_job_for_a_host_that_hung_up_goes_back_untouched(server, pool, conn):
