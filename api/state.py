@@ -50,6 +50,7 @@ class Api:
         self.rates = rates
         self.callers = Callers(pool, rates)
         self.exports = Places("for exports at the same time", most=MOST_EXPORTS, most_each=1)
+        self.verifications = Places("for verifications at the same time", most=1, most_each=1)
         self.watchers = Places("to watch at the same time", most=MOST_WATCHERS, most_each=MOST_WATCHERS_EACH)
         self._buckets = Buckets()
         self._tenants: Memory[str, Tenant] = Memory(TENANT_SECONDS)

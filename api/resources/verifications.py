@@ -1,18 +1,21 @@
 """Verifying the account: it takes a while, so it runs beside the requests, and everyone can watch how far it is."""
 
 import asyncio
+import contextlib
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
+import asyncpg
 import orjson
 from fastapi import APIRouter, Request
 
 from api.calls import Calling
 from api.chores import Chores
 from api.door import PREFIX, Door, allows
+from api.errors import AWAY
 from api.models.common import Id, Listed, Shown
 from api.state import Api
 from atlas.actors import Actor
@@ -32,6 +35,7 @@ FIND = statement("api/sql/find_verification.sql")
 LIST = statement("api/sql/list_verifications.sql")
 
 TELL_SECONDS = 1.0
+END_TRIES = 30
 NEWEST = 100
 log = get_logger("api")
 
@@ -53,13 +57,16 @@ class VerificationShown(Shown):
 @router.post("", status_code=202, summary="Verify the whole account, in the background")
 @allows("operator", "auditor", whole=True)
 async def start(request: Request, call: Calling) -> VerificationShown:
+    """One at a time in each process: it reads everything, and keeps a connection for that long."""
     id = new_id()
-    async with call.writing() as conn:
-        await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
-        await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
-        shown = await _find(conn, id)
-    chores: Chores = request.app.state.chores
-    chores.start(_verify(call.api, id, call.actor))
+    with contextlib.ExitStack() as place:
+        place.enter_context(call.api.verifications.taken(None))
+        async with call.writing() as conn:
+            await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
+            await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
+            shown = await _find(conn, id)
+        chores: Chores = request.app.state.chores
+        chores.start(_verify(call.api, id, call.actor, place.pop_all()))
     return shown
 
 
@@ -77,38 +84,53 @@ async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
         return await _find(conn, verification_id)
 
 
-async def _verify(api: Api, id: UUID, actor: Actor) -> None:
+async def _verify(api: Api, id: UUID, actor: Actor, place: contextlib.ExitStack) -> None:
     told: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
     telling = asyncio.create_task(_tell(api, id, told))
     try:
-        refused = await seal_first(api.pool, api.settings)
-        key = read_key(public_key_file(api.settings))
-        notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
-        async with api.acquire(watched=False) as conn:
-            report = await verify(
-                conn,
-                [key],
-                notes,
-                progress=lambda done, total: told.update(done=done, total=total),
-            )
-        if refused is not None:
-            report.find("signer", refused.message)
-        findings = [asdict(one) for one in report.findings]
-        figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
-        told.update(
-            status="whole" if report.ok else "damaged",
-            findings=findings,
-            notices=report.notices,
-            report={**figures, "key": key.name},
-        )
-    except AtlasError as error:
-        told.update(status="failed", notices=[str(error)])
+        with place:
+            told.update(await _found(api, told))
+    except Exception as error:
+        known = isinstance(error, AtlasError)
+        if not known:
+            log.error("a verification broke off", verification_id=str(id), exc_info=error)
+        words = str(error) if known else f"It broke off ({type(error).__name__}); the log says where. Start another."
+        told.update(status="failed", notices=[words])
     finally:
         telling.cancel()
         # What it writes at this moment must not come after the end.
         await asyncio.gather(telling, return_exceptions=True)
-        async with api.acquire() as conn:
-            await _keep(conn, id, told)
+        await _end(api, id, told)
+
+
+async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
+    """What the whole account is found to be; `told` hears how far it is."""
+    refused = await seal_first(api.pool, api.settings)
+    key = read_key(public_key_file(api.settings))
+    notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
+    async with api.acquire(watched=False) as conn:
+        report = await verify(conn, [key], notes, progress=lambda done, total: told.update(done=done, total=total))
+    if refused is not None:
+        report.find("signer", refused.message)
+    figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
+    return {
+        "status": "whole" if report.ok else "damaged",
+        "findings": [asdict(one) for one in report.findings],
+        "notices": report.notices,
+        "report": {**figures, "key": key.name},
+    }
+
+
+async def _end(api: Api, id: UUID, told: dict[str, Any]) -> None:
+    """Tell the end; what broke it off may be a database that was away for a moment."""
+    for _ in range(END_TRIES):
+        try:
+            async with api.acquire() as conn:
+                await _keep(conn, id, told)
+            return
+        except (*AWAY, asyncpg.PostgresError) as error:
+            log.warning("the end of a verification could not be told", verification_id=str(id), reason=str(error))
+        await asyncio.sleep(TELL_SECONDS)
 
 
 def _copies(folder: Path) -> list[str]:

@@ -5,10 +5,12 @@ import json
 import socket
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import pytest
 
 import api.resources.audit
+import api.resources.verifications
 from audit import seal_and_sign
 from audit.keys import key_file, public_key_file
 from audit.verifier.export import check_proof, verify_export
@@ -213,6 +215,26 @@ async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_on
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
     assert (shown["status"], "cannot be read" in shown["notices"][0]) == ("failed", True)
     assert not key_file(settings).exists()
+
+
+async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_failed(account, auditor, monkeypatch):
+    go = asyncio.Event()
+
+    async def broken(*_, **__):
+        await go.wait()
+        raise asyncpg.AdminShutdownError("the server restarts")
+
+    monkeypatch.setattr(api.resources.verifications, "verify", broken)
+    first, *others = [await auditor.post("/audit/verifications") for _ in range(3)]
+    go.set()
+    shown = await ended(auditor, f"/audit/verifications/{first.json()['id']}")
+    monkeypatch.undo()
+    again = await auditor.post("/audit/verifications")
+
+    assert [one.status_code for one in others] == [429] * 2
+    assert shown["status"] == "failed"
+    assert "AdminShutdownError" in shown["notices"][0]
+    assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"
 
 
 async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
