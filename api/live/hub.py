@@ -68,7 +68,10 @@ class Hub:
         watcher = Watcher(room)
         async with self._api.acquire() as conn:
             if self._place is None:
-                self._place, self._running = await read_place(conn), await read_running(conn)
+                place, running = await read_place(conn), await read_running(conn)
+                # Someone may have come in the meantime, and frames been sent from there on.
+                if self._place is None:
+                    self._place, self._running = place, running
             # In the room before the missed events are read: some may be told twice, none is left out.
             self._watchers.add(watcher)
             self._watched.set()

@@ -309,6 +309,30 @@ async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
             await asyncio.sleep(0.05)
 
 
+async def test_who_comes_second_takes_nothing_from_who_came_first(world, admin, monkeypatch):
+    real, asked, go = api.live.hub.read_place, [], asyncio.Event()
+
+    async def slow_for_the_second(conn):
+        asked.append(conn)
+        if len(asked) == 2:
+            await go.wait()
+        return await real(conn)
+
+    monkeypatch.setattr(api.live.hub, "read_place", slow_for_the_second)
+    monkeypatch.setattr(api.live.hub, "LOOK_SECONDS", 0.5)
+    hub = world.app.state.hub
+    first, second = [asyncio.create_task(hub.join(world.acme.id, None)) for _ in range(2)]
+    watcher = await first
+    made = (await admin.post("/jobs", json={"job_type": "x.work"})).json()["id"]
+    go.set()
+    other = await second
+    async with asyncio.timeout(PATIENCE):
+        while made not in await watcher.frames.get():
+            pass
+    for one in (watcher, other):
+        hub.leave(one)
+
+
 @pytest.mark.parametrize("way", ["token", "session", "expiry"])
 async def test_an_open_connection_ends_with_its_credential(soon, server, pool, owner, way):
     token = server.world.tokens["acme", "tenant_admin"]
