@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from api.calls import Call, Calling
 from api.door import PREFIX, Door, allows
@@ -58,7 +58,8 @@ class Decided(Shown):
 class RuleBody(Body):
     """A rule applies when the workflow fits and everything it names is exceeded; the strictest that applies decides."""
 
-    label: Name
+    # It is the end of the rule's address, where a slash or dots alone would lead elsewhere.
+    label: Annotated[Name, StringConstraints(pattern=r"^[^/.][^/]*$")]
     effect: Literal["allow", "review", "block"]
     workflow: Name = "*"
     except_workflows: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)

@@ -6,6 +6,7 @@ import os
 import random
 import string
 import time
+from urllib.parse import quote
 
 import httpx
 import psutil
@@ -68,6 +69,17 @@ async def test_a_wrong_correlation_id_in_the_header_is_named(admin):
     for wrong in ("two words", "x" * 201, "caf\xe9".encode("latin-1"), ""):
         answer = await admin.post("/jobs", json=JOB, headers={"X-Correlation-Id": wrong})
         assert_problem(answer, 422, "header.X-Correlation-Id")
+
+
+async def test_a_rule_has_a_label_that_its_address_can_end_in(world):
+    operator = world.client()
+    for label in ("a/b", ".", "..", "/"):
+        told = await operator.post("/policies", json={"label": label, "effect": "block", "workflow": "x"})
+        assert_problem(told, 422, "label")
+    for label in ("a?b", "a%2Fb", "v1.2", "ä ö"):
+        made = await operator.post("/policies", json={"label": label, "effect": "block", "workflow": "x"})
+        gone = await operator.delete(f"/policies/{quote(label, safe='')}")
+        assert (made.status_code, gone.status_code) == (201, 204), label
 
 
 async def test_an_action_that_cannot_be_one_is_refused(admin):
