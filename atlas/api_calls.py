@@ -116,9 +116,11 @@ def _checked_url(url: str) -> str:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         parsed = httpx.URL()
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
+    is_ours = parsed.scheme in ("http", "https") and parsed.host and (parsed.port is None or 0 < parsed.port < 65536)
+    if not is_ours or parsed.userinfo or parsed.query or parsed.fragment:
         raise SettingsError("The address of the API cannot be used.", remedy="Give one such as http://127.0.0.1:8080.")
-    return url.rstrip("/").removesuffix(PREFIX)
+    # As it was understood: the scheme in small letters, say.
+    return str(parsed).rstrip("/").removesuffix(PREFIX)
 
 
 def _checked_token(token: str) -> str:

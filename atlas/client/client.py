@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from atlas.api_calls import Line, Patience, Request, new_key
 from atlas.api_errors import NotFound, not_atlas
@@ -32,11 +33,14 @@ from atlas.client.models import (
     Worker,
 )
 from atlas.client.waiting import Bells, NotEnded, look_until_ended
+from atlas.errors import FieldError, InvalidInput
 
 T = TypeVar("T")
 
 PAGE_SIZE = 200
+_NEW_JOB = TypeAdapter(NewJob)
 _NEW_JOBS = TypeAdapter(list[NewJob])
+LONGEST_KEY = 200
 
 
 class AtlasClient:
@@ -65,15 +69,15 @@ class AtlasClient:
 
     async def enqueue(self, job: NewJob, *, key: str | None = None) -> EnqueuedJob:
         """Enqueue one job. `key` names this call: a program that may ask again after a crash brings its own."""
-        body = job.model_dump_json(exclude_none=True).encode()
-        return await self._ask(EnqueuedJob, Request("POST", "/jobs", self._params(), body, key or new_key()))
+        body = _body(_NEW_JOB, job)
+        return await self._ask(EnqueuedJob, Request("POST", "/jobs", self._params(), body, _key(key)))
 
     async def enqueue_many(self, jobs: Sequence[NewJob], *, key: str | None = None) -> list[EnqueuedJob]:
         """Enqueue up to 1,000 jobs, all or none."""
         if not jobs:
             return []
-        body = _NEW_JOBS.dump_json(list(jobs), exclude_none=True)
-        return await self._ask(list[EnqueuedJob], Request("POST", "/jobs", self._params(), body, key or new_key()))
+        body = _body(_NEW_JOBS, list(jobs))
+        return await self._ask(list[EnqueuedJob], Request("POST", "/jobs", self._params(), body, _key(key)))
 
     async def get_job(self, job_id: UUID | str) -> Job:
         """One job; NotFound if there is none for this token."""
@@ -207,7 +211,27 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _id(job_id: UUID | str) -> UUID:
-    return job_id if isinstance(job_id, UUID) else UUID(job_id)
+    try:
+        return job_id if isinstance(job_id, UUID) else UUID(job_id)
+    except ValueError:
+        raise InvalidInput("The request", [FieldError("job_id", "is not an id")]) from None
+
+
+def _key(key: str | None) -> str:
+    """The caller's name for a call, or a new one; no header can hold another."""
+    if key is None:
+        return new_key()
+    if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+        reason = f"must have 1 to {LONGEST_KEY} printable ASCII characters"
+        raise InvalidInput("The request", [FieldError("key", reason)])
+    return key
+
+
+def _body(kind: TypeAdapter[Any], value: Any) -> bytes:
+    try:
+        return kind.dump_json(value, exclude_none=True)
+    except PydanticSerializationError as error:
+        raise InvalidInput("The job", [FieldError("payload", "cannot be written as JSON")]) from error
 
 
 def _json(document: Mapping[str, Any]) -> bytes:

@@ -68,7 +68,10 @@ async def test_what_is_not_an_atlas_is_named_so():
                     await atlas.gate()
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://x", "http://", "http://user:word@x", "http://x:port"])
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:8080", "ftp://x", "http://", "http://user:word@x", "http://x:port", "http://x:99999", "http://x/#y"],
+)
 async def test_an_address_that_cannot_be_one_is_refused_at_once(url):
     with pytest.raises(errors.SettingsError, match="address"):
         AtlasClient(url, "t")

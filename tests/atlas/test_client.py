@@ -150,6 +150,25 @@ async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server)
     assert set(face.__all__) <= set(dir(face))
 
 
+async def test_what_cannot_be_sent_is_an_error_of_ours_too(at):
+    atlas = at("acme", "tenant_admin")
+    wrong = {
+        "key": lambda: atlas.enqueue(NewJob(job_type="x.work"), key="é"),
+        "job_id": lambda: atlas.get_job("nope"),
+        "payload": lambda: atlas.enqueue(NewJob(job_type="x.work", payload={"text": "\ud800"})),
+    }
+    for field, call in wrong.items():
+        with pytest.raises(errors.InvalidInput) as refused:
+            await call()
+        assert refused.value.errors[0].field == field
+
+
+async def test_an_address_is_used_as_it_was_understood(at, server):
+    frames = at("acme", "tenant_admin", url=f"{server.address.replace('http', 'HTTP')}/api/v1/").live()
+    assert isinstance(await anext(frames), Hello)
+    await frames.aclose()
+
+
 async def swallowing(proxy: FaultyProxy, call: Awaitable[Any]) -> Any:
     """What a call comes to whose first answer is lost after the server did what it was asked."""
     task = asyncio.ensure_future(call)
