@@ -6,7 +6,8 @@ where the minute or the hour is a wildcard (`*`, `*/5`) the schedule keeps its r
 
 For fixed times cronsim walks the wall clock itself and is right everywhere. For wildcards it jumps by whole hours and
 minutes of real time, which goes astray for a day or so after a change that is not a whole hour (Lord Howe), or at
-midnight: within two days of a change the minutes are therefore looked at one by one.
+midnight: within two days after a change, and the day before it, where the jump may land on the wrong one of two equal
+local times, the minutes are therefore looked at one by one.
 """
 
 from collections.abc import Iterator
@@ -61,7 +62,11 @@ class Cron:
     def after(self, moment: datetime) -> datetime:
         """The first due time after a moment, in UTC."""
         start = moment.astimezone(self.zone)
-        return self._fixed_after(start) if self.is_fixed else self._real_after(start)
+        due = self._fixed_after(start) if self.is_fixed else self._real_after(start)
+        # Whoever walks the times would walk in a circle.
+        if due <= moment:
+            raise _unclear(self.fields, moment)
+        return due
 
     def times(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The due times after `start` up to `end`, in UTC."""
@@ -104,10 +109,12 @@ class Cron:
             found = next(CronSim(self.fields, start), None)
             if found is None:
                 raise _never(self.fields)
-            changes = clock_changes(self.zone, start - DAY, found)
+            # In UTC: two moments of one zone are compared by their wall clocks.
+            now, due = start.astimezone(UTC), found.astimezone(UTC)
+            changes = clock_changes(self.zone, now - DAY, max(now, due) + DAY)
             if not changes:
-                return found.astimezone(UTC)
-            minute = _whole(max(start.astimezone(UTC), changes[0] - DAY)) + MINUTE
+                return due
+            minute = max(_whole(now) + MINUTE, _whole(changes[0] - DAY))
             end = changes[0] + 2 * DAY
             while minute <= end:
                 if self.matches(minute.astimezone(self.zone)):
@@ -211,3 +218,7 @@ def _whole(moment: datetime) -> datetime:
 
 def _never(fields: str) -> InvalidInput:
     return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no due time in the next 50 years")])
+
+
+def _unclear(fields: str, moment: datetime) -> InvalidInput:
+    return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no clear due time after {moment}")])

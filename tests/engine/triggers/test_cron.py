@@ -95,6 +95,25 @@ def test_a_schedule_that_begins_at_any_minute_of_a_changing_day_goes_on_alike(na
             assert cron.after(after) == next(one for one in due if one > after)
 
 
+@pytest.mark.parametrize("expression", ["*/2 3 * * *", "*/7 3 * * *", "15 */3 * * *", "* 3-4/1 * * *"])
+def test_a_clock_that_is_set_back_within_an_hour_does_not_lead_a_schedule_back(expression):
+    # Chatham's clock goes from 03:45 to 02:45.
+    cron = read_cron(expression, "Pacific/Chatham")
+    for change in clock_changes(cron.zone, datetime(2026, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC)):
+        minutes = walk(cron.zone, change - timedelta(hours=30), change + timedelta(hours=30))
+        expected = [at for at, wall in minutes if cron.matches(wall)]
+        due = cron.after(minutes[0][0] - MINUTE)
+        for one in expected:
+            assert due == one
+            due = cron.after(due)
+
+
+def test_a_due_time_that_is_not_later_is_refused_instead_of_walked_in_a_circle(monkeypatch):
+    monkeypatch.setattr("engine.triggers.cron.clock_changes", lambda *_: [])
+    with pytest.raises(InvalidInput, match="no clear due time after"):
+        read_cron("*/7 3 * * *", "Pacific/Chatham").after(datetime(2027, 4, 3, 13, 59, tzinfo=UTC))
+
+
 def test_a_time_that_does_not_exist_comes_once_at_the_first_moment_after_the_gap():
     spring = read_cron("30 2 * * *", "Europe/Berlin").times(
         datetime(2027, 3, 27, 12, tzinfo=UTC), datetime(2027, 3, 28, 22, tzinfo=UTC)
