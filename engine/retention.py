@@ -125,8 +125,8 @@ async def _walk(
 
 
 def id_at(moment: datetime) -> UUID:
-    """The least of the ids that are made at a moment."""
-    return UUID(int=int(moment.astimezone(UTC).timestamp() * 1000) << 80)
+    """The least of the ids that are made at a moment; none is older than 1970."""
+    return UUID(int=max(0, int(moment.astimezone(UTC).timestamp() * 1000)) << 80)
 
 
 def _known(stored: Any) -> dict[str, float | None]:

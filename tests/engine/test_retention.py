@@ -148,6 +148,14 @@ async def test_ages_that_mean_nothing_leave_the_usual_ones(pool, conn, ages):
     assert (await sweep(pool)).jobs == 2
 
 
+async def test_an_age_that_reaches_back_before_any_id_keeps_what_there_is(pool, conn):
+    await given_ended(conn, 3)
+    for days in (36_500, 99_999):
+        await keep(conn, await conn.fetchval("select tenant_id from jobs limit 1"), jobs=days, attempts=1, events=days)
+        assert (await sweep(pool)).jobs == 0
+    assert await conn.fetchval("select count(*) from jobs") == 3
+
+
 async def test_attempts_may_go_before_their_jobs(pool, conn):
     tenant = await given_tenant(conn)
     await keep(conn, tenant, jobs=90, attempts=7)
