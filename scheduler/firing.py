@@ -13,7 +13,7 @@ from atlas.pool import Connection, Pool
 from engine.triggers import Round, fire_due, fire_events, list_schedules
 from scheduler.alarm import Alarm
 from scheduler.leader import Leader
-from scheduler.rounds import PASSING
+from scheduler.rounds import tell
 
 # The truth behind the alarm and the notifications.
 LOOK_SECONDS = 1.0
@@ -74,8 +74,8 @@ class FiringLoop:
             async with self._pool.acquire() as conn:
                 await self._set_alarm(conn)
                 rounds = [await fire_due(conn, late_by=late_by), await fire_events(conn, late_by=late_by)]
-        except PASSING as error:
-            log.warning("firing failed and is repeated", reason=str(error) or type(error).__name__)
+        except Exception as error:
+            tell(log, "firing failed and is repeated", error)
             return LOOK_SECONDS
         except Exception:
             # A mistake of ours that one trigger brings to light must not end the firing of all the others.

@@ -31,7 +31,7 @@ from engine.recurring import (
     save_recurring,
 )
 from engine.tenants import find_tenant
-from scheduler.rounds import PASSING
+from scheduler.rounds import PASSING, tell
 
 Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
@@ -139,8 +139,10 @@ class Recurring:
             self._changed.clear()
             try:
                 await self._round()
-            except PASSING as error:
-                log.warning("a round failed and is repeated", reason=str(error) or type(error).__name__)
+            except Exception as error:
+                tell(log, "a round failed and is repeated", error)
+                # In a second: what is due is not known.
+                self._changed.set()
             await self._rest()
 
     async def _round(self) -> None:

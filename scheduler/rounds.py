@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import asyncpg
 
@@ -26,12 +27,19 @@ async def pause(stop: asyncio.Event, seconds: float) -> None:
 
 
 async def every(seconds: float, chore: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-    """Do a chore, rest, do it again. What passes by itself is logged and does not end it."""
+    """Do a chore, rest, do it again. What it raises is logged and does not end it."""
     while not stop.is_set():
         try:
             await chore()
-        except PASSING as error:
-            name = getattr(chore, "__qualname__", repr(chore))
-            log.warning("a chore failed and is repeated", chore=name, reason=str(error) or type(error).__name__)
+        except Exception as error:
+            tell(log, "a chore failed and is repeated", error, chore=getattr(chore, "__qualname__", repr(chore)))
         # A little apart, so that several schedulers do not all come at the same moment.
         await pause(stop, seconds * (0.9 + 0.2 * random.random()))
+
+
+def tell(log: Any, words: str, error: Exception, **facts: Any) -> None:
+    """Log what a round raised. What does not pass by itself is a fault of ours, and is told with its place."""
+    if isinstance(error, PASSING):
+        log.warning(words, reason=str(error) or type(error).__name__, **facts)
+    else:
+        log.error(words, reason=repr(error), exc_info=error, **facts)

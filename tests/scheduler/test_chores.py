@@ -4,6 +4,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
+
 from engine.jobs import claim, finish, read_gate, switch
 from engine.retention import id_at
 from engine.usage import read_usage
@@ -64,14 +66,15 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
     assert sum(one.runs for one in await read_usage(conn)) == 30
 
 
-async def test_a_chore_that_fails_is_repeated_until_the_stop():
+@pytest.mark.parametrize("error", [OSError("the database is away"), ValueError("a fault of ours")])
+async def test_a_chore_that_fails_is_repeated_until_the_stop(error):
     stop, tries = asyncio.Event(), []
 
     async def chore() -> None:
         tries.append(1)
         if len(tries) == 3:
             stop.set()
-        raise OSError("the database is away")
+        raise error
 
     async with asyncio.timeout(5):
         await every(0.01, chore, stop)

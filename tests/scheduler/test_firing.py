@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import Any
 
 from engine.jobs import switch
-from engine.triggers import fire_events, read_cron
+from engine.triggers import fire_due, fire_events, read_cron
 from engine.workflows.events import publish_event
 from scheduler.firing import FiringLoop
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
@@ -197,3 +197,24 @@ async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, con
     # The latest of what was missed fires once; a minute that begins just now may add its own.
     assert len(await jobs_of(pool, schedule)) in (1, 2)
     assert len(await jobs_of(pool, on_event)) == 1
+
+
+async def test_a_round_that_fails_for_any_reason_is_repeated(pool, conn, acme, database_url, eventually, monkeypatch):
+    tries = []
+
+    async def astray(*given: Any, **options: Any) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ValueError("a fault of ours")
+        return await fire_due(*given, **options)
+
+    monkeypatch.setattr("scheduler.firing.fire_due", astray)
+    await given_schedule(conn, acme, "* * * * *")
+    await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+    stop = asyncio.Event()
+    firing = asyncio.create_task(FiringLoop(pool, database_url).run(stop))
+    try:
+        await eventually("select count(*) from trigger_fires", equals=1)
+    finally:
+        stop.set()
+        await firing

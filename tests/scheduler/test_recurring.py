@@ -315,3 +315,19 @@ async def test_it_rests_until_the_next_is_due_and_no_longer(conn, recurring):
     late = (found.last_started_at - found.start_at).total_seconds()
     print(f"started {late:.3f} s after it was due")
     assert 0 <= late < 1
+
+
+async def test_a_round_that_fails_for_any_reason_is_repeated(conn, recurring, monkeypatch):
+    asked = []
+
+    async def astray(*given: Any, **options: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 1:
+            raise ValueError("a fault of ours")
+        return await claim_runs(*given, **options)
+
+    monkeypatch.setattr("scheduler.recurring.claim_runs", astray)
+    await recurring.register("acme", "tidy", NOW, ONCE, noop)
+
+    assert (await ended(conn)).last_outcome == "succeeded"
+    assert len(asked) >= 2
