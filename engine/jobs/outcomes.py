@@ -231,7 +231,7 @@ def _audited(
     Written out by hand, since a worker makes one for every job it finishes: ids and counts need no escaping,
     the rest goes through the serialiser. It is the same shape as `audit.body_of` makes; a test compares them.
     """
-    facts = f'{{"attempt":{job.attempt}}}' if not meta else stored_json({"attempt": job.attempt, **meta})
+    facts = f'{{"attempt":{job.attempt}}}' if not meta else stored_json({**meta, "attempt": job.attempt})
     finish.action = action
     finish.meta = facts
     words = '""'

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from audit import Event, record
 from engine.jobs import cancel, claim, delete, finish, retry_now, switch
 from engine.jobs.backoff import policy_of
 from engine.jobs.lease import reap
@@ -133,3 +134,23 @@ async def test_usage_is_kept_by_the_hour_with_its_seconds(conn):
     assert await read_usage(conn, start=hour + timedelta(hours=1)) == []
     [total] = await read_usage(conn)
     assert total.hour is None
+
+
+async def test_a_handlers_own_facts_do_not_change_the_number_of_its_attempt(conn):
+    worker, job = await given_claimed(conn)
+    notes = Notes(audit_meta={"attempt": 1.5, "pages": 3})
+    await finish(conn, worker, [succeed(job, worker.id, None, "REPORT_BUILT", notes)])
+
+    assert (
+        await conn.fetchval("select meta from audit_log where action = 'REPORT_BUILT'") == '{"pages": 3, "attempt": 1}'
+    )
+    assert await metered(conn) == {"runs": 1, "succeeded": 1}
+
+
+@pytest.mark.parametrize("attempt", [1.5, -1, 3_000_000_000, 1e40, "1", None])
+async def test_an_account_of_an_attempt_without_a_number_stops_no_meter(conn, attempt):
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [success(worker, job)])
+    await record(conn, Event("REPORT_BUILT", "job", str(job.id), DANA, job.tenant_id, meta={"attempt": attempt}))
+
+    assert await metered(conn) == {"runs": 1, "succeeded": 1}
