@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from atlas.actors import Actor
 from atlas.errors import Refused
 from engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
 from engine.jobs.gate import expire
@@ -22,6 +23,15 @@ async def test_the_gate_tells_who_turned_it_why_and_since_when(conn):
     assert gate.until is not None
     assert gate.until - gate.since == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=1))
     assert "by dana: provider outage. It comes back at" in gate.closed_because
+
+
+@pytest.mark.parametrize("online", [True, False])
+async def test_a_second_word_for_what_the_gate_is_already_leaves_the_moment_it_was_turned(conn, online):
+    await switch(conn, online=not online, actor=DANA)
+    turned = await switch(conn, online=online, actor=DANA)
+    again = await switch(conn, online=online, actor=Actor("user", "erin"), reason="to be sure")
+    assert (again.since, again.by, again.reason) == (turned.since, "erin", "to be sure")
+    assert (await switch(conn, online=not online, actor=DANA)).since > turned.since
 
 
 async def test_every_turn_of_the_gate_is_audited(conn):

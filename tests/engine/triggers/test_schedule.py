@@ -256,6 +256,21 @@ async def test_who_stands_in_for_a_leader_fires_only_what_is_late(conn, acme, ow
     assert waits.next_in == pytest.approx(1, abs=0.1)
 
 
+async def test_turning_atlas_on_while_it_is_on_makes_no_due_time_a_missed_one(conn, owner, acme):
+    now = await conn.fetchval("select date_trunc('minute', clock_timestamp())")
+    await conn.execute(
+        "update system_state set value = jsonb_set(value, '{since}', to_jsonb($1::timestamptz)) where key = 'atlas_online'",
+        now - hours(1),
+    )
+    await set_clock(owner, now + timedelta(seconds=5))
+    trigger = await given_schedule(conn, acme, "* * * * *", misfire="skip")
+    await wait_since(conn, trigger, now)
+    await switch(conn, online=True, actor=DANA)
+    await fire_due(conn)
+
+    assert await fires(conn, trigger) == [("fired", now)]
+
+
 async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
     trigger = await given_event_trigger(conn, acme, payload_template={"id": "{{ event.invoice }}"})
     await switch(conn, online=False, actor=DANA)
