@@ -148,11 +148,12 @@ class Recurring:
     async def _round(self) -> None:
         """Take what is due among our own, and read all schedules."""
         idle = [key for key in self._functions if key not in self._runs]
+        asked = asyncio.get_running_loop().time()
         async with self._pool.acquire() as conn:
             runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
             self.tracked = await list_recurring(conn)
         for run in runs:
-            self._runs[run.key] = asyncio.create_task(self._run(run), name=f"recurring {run.key[1]}")
+            self._runs[run.key] = asyncio.create_task(self._run(run, asked), name=f"recurring {run.key[1]}")
 
     async def _rest(self) -> None:
         """A second at least, then until the next is due or a run has ended; a registration ends it at once."""
@@ -164,8 +165,8 @@ class Recurring:
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
-    async def _run(self, run: Run) -> None:
-        keeping = asyncio.create_task(self._keep(run, asyncio.current_task()))
+    async def _run(self, run: Run, held: float) -> None:
+        keeping = asyncio.create_task(self._keep(run, held, asyncio.current_task()))
         outcome, error = "stopped", None
         try:
             outcome, error = await _outcome(self._functions[run.key], run.timeout_seconds)
@@ -178,20 +179,26 @@ class Recurring:
             self._runs.pop(run.key, None)
             self._changed.set()
 
-    async def _keep(self, run: Run, task: "asyncio.Task[Any] | None") -> None:
-        """Renew the lease; a run that another process has taken over is cancelled here."""
-        while True:
-            await asyncio.sleep(self._lease / 3)
+    async def _keep(self, run: Run, held: float, task: "asyncio.Task[Any] | None") -> None:
+        """Renew the lease. A run that another process has taken over, or may by now, is cancelled here.
+
+        `held` is when the lease was last asked for: the database's begins later, and ours ends first.
+        """
+        time = asyncio.get_running_loop().time
+        ours = True
+        while ours:
+            await asyncio.sleep(min(self._lease / 3, held + self._lease - time()))
+            asked = time()
             try:
-                async with self._pool.acquire() as conn:
+                async with asyncio.timeout_at(held + self._lease), self._pool.acquire() as conn:
                     ours = await renew_run(conn, self._name, run, lease=self._lease)
-            except PASSING as error:
-                log.warning("a lease could not be renewed", id=run.key[1], reason=str(error) or type(error).__name__)
-                continue
-            if not ours and task is not None:
-                log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
-                task.cancel()
-                return
+                held = asked
+            except Exception as error:
+                tell(log, "a lease could not be renewed", error, id=run.key[1])
+                ours = time() < held + self._lease
+        if task is not None:
+            log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
+            task.cancel()
 
     async def _finish(self, run: Run, outcome: str, error: str | None) -> None:
         try:

@@ -10,7 +10,7 @@ import pytest
 
 from atlas.errors import Conflict, InvalidInput, NotFound
 from engine.jobs import switch
-from engine.recurring import claim_runs, finish_run, list_recurring
+from engine.recurring import claim_runs, finish_run, list_recurring, renew_run
 from scheduler.recurring import Recurring
 from tests.engine.triggers.given import DANA
 
@@ -240,6 +240,41 @@ async def test_a_run_that_outlasts_its_lease_keeps_it(conn, recurring):
 
     await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, slow)
     assert (await ended(conn)).last_outcome == "succeeded"
+
+
+@pytest.mark.parametrize("away", ["refuses", "hangs"])
+async def test_a_run_whose_lease_cannot_be_renewed_ends_before_another_process_takes_it(
+    conn, recurring, monkeypatch, away
+):
+    running, most, taken = [], [], asyncio.Event()
+
+    async def unreachable(_: Any, by: str, run: Any, *, lease: float) -> bool:
+        if by != recurring._name:
+            return await renew_run(_, by, run, lease=lease)
+        if away == "hangs":
+            await asyncio.sleep(60)
+        raise OSError("the database is away")
+
+    async def tidy() -> None:
+        running.append(1)
+        most.append(len(running))
+        if len(most) == 2:
+            taken.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            running.pop()
+
+    monkeypatch.setattr("scheduler.recurring.renew_run", unreachable)
+    await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, tidy)
+    async with asyncio.timeout(5):
+        while not running:
+            await asyncio.sleep(0.01)
+    other = await recurring.another()
+    await other.register("acme", "tidy", NOW - DAY / 2, DAY, tidy)
+    await asyncio.wait_for(taken.wait(), 10)
+
+    assert most == [1, 1]
 
 
 async def test_unregistering_removes_it_from_memory_and_table_and_an_unknown_one_is_refused(conn, recurring):
