@@ -75,6 +75,7 @@ async def noop() -> None: ...
     ("changes", "field"),
     [
         ({"repeat_every": timedelta(seconds=-1)}, "repeat_every"),
+        ({"repeat_every": timedelta.max}, "repeat_every"),
         ({"start_at": datetime(2027, 1, 1)}, "start_at"),
         ({"timeout": timedelta()}, "timeout"),
         ({"id": ""}, "id"),
