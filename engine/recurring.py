@@ -94,9 +94,10 @@ async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: f
 
 
 async def renew_run(conn: Connection, by: str, run: Run, *, lease: float) -> bool:
-    """Keep a run. False: it is another's now."""
+    """Keep a run. False: it is another's now, or may be."""
     values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number}
-    return await fetch_value(conn, RENEW, by=by, lease=lease, **values) is not None
+    ours: bool = await fetch_value(conn, RENEW, by=by, lease=lease, **values)
+    return ours
 
 
 async def finish_run(conn: Connection, by: str, run: Run, *, outcome: str, error: str | None = None) -> bool:

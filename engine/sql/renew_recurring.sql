@@ -1,9 +1,14 @@
--- A run's lease -> a new lease, while it is this program's and alive.
-update recurring_jobs
-set lease_expires_at = clock_timestamp() + make_interval(secs => :lease)
-where tenant_id = :tenant_id
-  and id = :id
-  and locked_by = :by
-  and run_count = :number
-  and lease_expires_at > clock_timestamp()
-returning id;
+-- A run's lease -> a new lease, while it is this program's and alive. Answers whether nobody else may run it: a run whose
+-- schedule was removed meanwhile has no lease, and ends by itself.
+with renewed as (
+  update recurring_jobs
+  set lease_expires_at = clock_timestamp() + make_interval(secs => :lease)
+  where tenant_id = :tenant_id
+    and id = :id
+    and locked_by = :by
+    and run_count = :number
+    and lease_expires_at > clock_timestamp()
+  returning id
+)
+select exists (select from renewed)
+  or not exists (select from recurring_jobs where tenant_id = :tenant_id and id = :id);

@@ -288,6 +288,30 @@ async def test_unregistering_removes_it_from_memory_and_table_and_an_unknown_one
     await recurring.register("acme", "tidy", NOW + DAY, DAY, noop)
 
 
+async def test_a_run_in_progress_ends_by_itself_when_its_function_is_unregistered(conn, recurring):
+    story = []
+
+    async def slow() -> None:
+        story.append("begins")
+        try:
+            await asyncio.sleep(1.5)
+            story.append("ends")
+        except asyncio.CancelledError:
+            story.append("is cancelled")
+            raise
+
+    await recurring.register("acme", "tidy", NOW, DAY, slow)
+    async with asyncio.timeout(10):
+        while not story:
+            await asyncio.sleep(0.01)
+        await recurring.unregister("acme", "tidy")
+        while len(story) < 2:
+            await asyncio.sleep(0.01)
+
+    assert story == ["begins", "ends"]
+    assert await list_recurring(conn) == []
+
+
 async def test_a_stop_gives_the_run_back_and_another_instance_takes_it_up(conn, recurring):
     begun, ran = asyncio.Event(), asyncio.Event()
 
