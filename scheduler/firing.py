@@ -10,8 +10,9 @@ from typing import Any
 
 from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
-from engine.triggers import Round, fire_due, fire_events, list_schedules
+from engine.triggers import Round, Unfired, fire_due, fire_events, list_schedules
 from scheduler.alarm import Alarm
+from scheduler.around import Around
 from scheduler.leader import Leader
 from scheduler.rounds import tell
 
@@ -34,6 +35,7 @@ class FiringLoop:
         self._awake = asyncio.Event()
         self.leader = Leader(url, self.schedules_changed)
         self.alarm = Alarm(self.wake)
+        self._kinds = Around(fire_due), Around(fire_events)
         self._stale, self._armed = True, False
         self._reload_at = 0.0
 
@@ -73,9 +75,10 @@ class FiringLoop:
         try:
             async with self._pool.acquire() as conn:
                 await self._set_alarm(conn)
-                rounds = [await fire_due(conn, late_by=late_by), await fire_events(conn, late_by=late_by)]
+                rounds = [await kind.fire(conn, late_by=late_by) for kind in self._kinds]
         except Exception as error:
-            tell(log, "firing failed and is repeated", error)
+            cause = error.__cause__ if isinstance(error, Unfired) else error
+            tell(log, "firing failed and is repeated", cause if isinstance(cause, Exception) else error)
             return LOOK_SECONDS
         except Exception:
             # A mistake of ours that one trigger brings to light must not end the firing of all the others.

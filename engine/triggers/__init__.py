@@ -5,7 +5,7 @@ from engine.triggers.cron import Cron, check_cron, known_cron, read_cron
 from engine.triggers.events import fire_events
 from engine.triggers.fire import Fire, list_fires
 from engine.triggers.preview import Occurrence, preview
-from engine.triggers.schedule import Round, fire_due
+from engine.triggers.schedule import Round, Unfired, fire_due
 from engine.triggers.spec import TriggerSpec, read_trigger
 from engine.triggers.triggers import (
     Trigger,
@@ -24,6 +24,7 @@ __all__ = [
     "Round",
     "Trigger",
     "TriggerSpec",
+    "Unfired",
     "add_trigger",
     "check_cron",
     "edit_trigger",

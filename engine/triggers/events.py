@@ -16,7 +16,7 @@ import orjson
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
 from engine.triggers.fire import Firing, fire_all, render_payload
-from engine.triggers.schedule import FIRING, Round
+from engine.triggers.schedule import FIRING, Round, Unfired
 from engine.triggers.triggers import Trigger, trigger_of
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
@@ -48,20 +48,34 @@ class StoredEvent:
         return {"event": {**self.context, **facts, "correlation_id": self.correlation_id, "context": self.context}}
 
 
-async def fire_events(conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE) -> Round:
-    """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay."""
+async def fire_events(
+    conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE, without: Sequence[UUID] = ()
+) -> Round:
+    """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay.
+
+    `Unfired` names what was held when the whole failed; `without` passes over what failed before.
+    """
     if not await fetch_value(conn, ANY_EVENT, late_by=late_by):
         return Round()
-    async with conn.transaction(isolation="read_committed"):
-        gate = await fetch_row(conn, FIRING)
-        assert gate is not None
-        if not gate["is_open"]:
-            return Round(closed=True)
-        waiting = [_event_of(row) for row in await fetch(conn, EVENTS, late_by=late_by, limit=limit)]
-        events, firings = await _matches(conn, waiting)
-        await _swallow(conn, firings, gate["now"])
-        fired = await fire_all(conn, firings, now=gate["now"])
-        await fetch(conn, HANDLED, ids=[event.id for event in events])
+    held: list[UUID] = []
+    try:
+        async with conn.transaction(isolation="read_committed"):
+            return await _fire_events(conn, {"late_by": late_by, "limit": limit, "without": list(without)}, held)
+    except Exception as error:
+        raise Unfired(held) from error
+
+
+async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]) -> Round:
+    gate = await fetch_row(conn, FIRING)
+    assert gate is not None
+    if not gate["is_open"]:
+        return Round(closed=True)
+    rows = await fetch(conn, EVENTS, **which)
+    held += [row["id"] for row in rows]
+    events, firings = await _matches(conn, [_event_of(row) for row in rows])
+    await _swallow(conn, firings, gate["now"])
+    fired = await fire_all(conn, firings, now=gate["now"])
+    await fetch(conn, HANDLED, ids=[event.id for event in events])
     return Round(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from atlas.errors import InvalidInput
 from atlas.pool import Connection
@@ -40,25 +41,44 @@ class Round:
     next_in: float | None = None
 
 
-async def fire_due(conn: Connection, *, late_by: float = 0.0, limit: int = TRIGGERS_AT_ONCE) -> Round:
+class Unfired(Exception):
+    """A batch that could not be fired, for the reason that caused this. `held` are its triggers, or its events."""
+
+    def __init__(self, held: Sequence[UUID]) -> None:
+        super().__init__(f"{len(held)} could not be fired, together or alone")
+        self.held = held
+
+
+async def fire_due(
+    conn: Connection, *, late_by: float = 0.0, limit: int = TRIGGERS_AT_ONCE, without: Sequence[UUID] = ()
+) -> Round:
     """Fire every schedule that is due by the database's clock, each due time once, by its misfire policy.
 
     Nothing fires while Atlas is offline. With `late_by` only what is that many seconds late, for those who stand in
-    for a leader.
+    for a leader. `Unfired` names what was held when the whole failed; `without` passes over what failed before.
     """
     next_in: float | None = await fetch_value(conn, NEXT_DUE)
     if next_in is None or next_in > -late_by:
         return Round(next_in=None if next_in is None else next_in + late_by)
-    async with conn.transaction(isolation="read_committed"):
-        gate = await fetch_row(conn, FIRING)
-        assert gate is not None
-        if not gate["is_open"]:
-            return Round(closed=True)
-        rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), limit=limit)
-        planned = await _plan_all(conn, [trigger_of(row) for row in rows], gate)
-        firings = [_firing(trigger, due) for trigger, found in planned for due in found.fire]
-        fired = await fire_all(conn, firings, now=gate["now"])
-        await _advance(conn, planned)
+    held: list[UUID] = []
+    try:
+        async with conn.transaction(isolation="read_committed"):
+            return await _fire_due(conn, {"limit": limit, "without": list(without)}, late_by, held)
+    except Exception as error:
+        raise Unfired(held) from error
+
+
+async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, held: list[UUID]) -> Round:
+    gate = await fetch_row(conn, FIRING)
+    assert gate is not None
+    if not gate["is_open"]:
+        return Round(closed=True)
+    rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), **which)
+    held += [row["id"] for row in rows]
+    planned = await _plan_all(conn, [trigger_of(row) for row in rows], gate)
+    firings = [_firing(trigger, due) for trigger, found in planned for due in found.fire]
+    fired = await fire_all(conn, firings, now=gate["now"])
+    await _advance(conn, planned)
     # Nobody knows how late it has become, nor whether all fitted in: look again at once.
     return Round(fired=len(fired), next_in=0.0 if rows else None)
 

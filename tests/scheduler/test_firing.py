@@ -3,10 +3,15 @@
 import asyncio
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
+import pytest
+
+import engine.triggers as triggers
 from engine.jobs import switch
 from engine.triggers import fire_due, fire_events, read_cron
 from engine.workflows.events import publish_event
@@ -199,7 +204,57 @@ async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, con
     assert len(await jobs_of(pool, on_event)) == 1
 
 
-async def test_a_round_that_fails_for_any_reason_is_repeated(pool, conn, acme, database_url, eventually, monkeypatch):
+@pytest.fixture
+async def firing(pool, database_url):
+    """The firing loop of a scheduler, running once it is entered."""
+
+    @asynccontextmanager
+    async def run() -> AsyncIterator[FiringLoop]:
+        stop, loop = asyncio.Event(), FiringLoop(pool, database_url)
+        task = asyncio.create_task(loop.run(stop))
+        try:
+            yield loop
+        finally:
+            stop.set()
+            await task
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ["events", "schedule"])
+async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_gone(
+    conn, acme, firing, eventually, monkeypatch, kind
+):
+    bad = await given_tenant(conn, "bad")
+    whole = getattr(triggers, kind)._firing
+    broken = [True]
+
+    def astray(trigger: Any, due: Any) -> Any:
+        if trigger.tenant_id == bad and broken:
+            raise MemoryError("a fault of ours")
+        return whole(trigger, due)
+
+    monkeypatch.setattr(f"engine.triggers.{kind}._firing", astray)
+    monkeypatch.setattr("scheduler.around.SHORTEST_SECONDS", 2.0)
+    for tenant in (bad, *[acme] * 5):
+        if kind == "events":
+            await given_event_trigger(conn, tenant, dedupe_window_seconds=0)
+        else:
+            await given_schedule(conn, tenant, "* * * * *")
+    for tenant in (bad, acme):
+        await publish_event(conn, tenant, "invoice.paid", {}, actor=DANA)
+    await conn.execute(
+        "update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp()) where trigger_type = 'schedule'"
+    )
+    fired = "select count(*) from trigger_fires where tenant_id = $1"
+    async with firing():
+        await eventually(f"select ({fired}) >= 5", acme)
+        assert await conn.fetchval(fired, bad) == 0
+        broken.clear()
+        await eventually(f"select ({fired}) >= 1", bad)
+
+
+async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing, eventually, monkeypatch):
     tries = []
 
     async def astray(*given: Any, **options: Any) -> Any:
@@ -211,10 +266,5 @@ async def test_a_round_that_fails_for_any_reason_is_repeated(pool, conn, acme, d
     monkeypatch.setattr("scheduler.firing.fire_due", astray)
     await given_schedule(conn, acme, "* * * * *")
     await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
-    stop = asyncio.Event()
-    firing = asyncio.create_task(FiringLoop(pool, database_url).run(stop))
-    try:
+    async with firing():
         await eventually("select count(*) from trigger_fires", equals=1)
-    finally:
-        stop.set()
-        await firing

@@ -1,11 +1,12 @@
 -- Events that no trigger has looked at yet, held until the end of the transaction. By a mark on each, not by a place in their
 -- order: an event that is committed late may have a lower number than those handled already.
--- Looks across tenants: one scheduler serves them all.
+-- Without those that the caller goes around. Looks across tenants: one scheduler serves them all.
 select id, tenant_id, name, context, correlation_id, created_at
 from events
 where handled_at is null
   and run_id is null
   and created_at <= clock_timestamp() - make_interval(secs => :late_by)
+  and id <> all (:without::uuid[])
 order by seq
 limit :limit
 for update skip locked;
