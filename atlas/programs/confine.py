@@ -102,6 +102,18 @@ def end_all(group: int, uid: int | None) -> Iterator[tuple[int, int, resource.st
         select.select([], [], [], KILL_PAUSE)
 
 
+def end_user(uid: int) -> None:
+    """Kill what is left of a program whose supervisor is gone. This process becomes its user, and is good for no more.
+
+    Under the lock that the supervisor held: once another program runs as this user, it is not touched.
+    """
+    lock = os.open(f"{UID_LOCKS}/{uid}", os.O_RDWR | os.O_NOFOLLOW)
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.setresuid(uid, uid, uid)
+        _signal(-1, signal.SIGKILL)
+
+
 def reap() -> Iterator[tuple[int, int, resource.struct_rusage]]:
     """The children that have ended: pid, wait status, what they used."""
     with contextlib.suppress(ChildProcessError):

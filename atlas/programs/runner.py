@@ -29,6 +29,9 @@ LONGEST_REPORT = 4 * 2**20
 ROOT = Path(__file__).parent.parent.parent
 # Appended, so that nothing there shadows the standard library, the supervisor's only other company.
 _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from atlas.programs.supervisor import main; main()"
+_END_USER = (
+    "import sys; sys.path.append(sys.argv[1]); from atlas.programs.confine import end_user; end_user(int(sys.argv[2]))"
+)
 
 # Supervisors that have told everything and are about to end.
 _leaving: set[asyncio.Task[int]] = set()
@@ -90,6 +93,7 @@ class Run:
         self._folder = folder
         self._on_progress = on_progress
         self._pid: int | None = None
+        self._uid: int | None = None
         self._account = asyncio.create_task(self._hear(), name="atlas command")
 
     async def wait(self) -> Account:
@@ -115,8 +119,8 @@ class Run:
         try:
             while line := await self._process.stdout.readline():
                 match json.loads(line):
-                    case {"started": int(pid)}:
-                        self._pid = pid
+                    case {"started": int(pid), "uid": uid}:
+                        self._pid, self._uid = pid, uid
                     case {"progress": [percent, message]}:
                         await self._on_progress(percent, message)
                     case {"failed": str(reason)}:
@@ -124,6 +128,7 @@ class Run:
                     case {"ended": dict(told)}:
                         return _account(self._pid or 0, told)
             self._give_up()
+            await self._end_scattered()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
             raise SupervisorLost("The program's supervisor ended without an account of it.")
         finally:
@@ -145,6 +150,21 @@ class Run:
         if self._pid is not None and not self._account.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
+
+    async def _end_scattered(self) -> None:
+        """Kill what left the program's group, and so outlives its supervisor, where the program has its own user."""
+        if self._uid is not None:
+            # Its lock on the user falls with its last breath.
+            await self._process.wait()
+            sweep = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", _END_USER, str(ROOT), str(self._uid)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd="/",
+                env={},
+            )
+            await sweep.wait()
 
 
 async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> Run:

@@ -64,7 +64,7 @@ class Supervisor:
         except OSError as error:
             _report({"failed": str(error.strerror or error)})
         else:
-            _report({"started": self._pid})
+            _report({"started": self._pid, "uid": self._uid})
             self._watch()
             self._end()
             _report({"ended": self._account()})

@@ -155,6 +155,25 @@ asyncio.run(main())
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a program a user of its own")
+async def test_what_fled_is_gone_before_a_job_whose_supervisor_was_killed_has_failed(
+    define, order, run_commands, story
+):
+    scatter = "setsid sh -c 'while :; do sleep 0.1; done' >/dev/null 2>&1 &\nsleep 300"
+    job_id = await order(await define("scatter", scatter, timeout_seconds=60, max_retries=0))
+    running = asyncio.create_task(run_commands())
+    async with asyncio.timeout(20):
+        while len(left_behind(job_id)) < 3:
+            await asyncio.sleep(0.05)
+    [supervisor] = [one for one in psutil.Process().children() if any("supervisor" in word for word in one.cmdline())]
+    supervisor.kill()
+    await asyncio.wait_for(running, 20)
+
+    job, _ = await story(job_id)
+    assert (job.status, job.error["type"]) == ("failed", "SupervisorLost")
+    assert left_behind(job_id) == []
+
+
 def test_without_root_descendants_are_found_wherever_they_fled():
     """The way of ending everything that needs no user of its own, in a process that can fail by itself."""
     code = """
