@@ -14,15 +14,20 @@ from engine.triggers.cron import Cron
 # A due time is missed when it is older than this, or when it passed while Atlas was offline. It is long enough for
 # another scheduler to take over, and shorter than the minute between two due times.
 GRACE = timedelta(seconds=30)
+MOMENT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The due times to fire now, the first one to look at next, and the (first, last) of those let go."""
+    """The due times to fire now, the first one to look at next, and the (first, last) of those let go.
+
+    `error` says why the schedule cannot be computed; it is then only looked at again.
+    """
 
     fire: list[datetime] = field(default_factory=list)
     next_fire_at: datetime | None = None
     dropped: tuple[datetime, datetime] | None = None
+    error: str | None = None
 
 
 def plan(
@@ -34,8 +39,11 @@ def plan(
     online_since: datetime | None,
     most: int,
 ) -> Plan:
-    """What to do about a schedule whose first open due time is `due`; None begins it anew from now."""
-    if due is None:
+    """What to do about a schedule whose first open due time is `due`; None begins it anew from now.
+
+    So does a moment that is none of its times: a look that was put off, or a time by the old rules of its zone.
+    """
+    if due is None or cron.after(due - MOMENT) != due:
         return Plan(next_fire_at=cron.after(now))
     if policy == "all":
         fire = list(islice(chain((due,), cron.times(due, now)), most))
@@ -44,5 +52,5 @@ def plan(
     missed = last < now - GRACE or (online_since is not None and last <= online_since)
     if policy == "skip" and missed:
         return Plan([], cron.after(last), (due, last))
-    before = cron.latest(due - timedelta(microseconds=1), last - timedelta(microseconds=1)) if last > due else None
+    before = cron.latest(due - MOMENT, last - MOMENT) if last > due else None
     return Plan([last], cron.after(last), None if before is None else (due, before))

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from atlas.errors import InvalidInput
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
@@ -108,12 +110,16 @@ async def _plan(conn: Connection, trigger: Trigger, gate: Any, *, most: int) -> 
         )
     except InvalidInput as error:
         await _tell(conn, trigger, "TRIGGER_FAILED", str(error))
-        return Plan(next_fire_at=gate["now"] + BROKEN_PAUSE)
+        return Plan(next_fire_at=gate["now"] + BROKEN_PAUSE, error=_error(trigger, error, gate["now"]))
     if found.dropped is not None:
         first, last = found.dropped
         facts = {"policy": trigger.spec.misfire, "first": first.isoformat(), "last": last.isoformat()}
         await _tell(conn, trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts)
     return found
+
+
+def _error(trigger: Trigger, error: InvalidInput, now: datetime) -> str:
+    return orjson.dumps({"message": str(error), "at": now, "due_at": trigger.next_fire_at}).decode()
 
 
 async def _tell(conn: Connection, trigger: Trigger, action: str, message: str, **facts: Any) -> None:
@@ -148,4 +154,5 @@ async def _advance(conn: Connection, planned: Sequence[tuple[Trigger, Plan]]) ->
         ids=[trigger.id for trigger, _ in planned],
         seen=[trigger.next_fire_at for trigger, _ in planned],
         nexts=[found.next_fire_at for _, found in planned],
+        errors=[found.error for _, found in planned],
     )

@@ -1,7 +1,9 @@
--- The next time of schedules that were looked at. The caller holds their rows; what changed since it looked stays as it is.
+-- The next time of schedules that were looked at, and why one could not be computed. The caller holds their rows; what changed
+-- since it looked stays as it is.
 update job_triggers t
-set next_fire_at = u.next_fire_at
-from unnest(:ids::uuid[], :seen::timestamptz[], :nexts::timestamptz[]) u(id, seen, next_fire_at)
+set next_fire_at = u.next_fire_at,
+    last_error   = coalesce(u.error, t.last_error)
+from unnest(:ids::uuid[], :seen::timestamptz[], :nexts::timestamptz[], :errors::jsonb[]) u(id, seen, next_fire_at, error)
 where t.id = u.id
   and t.next_fire_at is not distinct from u.seen
   and t.trigger_type = 'schedule'

@@ -3,11 +3,12 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from atlas.errors import Conflict
 from engine.jobs import switch
-from engine.triggers import edit_trigger, fire_due, fire_now, preview, read_cron, remove_trigger
+from engine.triggers import edit_trigger, find_trigger, fire_due, fire_now, preview, read_cron, remove_trigger
 from tests.engine.triggers.given import (
     DANA,
     actions,
@@ -269,6 +270,22 @@ async def test_turning_atlas_on_while_it_is_on_makes_no_due_time_a_missed_one(co
     await fire_due(conn)
 
     assert await fires(conn, trigger) == [("fired", now)]
+
+
+async def test_a_schedule_whose_zone_is_back_goes_on_with_its_own_times(conn, acme, owner):
+    await set_clock(owner, NOON)
+    trigger = await given_schedule(conn, acme, "0 0 1 1 *", timezone="Europe/Berlin")
+    await wait_since(conn, trigger, NOON - MOMENT)
+    await conn.execute("update job_triggers set timezone = 'Europe/Atlantis'")
+    await fire_due(conn)
+    told = orjson.loads(await conn.fetchval("select last_error from job_triggers"))
+    await conn.execute("update job_triggers set timezone = 'Europe/Berlin'")
+    await set_clock(owner, NOON + hours(2))
+    await fire_due(conn)
+
+    assert "'Europe/Atlantis' is not a zone" in told["message"]
+    assert await fires(conn, trigger) == []
+    assert (await find_trigger(conn, trigger.id)).next_fire_at == datetime(2027, 12, 31, 23, tzinfo=UTC)
 
 
 async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
