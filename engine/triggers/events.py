@@ -96,20 +96,20 @@ async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[li
     """The first of the events, as many as go together, and what they fire."""
     names = sorted({pattern for event in waiting for pattern in patterns_of(event.name)})
     rows = await fetch(conn, MATCHING, names=names, tenants=list({event.tenant_id for event in waiting}))
-    triggers = [trigger_of(row) for row in rows]
+    triggers = [(trigger_of(row), row["active_since"]) for row in rows]
     events: list[StoredEvent] = []
     firings: list[Firing] = []
     for event in waiting:
-        firings += [_firing(trigger, event) for trigger in triggers if _means(trigger, event)]
+        firings += [_firing(trigger, event) for trigger, since in triggers if _means(trigger, since, event)]
         events.append(event)
         if len(firings) >= FIRINGS_AT_ONCE:
             break
     return events, firings
 
 
-def _means(trigger: Trigger, event: StoredEvent) -> bool:
-    # What happened before a trigger was made is not its business.
-    known = trigger.tenant_id == event.tenant_id and trigger.created_at <= event.created_at
+def _means(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
+    # What happened before a trigger was made, enabled or given this name is not its business.
+    known = trigger.tenant_id == event.tenant_id and since <= event.created_at
     return known and fits(trigger.spec.event_name or "", event.name)
 
 

@@ -84,7 +84,7 @@ async def add_trigger(conn: Connection, tenant_id: UUID, described: Mapping[str,
 async def edit_trigger(
     conn: Connection, trigger_id: UUID, changes: Mapping[str, Any], *, actor: Actor, tenant_id: UUID | None = None
 ) -> Trigger:
-    """Change some of a trigger. A schedule that changes, or is enabled again, begins anew from now."""
+    """Change some of a trigger. One that waits for other times or events, or is enabled again, begins anew from now."""
     async with conn.transaction():
         before = await _hold(conn, trigger_id, tenant_id)
         spec = read_trigger({**before.spec.model_dump(), **changes})
@@ -94,7 +94,9 @@ async def edit_trigger(
         if {"cron_expr", "timezone", "trigger_type", "is_enabled"} & set(changed):
             next_fire_at = await _next_time(conn, before.tenant_id, spec)
         edited_by = actor.id if set(changed) - {"label"} else before.edited_by
-        await fetch(conn, EDIT, id=trigger_id, next_fire_at=next_fire_at, edited_by=edited_by, **_columns(spec))
+        begins_anew = bool({"event_name", "trigger_type", "is_enabled"} & set(changed))
+        facts = {"next_fire_at": next_fire_at, "edited_by": edited_by, "begins_anew": begins_anew}
+        await fetch(conn, EDIT, id=trigger_id, **facts, **_columns(spec))
         trigger = await find_trigger(conn, trigger_id)
         await record(conn, _event("TRIGGER_EDITED", trigger, actor, changed=changed))
     return trigger

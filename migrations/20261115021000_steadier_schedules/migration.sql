@@ -156,3 +156,7 @@ begin
   perform pg_notify('atlas_gate', '');
   return state;
 end $$;
+
+-- Since when a trigger on events has been enabled, under its name: what happened before is not its business.
+-- Null: since it was made.
+alter table job_triggers add column active_since timestamptz(6);

@@ -13,6 +13,7 @@ set label                 = :label,
     dedupe_window_seconds = :dedupe_window_seconds,
     misfire               = :misfire::text::misfire_policy,
     next_fire_at          = :next_fire_at,
+    active_since          = case when :begins_anew::boolean then clock_timestamp() else active_since end,
     last_error            = null,
     edited_by             = :edited_by,
     updated_at            = clock_timestamp()

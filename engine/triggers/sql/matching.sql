@@ -2,7 +2,8 @@
 -- of them waits, and then sees what was fired. Looks across tenants: the caller pairs each with its own tenant's events.
 select t.id, t.tenant_id, t.label, t.is_enabled, t.trigger_type::text as trigger_type, t.event_name, t.cron_expr, t.timezone,
   t.definition_key, t.job_type, t.workflow, t.payload_template, t.dedupe_window_seconds, t.misfire::text as misfire,
-  coalesce(t.timezone, n.timezone) as zone, t.last_fire_at, t.next_fire_at, t.last_error, t.created_by, t.edited_by, t.created_at, t.updated_at
+  coalesce(t.timezone, n.timezone) as zone, t.last_fire_at, t.next_fire_at, t.last_error, t.created_by, t.edited_by, t.created_at, t.updated_at,
+  coalesce(t.active_since, t.created_at) as active_since
 from job_triggers t
 join tenants n on n.id = t.tenant_id
 where t.trigger_type = 'event'

@@ -267,3 +267,29 @@ async def test_schedules_do_not_fire_on_events_nor_event_triggers_by_time(conn, 
     assert (await fire_due(conn)).fired == 0
     assert (await fire_due(conn)).next_in is None
     assert await jobs_of(conn, trigger) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ({"is_enabled": False}, {"is_enabled": True}),
+        ({"event_name": "invoice.sent"}, {"event_name": "invoice.paid"}),
+        (
+            {"trigger_type": "schedule", "event_name": None, "cron_expr": "@yearly"},
+            {"trigger_type": "event", "event_name": "invoice.paid", "cron_expr": None},
+        ),
+    ],
+)
+async def test_a_trigger_sees_the_events_from_when_it_was_enabled_or_given_their_name(conn, acme, before, change):
+    trigger = await given_event_trigger(conn, acme, dedupe_window_seconds=0)
+    await edit_trigger(conn, trigger.id, before, actor=DANA)
+    await publish_event(conn, acme, "invoice.paid", {"n": 1}, actor=DANA)
+    await edit_trigger(conn, trigger.id, change, actor=DANA)
+    await edit_trigger(conn, trigger.id, {"label": "the same"}, actor=DANA)
+    await fire_events(conn)
+    assert await results(conn, trigger) == []
+
+    await publish_event(conn, acme, "invoice.paid", {"n": 2}, actor=DANA)
+    await edit_trigger(conn, trigger.id, {"label": "another name for people"}, actor=DANA)
+    await fire_events(conn)
+    assert await results(conn, trigger) == ["fired"]
