@@ -19,6 +19,7 @@ from engine.jobs.publish import kept_secrets
 from engine.triggers.cron import Cron, known_cron, read_cron
 from engine.triggers.spec import TriggerSpec, read_trigger
 
+STAY = statement("engine/triggers/sql/stay.sql")
 CLOCK = statement("engine/triggers/sql/clock.sql")
 ADD = statement("engine/triggers/sql/add.sql")
 EDIT = statement("engine/triggers/sql/edit.sql")
@@ -73,6 +74,8 @@ async def add_trigger(conn: Connection, tenant_id: UUID, described: Mapping[str,
     id = new_id()
     async with conn.transaction():
         await _check_target(conn, spec)
+        # A change of the zone finds the schedules that are there, and not one that is just being added.
+        await fetch(conn, STAY, tenant_id=tenant_id)
         next_fire_at = await _next_time(conn, tenant_id, spec)
         columns = {"id": id, "tenant_id": tenant_id, "created_by": actor.id, "next_fire_at": next_fire_at}
         await fetch(conn, ADD, **columns, **_columns(spec))

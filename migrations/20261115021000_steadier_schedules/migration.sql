@@ -160,3 +160,14 @@ end $$;
 -- Since when a trigger on events has been enabled, under its name: what happened before is not its business.
 -- Null: since it was made.
 alter table job_triggers add column active_since timestamptz(6);
+
+-- Schedules follow their tenant's clock: when it is set to another zone, their next times are computed anew. Those that are
+-- being added by the old zone are waited for: who adds one holds this lock, shared (engine/triggers/sql/stay.sql).
+create or replace function atlas_tenant_moved() returns trigger language plpgsql as $$
+begin
+  perform pg_advisory_xact_lock(42717, hashtext(new.id::text));
+  update job_triggers set next_fire_at = null
+  where tenant_id = new.id and timezone is null and trigger_type = 'schedule' and deleted_at is null;
+  perform pg_notify('atlas_triggers', '');
+  return null;
+end $$;

@@ -1,12 +1,23 @@
 """Triggers as they are kept: what is refused, what is stored, what the account says."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from atlas.errors import InvalidInput, NotFound
-from engine.triggers import add_trigger, edit_trigger, find_trigger, list_schedules, list_triggers, remove_trigger
+from engine.tenants import edit_tenant, find_tenant
+from engine.triggers import (
+    add_trigger,
+    edit_trigger,
+    find_trigger,
+    fire_due,
+    list_schedules,
+    list_triggers,
+    remove_trigger,
+)
 from tests.engine.triggers.given import DANA, actions, given_event_trigger, given_schedule, given_tenant, set_clock
 
 NOON = datetime(2027, 6, 1, 12, tzinfo=UTC)
@@ -146,3 +157,27 @@ async def test_a_trigger_is_not_seen_from_another_tenant(conn, acme):
     ):
         with pytest.raises(NotFound):
             await verb
+
+
+@pytest.mark.parametrize("first", ["the schedule", "the move"])
+async def test_a_schedule_that_is_added_while_its_tenant_moves_follows_the_new_clock(pool, conn, acme, owner, first):
+    await set_clock(owner, NOON)
+    tenant = await find_tenant(conn, acme)
+
+    async def move(by: Any) -> None:
+        await edit_tenant(by, tenant, {"timezone": "Asia/Tokyo"}, actor=DANA)
+
+    async def add(by: Any) -> None:
+        await given_schedule(by, acme, "0 9 * * *")
+
+    sooner, later = (add, move) if first == "the schedule" else (move, add)
+    async with pool.acquire() as other:
+        async with conn.transaction():
+            await sooner(conn)
+            waiting = asyncio.create_task(later(other))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+        await asyncio.wait_for(waiting, 5)
+    await fire_due(conn)
+
+    assert await conn.fetchval("select next_fire_at from job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)
