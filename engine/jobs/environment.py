@@ -12,7 +12,8 @@ from atlas.errors import FieldError, InvalidInput
 from engine.jobs.argv import Facts, check_text, fields_of, fill_text, is_given, scalars
 
 MOST_NAMES = 100
-LONGEST_VALUE = 128 * 1024 - 1
+# Of NAME=value, as the kernel has it.
+LONGEST_VARIABLE = 128 * 1024 - 1
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 # They make a loader, a shell or an interpreter run something else.
@@ -79,7 +80,7 @@ def _value(name: str, text: str, values: Mapping[str, str]) -> str:
         raise InvalidInput(
             "The payload", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
         ) from None
-    if "\0" in value or len(value.encode()) > LONGEST_VALUE:
+    if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_VARIABLE:
         fields = ", ".join(fields_of(text))
         raise InvalidInput("The payload", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
     return value

@@ -84,6 +84,18 @@ async def test_a_value_that_would_be_an_option_never_becomes_a_job(recorder, ord
     assert await pool.fetchval("select count(*) from jobs") == 0
 
 
+async def test_the_longest_variable_that_is_accepted_can_be_started_with(define, order, run_commands, story):
+    key = await define("long", 'printf %s "${#NAME}"', fields={"value": TEXT}, env={"NAME": "{{value}}"})
+    longest = 128 * 1024 - 1 - len("NAME=")
+    job_id = await order(key, {"value": "x" * longest})
+    with pytest.raises(InvalidInput, match="too long for the variable NAME"):
+        await order(key, {"value": "x" * (longest + 1)})
+    await run_commands()
+
+    job, attempt = await story(job_id)
+    assert (job.status, attempt["stdout_tail"]) == ("succeeded", str(longest))
+
+
 async def test_a_payload_that_was_changed_behind_the_door_is_refused_before_the_run(
     recorder, order, run_commands, story, owner
 ):
