@@ -26,7 +26,7 @@ def usage(
 ) -> None:
     """Show finished attempts, their outcomes, times and cost, by job type."""
     end = None if to is None else read_moment("--to", to)
-    start = (end or datetime.now(UTC)) - USUALLY if from_ is None else read_moment("--from", from_)
+    start = _usual_start(end or datetime.now(UTC)) if from_ is None else read_moment("--from", from_)
 
     async def work(settings: Settings) -> list[Usage]:
         async with connected(settings) as conn:
@@ -38,6 +38,14 @@ def usage(
     document = {"from": start, "to": end, "usage": found}
     words = table(columns if hourly else columns[1:], [_row(one, hourly) for one in found])
     say(document, words if found else "Nothing was metered in that time.", json=json)
+
+
+def _usual_start(end: datetime) -> datetime | None:
+    try:
+        return end - USUALLY
+    except OverflowError:
+        # Before the calendar begins there is nothing to leave out.
+        return None
 
 
 def _row(one: Usage, hourly: bool) -> tuple[object, ...]:
