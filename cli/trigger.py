@@ -99,10 +99,11 @@ def edit(
     target = _named({"job_type": job_type, "definition_key": definition, "workflow": workflow})
     if target:
         changes |= {"job_type": None, "definition_key": None, "workflow": None, **target}
+    # What belongs to the other type goes, unless it was named as well: then it is refused, not dropped.
     if event is not None:
-        changes |= {"cron_expr": None, "timezone": None}
+        changes = {"cron_expr": None, "timezone": None, **changes}
     elif cron is not None:
-        changes |= {"event_name": None}
+        changes = {"event_name": None, **changes}
     if enable is not None:
         changes["is_enabled"] = enable
     if not changes:

@@ -52,6 +52,18 @@ async def test_mistakes_are_refused_with_their_position_and_reason(atlas):
     assert neither.code == nothing.code == 2
 
 
+async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
+    target = ("--tenant", "system", "--job-type", "x", "--json")
+    trigger = (await atlas("trigger", "add", "--cron", "@daily", "--timezone", "Europe/Berlin", *target)).document
+    both = await atlas("trigger", "edit", trigger["id"], "--cron", "@hourly", "--event", "invoice.paid")
+    event = await atlas("trigger", "edit", trigger["id"], "--event", "invoice.paid", "--json")
+    schedule = await atlas("trigger", "edit", trigger["id"], "--cron", "@hourly", "--json")
+
+    assert "cron_expr: has no meaning for an event trigger" in both.refusal
+    assert (event.document["event_name"], event.document["timezone"]) == ("invoice.paid", None)
+    assert (schedule.document["event_name"], schedule.document["cron_expr"]) == (None, "@hourly")
+
+
 async def test_usage_is_told_for_a_time_and_a_wrong_time_is_refused(atlas, database_url):
     nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
     conn = await asyncpg.connect(database_url)
