@@ -73,8 +73,7 @@ async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]
     rows = await fetch(conn, EVENTS, **which)
     held += [row["id"] for row in rows]
     events, firings = await _matches(conn, [_event_of(row) for row in rows])
-    await _swallow(conn, firings, gate["now"])
-    fired = await fire_all(conn, firings, now=gate["now"])
+    fired = await _fire_unlike(conn, firings, gate["now"])
     await fetch(conn, HANDLED, ids=[event.id for event in events])
     return Round(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
 
@@ -121,9 +120,30 @@ def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
     return firing
 
 
+async def _fire_unlike(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
+    """Fire, and let those go whose trigger fired with the same payload within its window, in this batch or before.
+
+    Equal ones of a batch come one after the other: only one that could be started swallows the next.
+    """
+    fired: list[Firing] = []
+    while firings:
+        await _swallow(conn, firings, now)
+        first = {_likeness(one): one for one in reversed(firings)}
+        alone = {one.id for one in first.values()}
+        fired += await fire_all(conn, [one for one in firings if one.id in alone], now=now)
+        firings = [one for one in firings if one.id not in alone]
+    return fired
+
+
+def _likeness(firing: Firing) -> tuple[UUID, bytes] | UUID:
+    """What equal firings have in common, while they may swallow each other; else its own id."""
+    if firing.result != "fired" or firing.payload_hash is None or not firing.trigger.spec.dedupe_window_seconds:
+        return firing.id
+    return firing.trigger.id, firing.payload_hash
+
+
 async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -> None:
-    """Let a firing go whose trigger fired with the same payload within its window, in this batch or before."""
-    watched = [one for one in firings if one.trigger.spec.dedupe_window_seconds and one.payload_hash is not None]
+    watched = [one for one in firings if _likeness(one) != one.id]
     rows = await fetch(
         conn,
         RECENT,
@@ -132,15 +152,11 @@ async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -
         windows=[one.trigger.spec.dedupe_window_seconds for one in watched],
         now=now,
     )
-    seen: dict[tuple[UUID, bytes | None], UUID | None] = {
-        (row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows
-    }
+    recent = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}
     for firing in watched:
         key = (firing.trigger.id, firing.payload_hash)
-        if key in seen:
-            firing.result, firing.job_id = "swallowed", seen[key]
-        else:
-            seen[key] = firing.job_id
+        if key in recent:
+            firing.result, firing.job_id = "swallowed", recent[key]
 
 
 def _event_of(row: Any) -> StoredEvent:

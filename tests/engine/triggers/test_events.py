@@ -7,6 +7,7 @@ import pytest
 
 from atlas.actors import Actor
 from engine.jobs import switch
+from engine.jobs.definitions import add_definition
 from engine.triggers import edit_trigger, fire_due, fire_events, fire_now
 from engine.triggers.events import fits, patterns_of
 from engine.workflows.events import publish_event, signal_run
@@ -108,6 +109,24 @@ async def test_equal_payloads_within_the_window_start_once_even_after_the_job_ha
     swallowed = await conn.fetch("select job_id from trigger_fires where result = 'swallowed'")
     first = (await jobs_of(conn, windowed))[0]["id"]
     assert {row["job_id"] for row in swallowed} == {first}
+
+
+async def test_a_firing_that_could_not_start_swallows_no_other(conn, acme):
+    await add_definition(conn, {"key": "sync", "argv": ["/bin/true"]}, actor=DANA)
+    trigger = await given_event_trigger(conn, acme, definition_key="sync")
+    await conn.execute("update job_definitions set key = 'gone'")
+    for _ in range(3):
+        await publish(conn, acme)
+    await fire_events(conn)
+    assert await results(conn, trigger) == ["failed"] * 3
+
+    await conn.execute("update job_definitions set key = 'sync'")
+    for _ in range(3):
+        await publish(conn, acme)
+    await fire_events(conn)
+    [job] = await jobs_of(conn, trigger)
+    swallowed = await conn.fetch("select job_id from trigger_fires where result = 'swallowed'")
+    assert [row["job_id"] for row in swallowed] == [job["id"]] * 2
 
 
 async def test_a_window_that_has_passed_swallows_nothing(conn, acme):
