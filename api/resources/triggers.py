@@ -1,6 +1,7 @@
 """Triggers: what starts work by itself, at a time or after an event."""
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from api.door import PREFIX, Door, allows
 from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Whole
 from api.roles import MANAGERS, READERS
 from engine.triggers import (
+    Cron,
     Trigger,
     add_trigger,
     edit_trigger,
@@ -20,6 +22,7 @@ from engine.triggers import (
     list_fires,
     list_triggers,
     preview,
+    read_clock,
     read_cron,
     remove_trigger,
 )
@@ -164,8 +167,9 @@ async def create(body: NewTrigger, call: Calling) -> TriggerShown:
 @router.post("/preview", summary="The next times of a schedule, before it is kept")
 @allows(*READERS)
 async def look_ahead(body: PreviewBody, call: Calling) -> Listed[Occurrence]:
-    zone = body.timezone or (await call.home_tenant()).timezone
-    return _occurrences(read_cron(body.cron_expr, zone), body.count)
+    async with call.reading() as conn:
+        zone, now = await read_clock(conn, call.home)
+    return await _occurrences(read_cron(body.cron_expr, body.timezone or zone), now, body.count)
 
 
 @router.get("/{trigger_id:uuid}", summary="One trigger")
@@ -215,9 +219,11 @@ async def look_ahead_of(
 ) -> Listed[Occurrence]:
     async with call.reading() as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
-    return Listed(items=[]) if trigger.spec.cron_expr is None else _occurrences(trigger.cron, count)
+        _, now = await read_clock(conn, trigger.tenant_id)
+    return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(trigger.cron, now, count)
 
 
-def _occurrences(cron: Any, count: int) -> Listed[Occurrence]:
-    found = preview(cron, datetime.now(UTC), count=count)
+async def _occurrences(cron: Cron, now: datetime, count: int) -> Listed[Occurrence]:
+    # Rare times around clock changes take seconds to find.
+    found = await asyncio.to_thread(preview, cron, now, count=count)
     return Listed(items=[Occurrence(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])

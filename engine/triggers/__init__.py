@@ -14,6 +14,7 @@ from engine.triggers.triggers import (
     find_trigger,
     list_schedules,
     list_triggers,
+    read_clock,
     remove_trigger,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "list_schedules",
     "list_triggers",
     "preview",
+    "read_clock",
     "read_cron",
     "read_trigger",
     "remove_trigger",

@@ -136,6 +136,14 @@ async def list_schedules(conn: Queryable, *, within: timedelta) -> dict[tuple[st
     return {(row["cron_expr"], row["zone"]): row["next_fire_at"] for row in rows}
 
 
+async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
+    """The zone of a tenant's schedules, and the time that they are due by."""
+    row = await fetch_row(conn, CLOCK, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+    return row["timezone"], row["now"]
+
+
 def trigger_of(row: Any) -> Trigger:
     """A trigger from its row. What is stored was checked when it was saved, so it is not checked again."""
     fields = {name: row[name] for name in TriggerSpec.model_fields}
@@ -174,12 +182,10 @@ async def _check_target(conn: Connection, spec: TriggerSpec) -> None:
 
 
 async def _next_time(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> datetime | None:
-    row = await fetch_row(conn, CLOCK, tenant_id=tenant_id)
-    if row is None:
-        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+    zone, now = await read_clock(conn, tenant_id)
     if spec.cron_expr is None:
         return None
-    return read_cron(spec.cron_expr, spec.timezone or row["timezone"]).after(row["now"])
+    return read_cron(spec.cron_expr, spec.timezone or zone).after(now)
 
 
 def _columns(spec: TriggerSpec) -> dict[str, Any]:
