@@ -80,10 +80,6 @@ class FiringLoop:
             cause = error.__cause__ if isinstance(error, Unfired) else error
             tell(log, "firing failed and is repeated", cause if isinstance(cause, Exception) else error)
             return LOOK_SECONDS
-        except Exception:
-            # A mistake of ours that one trigger brings to light must not end the firing of all the others.
-            log.exception("firing failed in a way that nobody foresaw, and is repeated")
-            return LOOK_SECONDS
         self._tell(rounds)
         waits = [one.next_in for one in rounds if one.next_in is not None and not one.closed]
         return min([LOOK_SECONDS, *(max(0.0, wait) for wait in waits)])

@@ -13,7 +13,7 @@ import pytest
 
 import engine.triggers as triggers
 from engine.jobs import switch
-from engine.triggers import fire_due, fire_events, read_cron
+from engine.triggers import fire_due, read_cron
 from engine.workflows.events import publish_event
 from scheduler.firing import FiringLoop
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
@@ -160,31 +160,6 @@ async def test_a_running_scheduler_is_on_time_by_the_databases_clock_and_stops_i
     assert timedelta() <= late < timedelta(seconds=1)
     assert status == 0
     assert await pool.fetchval(LEADER) is None
-
-
-async def test_a_look_that_fails_in_an_unforeseen_way_does_not_end_the_firing(
-    pool, conn, acme, database_url, eventually, monkeypatch
-):
-    failures = 0
-
-    async def fails_at_first(conn: Any, *, late_by: float) -> Any:
-        nonlocal failures
-        if failures < 2:
-            failures += 1
-            raise TypeError("unforeseen")
-        return await fire_events(conn, late_by=late_by)
-
-    monkeypatch.setattr("scheduler.firing.fire_events", fails_at_first)
-    trigger = await given_event_trigger(conn, acme)
-    await publish_event(conn, acme, "invoice.paid", actor=DANA)
-    stop = asyncio.Event()
-    firing = asyncio.create_task(FiringLoop(pool, database_url).run(stop))
-    await eventually("select count(*) from jobs", equals=1)
-    stop.set()
-    await firing
-
-    assert failures == 2
-    assert len(await jobs_of(pool, trigger)) == 1
 
 
 async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, conn, acme, scheduler, eventually):
