@@ -126,6 +126,17 @@ async def test_a_remote_workers_end_and_failure_are_told_with_their_reason(serve
     assert completed["duration_ms"] >= 0
 
 
+async def test_the_end_of_a_job_that_ran_for_a_month_is_told(server, pool):
+    worker = httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=server.world.headers("acme", "worker"))
+    async with worker, watching(server) as seen:
+        await make(pool, server.world.acme, 1)
+        [one] = (await worker.post("/worker/jobs/claim", json={"job_types": ["x.work"], "limit": 1})).json()["items"]
+        await pool.execute("update jobs set started_at = started_at - interval '30 days'")
+        await worker.post(f"/worker/jobs/{one['job_id']}/complete", json={"attempt": 1})
+        *_, completed = await seen.until(lambda event: event["event"] == "job_run.completed")
+    assert completed["duration_ms"] == 2**31 - 1
+
+
 async def test_a_room_is_the_credentials_tenant_and_an_operators_to_choose(server, pool):
     world = server.world
     async with (

@@ -45,6 +45,16 @@ async def test_a_worker_that_dies_after_its_claim_loses_the_job_once(kit):
     assert [one["status"] for one in await kit.attempts(job_id)] == ["lost", "succeeded"]
 
 
+async def test_a_worker_that_died_a_month_ago_loses_the_job_once(kit):
+    job_id = await kit.enqueue("test.double", {"n": 1})
+    with kit.die_after_claim():
+        await kit.run_due_jobs()
+    await kit.let_time_pass(timedelta(days=30))
+    await kit.let_time_pass(timedelta(seconds=5))
+    assert (await kit.run_due_jobs()).succeeded == 1
+    assert [one["status"] for one in await kit.attempts(job_id)] == ["lost", "succeeded"]
+
+
 async def test_a_lost_lease_refuses_the_outcome(kit):
     job_id = await kit.enqueue("test.double", {"n": 1})
     with kit.lose_lease():

@@ -613,6 +613,22 @@ async def test_suspects_never_share_a_worker(pool, given, serving, eventually):
     assert len(others) == 20
 
 
+async def test_a_sweep_that_cannot_take_back_still_opens_the_gate_and_makes_due_jobs_ready(
+    pool, owner, given, serving, eventually
+):
+    async with pool.acquire() as conn:
+        await switch(conn, online=False, actor=DANA, until=timedelta(hours=1))
+    [delayed] = await given("test.unknown", delay=timedelta(hours=1))
+    await owner.execute("alter function atlas_reap(int) rename to atlas_reap_no_more")
+    await pool.execute("update jobs set next_retry_at = clock_timestamp() where id = $1", delayed)
+    await pool.execute(
+        "update system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp())) where key = 'atlas_online'"
+    )
+    async with serving(lease=1):
+        await eventually("select value->>'online' from system_state where key = 'atlas_online'", equals="true")
+        await eventually("select next_retry_at is null from jobs where id = $1", delayed, equals=True)
+
+
 async def test_a_blocking_handler_is_noticed_and_named(given, drain):
     await given("test.blocks")
     with structlog.testing.capture_logs() as logs:

@@ -47,6 +47,11 @@ async def lose_lease(conn: Any, worker: Claimant) -> None:
     )
 
 
+async def began_long_ago(conn: Any, job: ClaimedJob) -> None:
+    """Time passes: a month since the job began."""
+    await conn.execute("update jobs set started_at = clock_timestamp() - interval '30 days' where id = $1", job.id)
+
+
 async def make_due(conn: Any, job_id: UUID) -> None:
     """Time passes: the job's moment has come."""
     await conn.execute("update jobs set next_retry_at = clock_timestamp() - interval '1 second' where id = $1", job_id)

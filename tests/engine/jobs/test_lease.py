@@ -4,12 +4,15 @@ import asyncio
 
 import orjson
 
-from engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, reap, take_turn
+from engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, list_attempts, reap, take_turn
+from engine.jobs.backoff import ATLAS
 from engine.jobs.lease import record_undone, retire_worker
+from engine.jobs.outcomes import decide
 from tests.engine.jobs.given import (
     DANA,
     actions,
     attempts,
+    began_long_ago,
     given_claimed,
     given_job,
     given_worker,
@@ -71,6 +74,31 @@ async def test_what_a_worker_holds_ended_or_lost_was_not_undone(conn):
     await lose_lease(conn, worker)
     await reap(conn)
     assert await record_undone(conn, worker.id, [(job.id, job.attempt)]) == set()
+
+
+async def test_a_job_that_began_longer_ago_than_an_int_holds_milliseconds_comes_back_as_any_other(conn):
+    worker, job = await given_claimed(conn)
+    await began_long_ago(conn, job)
+    await lose_lease(conn, worker)
+    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+    [lost] = await list_attempts(conn, job.id)
+    assert (lost["status"], lost["duration_ms"]) == ("lost", 2**31 - 1)
+
+
+async def test_a_job_that_ran_longer_than_an_int_holds_milliseconds_ends_and_is_told_as_any_other(conn):
+    worker, failing = await given_claimed(conn)
+    await began_long_ago(conn, failing)
+    [running] = await list_attempts(conn, failing.id)
+    assert running["duration_ms"] is None
+    await finish(conn, worker, [decide(failing, worker.id, ValueError("no paper"), ATLAS)])
+    other, working = await given_claimed(conn, "other")
+    await began_long_ago(conn, working)
+    await finish(conn, other, [success(other, working)])
+    told = [(await list_attempts(conn, job.id))[0] for job in (failing, working)]
+    assert [(one["status"], one["duration_ms"]) for one in told] == [
+        ("failed", 2**31 - 1),
+        ("succeeded", 2**31 - 1),
+    ]
 
 
 async def test_a_living_workers_jobs_are_left_alone(conn):
