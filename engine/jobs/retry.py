@@ -58,6 +58,9 @@ async def retry_dead_letters(
     job_type: str | None = None,
     limit: int = 1000,
 ) -> dict[UUID, RetryVerdict]:
-    """Retry the oldest dead letters, at most `limit`; call again for the rest."""
+    """Retry the oldest dead letters, at most `limit`; call again for the rest.
+
+    One whose dedupe key another active job holds stays where it is and does not count.
+    """
     rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
     return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)

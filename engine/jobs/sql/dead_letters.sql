@@ -1,8 +1,14 @@
--- The oldest dead letters. Without a tenant it looks across all (operators).
-select id
-from jobs
-where dead_lettered_at is not null
-  and (:tenant_id::uuid is null or tenant_id = :tenant_id)
-  and (:job_type::text is null or job_type = :job_type)
-order by dead_lettered_at
+-- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds, behind which the others
+-- would never be reached. Without a tenant it looks across all (operators).
+select d.id
+from jobs d
+where d.dead_lettered_at is not null
+  and (:tenant_id::uuid is null or d.tenant_id = :tenant_id)
+  and (:job_type::text is null or d.job_type = :job_type)
+  and not exists (
+    select from jobs a
+    where a.tenant_id = d.tenant_id
+      and a.dedupe_hash = d.dedupe_hash
+      and a.status in ('queued', 'running'))
+order by d.dead_lettered_at
 limit :limit;

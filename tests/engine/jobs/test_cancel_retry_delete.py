@@ -113,6 +113,17 @@ async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(c
     assert (await load(conn, other))["status"] == "failed"
 
 
+async def test_dead_letters_whose_key_is_taken_do_not_hide_the_others(conn):
+    blocked = await failed_job(conn, dedupe_key="k")
+    free = await failed_job(conn)
+    holder = (await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)).id
+
+    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {free: "retried"}
+    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {}
+    await cancel(conn, holder, actor=DANA)
+    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {blocked: "retried"}
+
+
 async def test_a_deleted_job_is_gone_and_its_story_stays(conn):
     job_id = await failed_job(conn)
     await delete(conn, job_id, actor=DANA)
