@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
-import asyncpg
 import orjson
 
 from atlas.actors import Actor
 from atlas.errors import Conflict, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
-from engine.jobs.turn import DEADLOCK_TRIES
+from engine.jobs.deadlocks import despite_deadlocks
 
 CANCEL = statement("engine/jobs/sql/cancel.sql")
 
@@ -39,11 +38,6 @@ async def cancel_many(
         "actor_id": actor.id,
         "meta": orjson.dumps(actor.meta).decode(),
     }
-    for remaining in range(DEADLOCK_TRIES, 0, -1):
-        try:
-            return {row["id"]: row["verdict"] for row in await fetch(conn, CANCEL, **values)}
-        except asyncpg.DeadlockDetectedError:
-            # A run and its child can meet in opposite order: one is canceled while the other ends.
-            if remaining == 1 or conn.is_in_transaction():
-                raise
-    raise AssertionError("unreachable")
+    # A run and its child can meet in opposite order: one is canceled while the other ends.
+    rows = await despite_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))
+    return {row["id"]: row["verdict"] for row in rows}

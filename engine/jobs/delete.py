@@ -8,21 +8,22 @@ from atlas.actors import Actor
 from atlas.errors import Conflict, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch_row, statement
+from engine.jobs.deadlocks import despite_deadlocks
 
 DELETE = statement("engine/jobs/sql/delete.sql")
 
 
 async def delete(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
     """Remove one job. A running one is a Conflict: cancel it first."""
-    row = await fetch_row(
-        conn,
-        DELETE,
-        job_id=job_id,
-        tenant_id=tenant_id,
-        actor_type=actor.type,
-        actor_id=actor.id,
-        meta=orjson.dumps(actor.meta).decode(),
-    )
+    values = {
+        "job_id": job_id,
+        "tenant_id": tenant_id,
+        "actor_type": actor.type,
+        "actor_id": actor.id,
+        "meta": orjson.dumps(actor.meta).decode(),
+    }
+    # What goes with the job may be held by one who waits for the job.
+    row = await despite_deadlocks(conn, lambda: fetch_row(conn, DELETE, **values))
     if row is None:
         raise NotFound("job", job_id)
     if not row["deleted"]:

@@ -22,6 +22,7 @@ from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
 from atlas.stored import holds_nul
 from engine.fields import as_id
+from engine.jobs.deadlocks import despite_deadlocks
 from engine.jobs.dedupe import hash_key, stored_key
 from engine.jobs.hosts import SERVER_TYPES, place
 from engine.jobs.nearby import tell_nearby
@@ -103,8 +104,9 @@ async def enqueue_many(
         return []
     texts = [_checked(job) for job in jobs]
     if any(map(_is_special, jobs)):
-        return await _enqueue_special(conn, jobs, actor, coalesce)
-    return await _insert(conn, jobs, texts, actor, coalesce)
+        return await despite_deadlocks(conn, lambda: _enqueue_special(conn, jobs, actor, coalesce))
+    # Two that enqueue the same dedupe keys in another order can wait for each other's.
+    return await despite_deadlocks(conn, lambda: _insert(conn, jobs, texts, actor, coalesce))
 
 
 async def _insert(

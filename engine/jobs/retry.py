@@ -10,6 +10,7 @@ from atlas.actors import Actor
 from atlas.errors import Conflict, NotFound
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
+from engine.jobs.deadlocks import despite_deadlocks
 
 RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
@@ -38,15 +39,15 @@ async def retry_many(
     conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
 ) -> dict[UUID, RetryVerdict]:
     """Retry many, and answer for each that exists what became of it; one that cannot be does not stop the others."""
-    rows = await fetch(
-        conn,
-        RETRY,
-        ids=list(job_ids),
-        tenant_id=tenant_id,
-        actor_type=actor.type,
-        actor_id=actor.id,
-        meta=orjson.dumps(actor.meta).decode(),
-    )
+    values = {
+        "ids": list(job_ids),
+        "tenant_id": tenant_id,
+        "actor_type": actor.type,
+        "actor_id": actor.id,
+        "meta": orjson.dumps(actor.meta).decode(),
+    }
+    # Two that retry the jobs of the same dedupe keys can wait for each other's.
+    rows = await despite_deadlocks(conn, lambda: fetch(conn, RETRY, **values))
     return {row["id"]: row["verdict"] for row in rows}
 
 

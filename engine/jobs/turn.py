@@ -14,14 +14,12 @@ import asyncpg
 
 from atlas.pool import Connection
 from atlas.statements import fetch_value, statement
+from engine.jobs.deadlocks import DEADLOCK_TRIES
 from engine.jobs.outcomes import ClaimedJob, Finish
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
-
-# A deadlock loses nothing: even SKIP LOCKED waits when a row's updater ends at the wrong moment.
-DEADLOCK_TRIES = 5
 
 # A job that was lost so often runs alone.
 ALONE_AFTER_LOSSES = 2

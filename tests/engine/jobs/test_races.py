@@ -7,7 +7,17 @@ import random
 
 import pytest
 
-from engine.jobs import cancel_many, claim, finish, heartbeat, reap, retry_many
+from engine.jobs import (
+    NewJob,
+    cancel_many,
+    claim,
+    delete,
+    enqueue_many,
+    finish,
+    heartbeat,
+    reap,
+    retry_many,
+)
 from engine.jobs.backoff import ATLAS
 from engine.jobs.outcomes import JobCanceled, decide, release
 from tests.engine.jobs.given import (
@@ -103,6 +113,62 @@ grant all on illegal to public;
 """
 
 STORM_STEPS = 600 if os.environ.get("ATLAS_PROOF") else 120
+
+
+async def given_canceled(conn, key: str):
+    """A job that ended and gave its key back."""
+    job_id = await given_job(conn, dedupe_key=key)
+    await cancel_many(conn, [job_id], actor=DANA)
+    return job_id
+
+
+WAITS = "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
+
+
+async def in_a_deadlock(conn, owner, waits, hinders, *, first):
+    """What a verb answers that the database ends, since it waits for one that waits for it."""
+    await owner.execute("set deadlock_timeout = '1min'")
+    async with owner.transaction():
+        await first(owner)
+        verb = asyncio.create_task(waits(conn))
+        async with asyncio.timeout(10):
+            while not await owner.fetchval(WAITS):
+                await asyncio.sleep(0.01)
+            await hinders(owner)
+    return await verb
+
+
+async def test_bulk_enqueues_of_the_same_keys_in_another_order_are_all_made(conn, owner):
+    def keyed(*keys):
+        jobs = [NewJob("report.build", {"n": 1}, dedupe_key=key) for key in keys]
+        return lambda conn: enqueue_many(conn, jobs, actor=DANA)
+
+    made = await in_a_deadlock(conn, owner, keyed("b", "a"), keyed("b"), first=keyed("a"))
+    assert [one.deduplicated for one in made] == [True, True]
+    assert await conn.fetchval("select count(*) from jobs") == 2
+
+
+async def test_bulk_retries_of_the_same_keys_in_another_order_are_all_answered(conn, owner):
+    a, b, other_b, other_a = [await given_canceled(conn, key) for key in ("a", "b", "b", "a")]
+
+    def of(*ids):
+        return lambda conn: retry_many(conn, ids, actor=DANA)
+
+    answer = await in_a_deadlock(conn, owner, of(other_b, other_a), of(b), first=of(a))
+    assert answer == {other_b: "conflict", other_a: "conflict"}
+
+
+async def test_a_delete_that_waits_for_one_who_waits_for_it_is_done_all_the_same(conn, owner):
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("x"), ATLAS)])
+    await in_a_deadlock(
+        conn,
+        owner,
+        lambda conn: delete(conn, job.id, actor=DANA),
+        lambda owner: owner.execute("select from jobs where id = $1 for update", job.id),
+        first=lambda owner: owner.execute("select from job_attempts where job_id = $1 for update", job.id),
+    )
+    assert await load(conn, job.id) is None
 
 
 async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, owner):
