@@ -18,7 +18,7 @@ from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import SYSTEM_TENANT, NewJob, enqueue
 from engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
 from engine.jobs.lease import heartbeat_job, new_worker_id
-from engine.jobs.outcomes import ClaimedJob, Finish, decide, succeed
+from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, decide, succeed
 from engine.jobs.turn import Claimant, claim, finish
 from engine.jobs.types import canonical, dump_output, registered
 
@@ -90,7 +90,7 @@ class JobsRepository:
         await self._end(conn, job, succeed(job, self.claimant.id, dump_output(output), _success_action(job)))
 
     async def mark_failure(self, conn: Connection, job_id: UUID, error: BaseException | str) -> None:
-        """running → queued for its retry, or failed when none is left or the error is permanent."""
+        """running → queued for its retry; failed if none is left or the error is permanent; canceled if to stop."""
         job = self._mine(job_id)
         cause = error if isinstance(error, BaseException) else RuntimeError(error)
         await self._end(conn, job, decide(job, self.claimant.id, cause, self._policy_of(job)))
@@ -112,6 +112,10 @@ class JobsRepository:
 
     async def _end(self, conn: Connection, job: ClaimedJob, ending: Finish) -> None:
         turn = await finish(conn, self.claimant, [ending])
+        if turn.canceled:
+            # Asked to stop: there is no retry for it.
+            stopped = JobCanceled("Canceled while running.")
+            turn = await finish(conn, self.claimant, [decide(job, self.claimant.id, stopped, self._policy_of(job))])
         if turn.lost:
             self._held.pop(job.id, None)
             raise LeaseLost(job.id, job.attempt)

@@ -6,7 +6,17 @@ import orjson
 import pytest
 
 from atlas.errors import InvalidInput, LeaseLost
-from engine.jobs import SYSTEM_TENANT, EnqueueJob, JobFilter, JobsRepository, PermanentError, claim, reap, switch
+from engine.jobs import (
+    SYSTEM_TENANT,
+    EnqueueJob,
+    JobFilter,
+    JobsRepository,
+    PermanentError,
+    cancel,
+    claim,
+    reap,
+    switch,
+)
 from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
 
 
@@ -72,6 +82,18 @@ async def test_an_ending_rolls_back_with_the_applications_own_work(conn):
     assert (await load(conn, job_id))["status"] == "running"
     await jobs.mark_success(conn, job.id)
     assert (await load(conn, job_id))["status"] == "succeeded"
+
+
+async def test_a_failure_of_a_job_that_was_asked_to_stop_ends_it(conn):
+    jobs = JobsRepository()
+    job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
+    await jobs.claim(conn)
+    await cancel(conn, job_id, actor=DANA)
+
+    await jobs.mark_failure(conn, job_id, "no paper")
+    assert (await load(conn, job_id))["status"] == "canceled"
+    with pytest.raises(LeaseLost):
+        await jobs.mark_failure(conn, job_id, "no paper")
 
 
 async def test_the_gate_holds_it_too(conn):
