@@ -7,6 +7,7 @@ still says about it is refused with LeaseLost.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from uuid import UUID
 import orjson
 
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost
+from atlas.logs import get_logger
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from atlas.stored import is_larger
@@ -31,6 +33,7 @@ from engine.jobs.outcomes import (
 )
 from engine.jobs.progress import report_progress
 from engine.jobs.redact import Redactor
+from engine.jobs.secret_key import SecretsUnreadable
 from engine.jobs.secrets import reveal
 from engine.jobs.turn import Claimant, finish
 from engine.jobs.types import INPUT_LIMIT, canonical, dump_output
@@ -43,6 +46,8 @@ MOST_JOBS = 100
 # Another claim counts limits for a millisecond or two; asking again is quicker than the worker's next poll.
 BUSY_TRIES = 20
 BUSY_PAUSE = 0.005
+
+log = get_logger("remote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,8 @@ async def claim_remote(
             break
         await asyncio.sleep(BUSY_PAUSE)
     taken = [ClaimedJob(*columns) for kind, *columns in rows if kind == b"c"]
-    return [RemoteJob(job, orjson.loads((await reveal(conn, job.id, job.tenant_id, job.input))[0])) for job in taken]
+    handed = [await _handed_over(conn, token_id, job) for job in taken]
+    return [one for one in handed if one is not None]
 
 
 async def heartbeat_remote(conn: Connection, token_id: UUID, job_id: UUID, attempt: int, *, lease: float) -> bool:
@@ -142,6 +148,19 @@ class _Held:
     @property
     def notes(self) -> Notes:
         return Notes(audit_meta=dict(self.facts))
+
+
+async def _handed_over(conn: Connection, token_id: UUID, job: ClaimedJob) -> RemoteJob | None:
+    try:
+        text, _ = await reveal(conn, job.id, job.tenant_id, job.input)
+    except SecretsUnreadable as error:
+        # The worker never hears of this attempt, so it ends here, and not when its lease does; the others go on.
+        log.error("a job's secrets cannot be read", job_id=str(job.id), tenant_id=str(job.tenant_id), reason=str(error))
+        held = _Held(job, policy_of(None), asked_to_stop=False, redactor=None)
+        with suppress(LeaseLost):
+            await _end(conn, token_id, held, decide(job, claimant_of(token_id), error, held.policy, held.notes))
+        return None
+    return RemoteJob(job, orjson.loads(text))
 
 
 async def _held(conn: Connection, token_id: UUID, job_id: UUID, attempt: int) -> _Held:

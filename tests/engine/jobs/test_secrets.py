@@ -6,6 +6,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import pytest
@@ -28,6 +29,7 @@ from engine.jobs.definitions import add_definition
 from engine.jobs.enqueue import SYSTEM_TENANT
 from engine.jobs.outcomes import Notes, PermanentError
 from engine.jobs.redact import Redactor
+from engine.jobs.remote import claim_remote
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import SecretKey, SecretsUnreadable, key_file, load_key, use_secret_key
 from engine.jobs.secrets import reveal, split_secrets
@@ -202,6 +204,20 @@ async def test_another_key_is_told_as_such(conn):
 
     with pytest.raises(SecretsUnreadable, match="stored under another key"):
         await in_clear(conn, made.id)
+
+
+async def test_a_worker_outside_is_handed_the_jobs_beside_one_whose_secrets_cannot_be_read(conn):
+    sealed, bare = [
+        (await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": text}}), actor=DANA)).id
+        for text in ("hunter22", "hunter23")
+    ]
+    await conn.execute("update job_secrets set ciphertext = ciphertext || 'x' where job_id = $1", sealed)
+
+    [handed] = await claim_remote(conn, uuid4(), SYSTEM_TENANT, ["secret.sign_in"], limit=10, lease=30)
+    assert (handed.job.id, handed.payload["login"]["password"]) == (bare, "hunter23")
+    row = await load(conn, sealed)
+    assert (row["status"], row["retry_count"], row["lost_count"]) == ("queued", 1, 0)
+    assert orjson.loads(row["error"])["type"] == "SecretsUnreadable"
 
 
 async def test_the_key_is_made_on_first_use_and_is_nobody_elses(tmp_path):
