@@ -192,16 +192,22 @@ def _is_running(data: Path) -> bool:
 
 
 def _is_a_ghost(data: Path) -> bool:
-    """True for a server that was killed and that its init has not buried: pg_ctl takes the entry for a life."""
+    """True if pg_ctl takes for a life what is none.
+
+    That is a server that was killed and that its init has not buried, or a number that another process has by now:
+    in a container, which begins to count anew, it often does.
+    """
     try:
         pid = int((data / "postmaster.pid").read_text().split()[0])
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        process = Path(f"/proc/{pid}")
+        is_dead = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return is_dead or (process / "cwd").readlink() != data.resolve()
     except (OSError, ValueError, IndexError):
         return False
 
 
 def _bury(data: Path, socket_dir: Path) -> None:
-    """Take away what a ghost holds, or no server could start here for as long as nobody reaps it."""
+    """Take away what a ghost holds, or no server could start here for as long as it is seen."""
     if _is_a_ghost(data):
         # Its processes notice its death and end; while one lives, a second server would corrupt the data.
         for _ in range(START_SECONDS * 10):
@@ -214,7 +220,7 @@ def _bury(data: Path, socket_dir: Path) -> None:
 
 def _works_in(data: Path, process: Path) -> bool:
     try:
-        return (process / "cwd").readlink() == data
+        return (process / "cwd").readlink() == data.resolve()
     except OSError:
         return False
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from atlas.embedded import EmbeddedPostgres, start_embedded
+from atlas.embedded import EmbeddedPostgres, _as_server_user, _give, start_embedded
 from atlas.errors import EmbeddedPostgresError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,6 +98,28 @@ async def test_what_was_committed_is_there_after_the_server_was_killed(home):
         assert await query(server.url("postgres"), "select n from kept") == 42
     finally:
         server.release()
+
+
+async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_server(home, monkeypatch):
+    user, _ = await use_in_a_process(home)
+    file, socket_file = pid_file(home), home / "postgres" / ".s.PGSQL.5432.lock"
+    told = [(one, one.read_text().splitlines()) for one in (file, socket_file)]
+    user.kill()
+    await user.wait()
+    await eventually(lambda: not file.exists())
+    # As a volume looks whose container was killed: the files are there, their number is somebody else's.
+    other = subprocess.Popen(["sleep", "100"], **_as_server_user())
+    for one, lines in told:
+        one.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
+        _give(one)
+    monkeypatch.setattr("atlas.embedded.START_SECONDS", 10)
+    try:
+        server = await start_embedded(home)
+        assert await query(server.url("postgres"), "select 1") == 1
+        server.release()
+    finally:
+        other.kill()
+        other.wait()
 
 
 async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
