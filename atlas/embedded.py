@@ -86,10 +86,11 @@ def _use(home: Path, settings: dict[str, str]) -> EmbeddedPostgres:
 def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
     _open_the_way(folder)
     data = folder / "data"
-    socket_dir = _socket_dir(folder)
     if not (data / "PG_VERSION").exists():
         _make_cluster(data)
-    if not _answers(data, socket_dir):
+    socket_dir = _where_it_answers(data)
+    if socket_dir is None:
+        socket_dir = _socket_dir(folder)
         _bury(data, socket_dir)
         _configure(data, socket_dir, settings)
         _start(data, folder / "server.log")
@@ -172,19 +173,30 @@ def guard(home: str) -> None:
             _run("pg_ctl", "-w", "-s", "-m", "fast", "-D", str(data), "stop")
 
 
-def _answers(data: Path, socket_dir: Path) -> bool:
-    """True if a server runs that can be reached. One that was killed is seen as running until it has quite gone."""
+def _where_it_answers(data: Path) -> Path | None:
+    """Where a server that runs has its socket. One that was killed is seen as running until it has quite gone."""
+    socket_dir = None
     for _ in range(START_SECONDS * 10):
         if not _is_running(data):
-            return False
+            return None
         with socket.socket(socket.AF_UNIX) as line:
             try:
+                socket_dir = _told_socket_dir(data)
                 line.connect(str(socket_dir / ".s.PGSQL.5432"))
-            except OSError:
+            except (OSError, IndexError):
                 threading.Event().wait(0.1)
             else:
-                return True
-    return False
+                return socket_dir
+    raise EmbeddedPostgresError(
+        f"The embedded Postgres in {data} runs, and nobody answers at its socket in {socket_dir}.",
+        remedy="Stop the programs that use it and start again; if the folder is in a private or cleaned /tmp,"
+        " choose an ATLAS_HOME with a shorter path.",
+    )
+
+
+def _told_socket_dir(data: Path) -> Path:
+    """Where a running server says its socket is: whoever started it may have had another TMPDIR."""
+    return Path((data / "postmaster.pid").read_text().splitlines()[4])
 
 
 def _is_running(data: Path) -> bool:

@@ -1,10 +1,12 @@
 """The embedded Postgres: shared by processes, kept through crashes, stopped with its last user."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,8 +109,10 @@ async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_ser
     user.kill()
     await user.wait()
     await eventually(lambda: not file.exists())
+    with (home / "postgres.users.lock").open("a") as users:
+        await asyncio.to_thread(fcntl.flock, users, fcntl.LOCK_EX)  # The guardian has ended too.
     # As a volume looks whose container was killed: the files are there, their number is somebody else's.
-    other = subprocess.Popen(["sleep", "100"], **_as_server_user())
+    other = await asyncio.create_subprocess_exec("sleep", "100", **_as_server_user())
     for one, lines in told:
         one.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
         _give(one)
@@ -119,7 +123,7 @@ async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_ser
         server.release()
     finally:
         other.kill()
-        other.wait()
+        await other.wait()
 
 
 async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
@@ -139,6 +143,21 @@ async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
     server = await start_embedded(home)
     try:
         assert await query(server.url("postgres"), "select 1") == 1
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_server_with_a_long_path_is_found_with_another_folder_for_temporary_files(tmp_path, monkeypatch):
+    home = tmp_path / ("a long name" * 10) / "home"
+    server = await start_embedded(home)
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "other"))
+    monkeypatch.setattr("atlas.embedded.START_SECONDS", 10)
+    try:
+        again = await start_embedded(home)
+        again.release()
+        assert again.url() == server.url()
     finally:
         server.release()
     await eventually(lambda: not pid_file(home).exists())
