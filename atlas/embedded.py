@@ -219,20 +219,20 @@ def _is_a_ghost(data: Path) -> bool:
 
 
 def _bury(data: Path, socket_dir: Path) -> None:
-    """Take away what a ghost holds, or no server could start here for as long as it is seen."""
-    if _is_a_ghost(data):
-        # Its processes notice its death and end; while one lives, a second server would corrupt the data.
-        for _ in range(START_SECONDS * 10):
-            if not any(_works_in(data, process) for process in Path("/proc").glob("[0-9]*")):
+    """Let a killed server's processes end, and take away what a ghost holds: no server could start here before."""
+    # They notice its death; while one lives, a second server would corrupt the data, and refuses to start.
+    for _ in range(START_SECONDS * 10):
+        if not any(_works_in(data, process) for process in Path("/proc").glob("[0-9]*")):
+            if _is_a_ghost(data):
                 (data / "postmaster.pid").unlink(missing_ok=True)
                 (socket_dir / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
-                return
-            threading.Event().wait(0.1)
+            return
+        threading.Event().wait(0.1)
 
 
 def _works_in(data: Path, process: Path) -> bool:
     try:
-        return (process / "cwd").readlink() == data.resolve()
+        return (process / "cwd").readlink() == data.resolve() and (process / "comm").read_text() == "postgres\n"
     except OSError:
         return False
 

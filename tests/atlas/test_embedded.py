@@ -102,6 +102,25 @@ async def test_what_was_committed_is_there_after_the_server_was_killed(home):
         server.release()
 
 
+async def test_a_killed_servers_last_processes_are_waited_for(home):
+    user, _ = await use_in_a_process(home)
+    postmaster = server_pid(home)
+    lasting = int(Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()[0])
+    os.kill(lasting, signal.SIGSTOP)
+    os.kill(postmaster, signal.SIGKILL)
+    user.kill()
+    await user.wait()
+    starting = asyncio.create_task(start_embedded(home))
+    await asyncio.sleep(1)
+    os.kill(lasting, signal.SIGCONT)
+
+    server = await starting
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+    finally:
+        server.release()
+
+
 async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_server(home, monkeypatch):
     user, _ = await use_in_a_process(home)
     file, socket_file = pid_file(home), home / "postgres" / ".s.PGSQL.5432.lock"
