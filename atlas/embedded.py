@@ -112,7 +112,7 @@ def _configure(data: Path, socket_dir: Path, settings: dict[str, str]) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     chosen = {
         "listen_addresses": "''",
-        "unix_socket_directories": f"'{socket_dir}'",
+        "unix_socket_directories": _quoted(str(socket_dir)),
         "unix_socket_permissions": "0700",
         "max_connections": "200",
         "shared_buffers": f"{max(128, min(1024, memory // 8))}MB",
@@ -139,11 +139,16 @@ def _configure(data: Path, socket_dir: Path, settings: dict[str, str]) -> None:
         _give(path)
 
 
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
 def _start(data: Path, log: Path) -> None:
     log.touch()
     _give(log)
     try:
-        _run("pg_ctl", "-w", "-t", str(START_SECONDS), "-s", "-D", str(data), "-l", str(log), "start")
+        _run("pg_ctl", "-w", "-t", str(START_SECONDS), "-s", "-l", log.name, "start", data=data)
     except EmbeddedPostgresError as error:
         last = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise EmbeddedPostgresError(
@@ -170,7 +175,7 @@ def guard(home: str) -> None:
     with (Path(home) / "postgres.users.lock").open("a") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
         if _is_running(data):
-            _run("pg_ctl", "-w", "-s", "-m", "fast", "-D", str(data), "stop")
+            _run("pg_ctl", "-w", "-s", "-m", "fast", "stop", data=data)
 
 
 def _where_it_answers(data: Path) -> Path | None:
@@ -200,7 +205,7 @@ def _told_socket_dir(data: Path) -> Path:
 
 
 def _is_running(data: Path) -> bool:
-    return _call("pg_ctl", "-s", "-D", str(data), "status").returncode == 0 and not _is_a_ghost(data)
+    return _call("pg_ctl", "-s", "status", data=data).returncode == 0 and not _is_a_ghost(data)
 
 
 def _is_a_ghost(data: Path) -> bool:
@@ -237,8 +242,8 @@ def _works_in(data: Path, process: Path) -> bool:
         return False
 
 
-def _run(program: str, *arguments: str) -> None:
-    done = _call(program, *arguments)
+def _run(program: str, *arguments: str, data: Path | None = None) -> None:
+    done = _call(program, *arguments, data=data)
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise EmbeddedPostgresError(
@@ -247,7 +252,9 @@ def _run(program: str, *arguments: str) -> None:
         )
 
 
-def _call(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _call(program: str, *arguments: str, data: Path | None = None) -> subprocess.CompletedProcess[str]:
+    # pg_ctl writes the paths it is given into a shell's command; what it is not given there cannot break it.
+    place = {} if data is None else {"PGDATA": str(data)}
     # Output goes to files: pg_ctl's server inherits pipes and would keep them open for its whole life.
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         done = subprocess.run(
@@ -256,8 +263,8 @@ def _call(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
             stdout=out,
             stderr=err,
             **_as_server_user(),
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC", **place},
+            cwd="/" if data is None else data.parent,
             check=False,
         )
         out.seek(0)
@@ -273,10 +280,17 @@ def _as_server_user() -> dict[str, Any]:
 
 
 def _socket_dir(folder: Path) -> Path:
-    """A folder for the socket: the server's own unless its path is too long for a socket's name."""
-    if len(str(folder)) <= SOCKET_PATH_LIMIT:
+    """A folder for the socket: the server's own unless its path is too long for a socket's name, or too strange.
+
+    A comma separates the folders of a setting and the hosts of an address.
+    """
+    if (
+        len(os.fsencode(folder)) <= SOCKET_PATH_LIMIT
+        and str(folder).isprintable()
+        and not set(str(folder)) & set(",\"'\\")
+    ):
         return folder
-    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     short = Path(tempfile.gettempdir()) / f"atlas-{os.geteuid()}-{name}"
     short.mkdir(mode=0o700, exist_ok=True)
     if short.stat().st_uid not in (os.geteuid(), _server_ids()[0]):

@@ -167,6 +167,18 @@ async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
     await eventually(lambda: not pid_file(home).exists())
 
 
+async def test_a_home_may_have_any_printable_name(tmp_path):
+    home = tmp_path / """it's "here", 100\\% $HOME `id` """
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+        again = await start_embedded(home)
+        again.release()
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
 async def test_a_server_with_a_long_path_is_found_with_another_folder_for_temporary_files(tmp_path, monkeypatch):
     home = tmp_path / ("a long name" * 10) / "home"
     server = await start_embedded(home)
