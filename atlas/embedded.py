@@ -1,10 +1,11 @@
 """A real PostgreSQL that comes in a wheel, for machines that have none.
 
-Several processes share one server. Each holds a shared lock on `users.lock` for as long as it lives;
+Several processes share one server. Each holds a shared lock on `postgres.users.lock` for as long as it lives;
 a small guardian process, started together with the server, waits for the exclusive lock and stops the
-server when it gets it. The kernel drops the locks of a process that is killed, so the server stops with
-its last user however that user ended, and a new user that arrives in that moment waits for the lock and
-then starts the server again.
+server when it gets it. It holds `postgres.guardian.lock`, so that the next user of a server whose guardian
+was killed sees that there is none, and starts another. The kernel drops the locks of a process that is
+killed, so the server stops with its last user however that user ended, and a new user that arrives in that
+moment waits for the lock and then starts the server again.
 """
 
 import asyncio
@@ -94,7 +95,7 @@ def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
         _bury(data, socket_dir)
         _configure(data, socket_dir, settings)
         _start(data, folder / "server.log")
-        _start_guardian(home)
+    _ensure_guarded(home)
     return socket_dir
 
 
@@ -157,22 +158,31 @@ def _start(data: Path, log: Path) -> None:
         ) from error
 
 
-def _start_guardian(home: Path) -> None:
-    subprocess.Popen(
-        [sys.executable, "-c", "import sys; from atlas.embedded import guard; guard(sys.argv[1])", str(home)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-    )
+def _ensure_guarded(home: Path) -> None:
+    with (home / "postgres.guardian.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        # The guardian inherits the lock, and holds it from its first moment to its last.
+        call = "import sys; from atlas.embedded import guard; guard(sys.argv[1], int(sys.argv[2]))"
+        subprocess.Popen(
+            [sys.executable, "-c", call, str(home), str(lock.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[lock.fileno()],
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )
 
 
-def guard(home: str) -> None:
+def guard(home: str, lock: int) -> None:
     """Wait until nobody uses the server any more, then stop it. Runs as a process of its own."""
     data = Path(home) / "postgres" / "data"
-    with (Path(home) / "postgres.users.lock").open("a") as users:
+    # The guardian's lock goes first: whoever waits for the users' lock starts another guardian.
+    with (Path(home) / "postgres.users.lock").open("a") as users, os.fdopen(lock, "a"):
         fcntl.flock(users, fcntl.LOCK_EX)
         if _is_running(data):
             _run("pg_ctl", "-w", "-s", "-m", "fast", "stop", data=data)

@@ -51,6 +51,11 @@ def server_pid(home: Path) -> int:
     return int(pid_file(home).read_text().splitlines()[0])
 
 
+def guardians(home: Path) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", f"guard.*{home}"], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
 async def use_in_a_process(home: Path) -> tuple[asyncio.subprocess.Process, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", USER, str(home)), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -86,6 +91,21 @@ async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_how
     await second.wait()
 
     await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_server_whose_guardian_was_killed_gets_another_from_its_next_user(home):
+    first = await start_embedded(home)
+    [guardian] = guardians(home)
+    os.kill(guardian, signal.SIGKILL)
+    await eventually(lambda: not guardians(home))
+
+    second = await start_embedded(home)
+    third = await start_embedded(home)
+    assert len(guardians(home)) == 1
+    for one in (first, second, third):
+        one.release()
+    await eventually(lambda: not pid_file(home).exists())
+    await eventually(lambda: not guardians(home))
 
 
 async def test_what_was_committed_is_there_after_the_server_was_killed(home):
