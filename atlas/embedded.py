@@ -303,8 +303,10 @@ def _socket_dir(folder: Path) -> Path:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     short = Path(tempfile.gettempdir()) / f"atlas-{os.geteuid()}-{name}"
     short.mkdir(mode=0o700, exist_ok=True)
-    if short.stat().st_uid not in (os.geteuid(), _server_ids()[0]):
-        raise OSError(f"{short} belongs to another user")
+    # Its name can be foretold, and root is about to give it away: what stands there must be a folder of ours.
+    found = short.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), _server_ids()[0]):
+        raise OSError(f"{short} is a link or belongs to another user")
     _give(short)
     return short
 
@@ -337,7 +339,7 @@ def _ensure_server_user() -> None:
 def _give(path: Path) -> None:
     """As root, hand a path to the server's user."""
     if os.geteuid() == 0:
-        os.chown(path, *_server_ids())
+        os.chown(path, *_server_ids(), follow_symlinks=False)
 
 
 def _server_ids() -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -212,6 +213,17 @@ async def test_a_server_with_a_long_path_is_found_with_another_folder_for_tempor
     finally:
         server.release()
     await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_link_in_the_place_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home, target = tmp_path / ("a long name" * 10), tmp_path / "target"
+    name = hashlib.sha256(os.fsencode(home / "postgres")).hexdigest()[:16]
+    target.mkdir()
+    (tmp_path / f"atlas-{os.geteuid()}-{name}").symlink_to(target)
+    with pytest.raises(EmbeddedPostgresError, match="is a link"):
+        await start_embedded(home)
+    assert target.stat().st_uid == os.geteuid()
 
 
 async def test_a_home_that_cannot_be_made_is_refused_with_a_remedy():
