@@ -13,8 +13,8 @@ from api.border import header
 from api.calls import open_call
 from api.errors import BodyTooLarge, Forbidden, UnsupportedMedia
 from api.state import Api
-from api.strict_json import MOST_NODES, read_json
 from atlas.errors import FieldError, InvalidInput
+from atlas.strict_json import MOST_NODES, read_json
 from engine.tokens import ROLES
 
 F = TypeVar("F", bound=Callable[..., Any])
