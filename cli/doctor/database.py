@@ -61,6 +61,8 @@ async def _account(conn: Connection) -> Finding:
         disagreements = await cross_check(conn)
     except asyncpg.InsufficientPrivilegeError as error:
         return Finding("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
+    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError) as error:
+        return Finding("account", "warn", f"it could not be read: {error}", "See what is said about the migrations.")
     return finding(
         "account",
         disagreements[0].message if disagreements else "outcomes and events agree",

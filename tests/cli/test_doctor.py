@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 import asyncpg
+import pytest
 
+from atlas.migrations import load_migrations, migrate
 from atlas.testing import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
@@ -69,6 +71,16 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
     assert again == missing
     assert changed["verdict"] == "fail"
     assert "was changed after it had been applied" in changed["found"]
+
+
+@pytest.mark.parametrize("applied", [1, 2, 4, 6])
+async def test_a_database_that_is_behind_is_told_to_be_migrated(atlas, databases: TestDatabases, applied):
+    async with databases.database(migrated=False) as url:
+        await migrate(url, load_migrations()[:applied])
+        checks = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)
+
+    assert (checks["migrations"]["verdict"], checks["migrations"]["remedy"]) == ("fail", "Run `atlas migrate`.")
+    assert "database" not in checks
 
 
 async def test_a_login_that_may_not_use_the_roles_is_told_the_statement_to_run(atlas, database_url):
