@@ -29,7 +29,7 @@ ACTOR = system("atlas up")
 
 def up(
     app: App = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
     demo: Annotated[bool, typer.Option(help="Show examples and a demo tenant.")] = True,
     json: Json = False,
 ) -> None:
@@ -54,6 +54,8 @@ async def start(settings: Settings, tree: Sequence[Program], *, demo: bool = Fal
     """Prepare the installation, say where it is, and run the programs until the end. Answers the exit status."""
     serves = any(program.name == "api" for program in tree)
     if serves:
+        if settings.atlas_port == 0:
+            raise SettingsError("ATLAS_PORT = 0 names no port.", remedy="Name one: nobody would learn a chosen one.")
         await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
     async with open_atlas(settings, migrate=True, size=2) as atlas:
         async with atlas.pool.acquire() as conn:
