@@ -42,7 +42,7 @@ class OnDatabase:
         self._conn = conn
 
     async def enqueue(self, asked: JobAsked) -> Enqueued:
-        tenant_id = (await find_tenant(self._conn, asked.tenant or "system")).id
+        tenant_id = (await find_tenant(self._conn, "system" if asked.tenant is None else asked.tenant)).id
         if asked.job_type == ENGINE_RUN:
             [run_id] = await request_workflows(self._conn, tenant_id, [_intent_of(asked)], requested_by=caller())
             return Enqueued(run_id)

@@ -81,3 +81,7 @@ async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
 )
 async def test_what_cannot_be_done_is_refused_in_one_line(atlas, arguments, cause):
     assert cause in (await atlas(*arguments)).refusal
+
+
+async def test_a_tenant_without_a_name_is_not_atlass_own(atlas, database_url):
+    assert "There is no tenant" in (await atlas("enqueue", "a.work", "--tenant", "")).refusal
