@@ -38,6 +38,10 @@ ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 # Work that names no tenant belongs to this one; the foundation's migration makes it.
 SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 
+MOST_PRIORITY = 1_000_000
+MOST_RETRIES = 1000
+LONGEST_DELAY = timedelta(days=3660)
+
 
 # Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
 @dataclass(slots=True)
@@ -226,9 +230,28 @@ def _checked(job: NewJob) -> str:
     key = canonical(job.job_type)
     if not key or len(key) > 200:
         raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
+    if not key.isprintable():
+        raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
+    _check_terms(job)
     if job.secrets is None:
         check_input(key, job.input)
     return input_text(key, job.input)
+
+
+def _check_terms(job: NewJob) -> None:
+    """The bounds of what a caller may say, the same at every door."""
+    if job.priority is not None and not -MOST_PRIORITY <= job.priority <= MOST_PRIORITY:
+        raise _out_of_range("priority", f"is not between -{MOST_PRIORITY:,} and {MOST_PRIORITY:,}")
+    if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
+        raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
+    if job.delay is not None and job.delay > LONGEST_DELAY:
+        raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
+    if job.dedupe_key == "":
+        raise _out_of_range("dedupe_key", "is empty")
+
+
+def _out_of_range(field: str, reason: str) -> InvalidInput:
+    return InvalidInput("The job", [FieldError(field, reason)])
 
 
 def input_text(key: str, input: Mapping[str, Any]) -> str:

@@ -194,6 +194,12 @@ async def test_an_unknown_tenant_is_refused_by_name(conn):
         (NewJob("t", {"x": object()}), "not plain JSON"),
         (NewJob("t", {}, max_retries=-1), "max_retries"),
         (NewJob("t", {}, max_retries=5000), "max_retries"),
+        (NewJob("t", {}, max_retries=10**11), "max_retries"),
+        (NewJob("t", {}, priority=3_000_000_000), "priority"),
+        (NewJob("t", {}, priority=-1_000_001), "priority"),
+        (NewJob("t", {}, delay=timedelta(days=36_500)), "delay"),
+        (NewJob("t", {}, dedupe_key=""), "dedupe_key"),
+        (NewJob("\u0001\n", {}), "cannot be printed"),
     ],
 )
 async def test_bad_input_is_refused_with_the_field_and_nothing_is_made(conn, job, reason):
