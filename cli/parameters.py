@@ -1,28 +1,31 @@
 """What people type as the value of an option, read as what it stands for; what is neither is refused by name."""
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import orjson
 import typer
 
 from atlas.errors import FieldError, InvalidInput
+from atlas.strict_json import read_json
 from engine.fields import as_id
 
 # How an option that takes a JSON object is shown; a command line ends at 128 KiB an argument, a file does not.
 OBJECT = "JSON|@FILE|-"
+# As many values as the API takes in one call.
+MOST_NODES = 200_000
 
 
 def read_object(option: str, given: str) -> dict[str, Any]:
     """A JSON object, written out, in the file that `@` names, or on stdin (`-`)."""
     text, where = _fetched(option, given)
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput("The call", [FieldError(option, f"{where}is not JSON: {error}")]) from None
+        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MOST_NODES)
+    except InvalidInput as error:
+        raise InvalidInput("The call", [FieldError(option, f"{where}{error.errors[0].reason}")]) from None
     if not isinstance(value, dict):
         raise InvalidInput("The call", [FieldError(option, f"{where}is not a JSON object")])
     return value
