@@ -71,6 +71,11 @@ async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
     [
         (("enqueue", "t", "--input", "[1]"), "--input: is not a JSON object"),
         (("enqueue", "t", "--input", "{"), "--input: is not JSON"),
+        (("enqueue", "t", "--input", '{"a":123456789012345678901234567890}'), "a whole number of more than 64 bits"),
+        (("enqueue", "t", "--input", '{"a":1,"a":2}'), "--input: names the key 'a' twice"),
+        (("enqueue", "t", "--input", '{"a":' * 40 + "1" + "}" * 40), "--input: is nested more than 32 levels"),
+        (("enqueue", "t", "--priority", "3000000000"), "priority: is not between"),
+        (("enqueue", "t", "--max-retries", "99999999999"), "max_retries: is not between"),
         (("enqueue", "t", "--input", "@gone.json"), "--input: gone.json cannot be read: No such file or directory"),
         (("enqueue", "t", "--input", "@."), "--input: . cannot be read: Is a directory"),
         (("enqueue", "t", "--tenant", "nobody"), "nobody"),
@@ -85,3 +90,17 @@ async def test_what_cannot_be_done_is_refused_in_one_line(atlas, arguments, caus
 
 async def test_a_tenant_without_a_name_is_not_atlass_own(atlas, database_url):
     assert "There is no tenant" in (await atlas("enqueue", "a.work", "--tenant", "")).refusal
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("enqueue", "t\udcff"),
+        ("enqueue", "t", "--dedupe-key", "a\udcff"),
+        ("jobs", "list", "--type", "\udcff"),
+        ("offline", "--reason", "x\udcff"),
+    ],
+)
+async def test_bytes_that_are_no_text_are_refused_as_such(atlas, arguments):
+    ran = await atlas(*arguments)
+    assert (ran.code, "is not text in UTF-8" in ran.stderr) == (2, True)
