@@ -4,8 +4,8 @@ import asyncio
 
 from atlas.logs import get_logger
 from atlas.pool import Pool
-from engine.jobs.gate import expire
-from engine.jobs.lease import new_worker_id, promote, reap
+from engine.jobs.lease import new_worker_id
+from engine.jobs.sweep import sweep
 from engine.retention import forget_workers, prune, read_ages
 from engine.usage import meter_usage
 from engine.watch import Finding, look, save_findings
@@ -40,11 +40,7 @@ class Chores:
     async def sweep(self) -> None:
         """Take back what lost workers held, open a gate whose time has come, make due jobs ready."""
         async with self._pool.acquire() as conn:
-            for job_id, worker_id, verdict in await reap(conn):
-                log.warning("a lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
-            if await expire(conn):
-                log.info("Atlas is online again: the time it was offline for is over")
-            await promote(conn)
+            await sweep(conn)
 
     async def watch(self) -> None:
         """Tell what is amiss: each thing when it begins and when it is over."""

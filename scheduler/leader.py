@@ -9,12 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import asyncpg
-
-from atlas.errors import DatabaseUnreachable
 from atlas.logs import get_logger
-from atlas.pool import UNREACHABLE, connect
-from scheduler.rounds import pause
+from atlas.pool import connect
+from scheduler.rounds import pause, tell
 
 ASK_SECONDS = 0.5
 SILENT_SECONDS = 2
@@ -38,8 +35,8 @@ class Leader:
         while not stop.is_set():
             try:
                 await self._session(stop)
-            except (*UNREACHABLE, DatabaseUnreachable, asyncpg.PostgresError) as error:
-                log.warning("the leader's session ended", led=self.leads, reason=str(error) or type(error).__name__)
+            except Exception as error:
+                tell(log, "the leader's session ended", error, led=self.leads)
             self._set(False)
             await pause(stop, ASK_SECONDS)
 

@@ -16,14 +16,11 @@ import asyncpg
 
 from atlas.logs import get_logger
 from atlas.notifications import Listener
-from atlas.pool import UNREACHABLE, Connection, Pool, open_aside
-from engine.jobs.gate import expire
+from atlas.pool import UNREACHABLE, Pool, open_aside
 from engine.jobs.lease import (
     heartbeat,
     held,
     new_worker_id,
-    promote,
-    reap,
     register_worker,
     retire_worker,
     serve_types,
@@ -32,6 +29,7 @@ from engine.jobs.nearby import told_of_new_jobs
 from engine.jobs.outcomes import ClaimedJob, Finish, release
 from engine.jobs.progress import report_progress
 from engine.jobs.publish import publish_types
+from engine.jobs.sweep import sweep
 from engine.jobs.turn import Claimant, solo_waits, take_turn
 from engine.jobs.types import registered
 from workers.blocking import BlockWatch
@@ -293,24 +291,8 @@ class Worker:
         self._turns.be_hungry()
 
     async def _sweep(self) -> None:
-        """Take back what others dropped, open a gate whose time has come, make due jobs ready.
-
-        Each has a try of its own: a row that one of them stumbles over does not keep the others from their work.
-        """
         async with self._pool.acquire() as conn:
-            for part in (self._take_back_lost, self._open_gate, promote):
-                try:
-                    await part(conn)
-                except asyncpg.PostgresError as error:
-                    log.warning("a part of the sweep failed and is repeated", worker_id=self.id, reason=repr(error))
-
-    async def _take_back_lost(self, conn: Connection) -> None:
-        for job_id, worker_id, verdict in await reap(conn):
-            log.warning("a lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
-
-    async def _open_gate(self, conn: Connection) -> None:
-        if await expire(conn):
-            log.info("Atlas is online again: the time it was offline for is over")
+            await sweep(conn)
 
     async def _tick(self) -> None:
         """The end of the lease, time limits, the event loop's pulse, and prefetched jobs that wait too long."""
