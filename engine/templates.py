@@ -107,8 +107,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: int = LARGEST_RESULT) -> Any:
     """The template with its expressions filled in: strings, and the strings inside lists and objects."""
-    _work.set([MOST_WORK])
-    rendered = _render(template, scope, path, DEEPEST)
+    rendered = _within_bounds(template, scope, path)
     try:
         size = len(orjson.dumps(rendered))
     except TypeError as error:
@@ -121,8 +120,15 @@ def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: in
 def evaluate(template: str, scope: Mapping[str, Any], *, path: str = "") -> Any:
     """A condition's value. Here alone the braces may be left out: `steps.ask.output.approved`."""
     text = template if "{{" in template else f"{{{{ {template} }}}}"
-    _work.set([MOST_WORK])
-    return _render(text, scope, path, DEEPEST)
+    return _within_bounds(text, scope, path)
+
+
+def _within_bounds(template: Any, scope: Mapping[str, Any], path: str) -> Any:
+    before = _work.set([MOST_WORK])
+    try:
+        return _render(template, scope, path, DEEPEST)
+    finally:
+        _work.reset(before)
 
 
 def check_template(

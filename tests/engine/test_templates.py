@@ -1,5 +1,7 @@
 """Templates: types are kept, statements and Python are not there, and nothing grows without bound."""
 
+import contextlib
+import contextvars
 import functools
 import time
 
@@ -188,3 +190,13 @@ def test_references_are_the_paths_that_are_read():
 def test_a_condition_may_leave_the_braces_out(condition, expected):
     assert evaluate(condition, SCOPE) is expected
     assert check_template(condition, condition=True) == []
+
+
+@pytest.mark.parametrize("template", ["{{ input.n }}", "{{ input.nothing }}"])
+def test_a_rendering_leaves_no_trace_in_the_context_of_its_caller(template):
+    before = contextvars.copy_context()
+    with contextlib.suppress(TemplateError):
+        render(template, SCOPE)
+    with contextlib.suppress(TemplateError):
+        evaluate(template, SCOPE)
+    assert contextvars.copy_context() == before
