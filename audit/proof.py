@@ -109,7 +109,7 @@ async def _seal_of(conn: Connection, epoch: int, xid: int, id: int) -> int | Non
     low, rest, end = bounds["first"], bounds["rest"], bounds["last"]
     last = end if rest is None else rest - 1
     found: int | None = None
-    if id <= bounds["boundary"] and await fetch_value(conn, SHOWS, n=last, xid=str(xid)):
+    if last >= low and id <= bounds["boundary"] and await fetch_value(conn, SHOWS, n=last, xid=str(xid)):
         high = last
         while low < high:
             middle = (low + high) // 2

@@ -128,7 +128,7 @@ def next_window(state: Any) -> Window:
         sealed_at=_text(state["now"]),
     )
     if state["n"] is None or (state["seal_epoch"] < state["epoch"] and state["rest"] and state["closes"]):
-        return Window(begun, 0, 0)
+        return Window(begun if state["next_epoch"] == state["epoch"] else _unsealed_epoch(state, begun), 0, 0)
     same = replace(begun, epoch=state["seal_epoch"], max_id=state["max_id"])
     open_one = replace(same, snap_prev=state["snap_prev"], snap_cur=state["snap_cur"], snap_at=_text(state["snap_at"]))
     if state["seal_epoch"] < state["epoch"]:
@@ -138,10 +138,15 @@ def next_window(state: Any) -> Window:
     return Window(open_one, int(state["to_xid"]), state["to_id"])
 
 
+def _unsealed_epoch(state: Any, begun: Seal) -> Seal:
+    """All of an epoch that ended before it had a seal is what is left of it: no window of its own showed anything."""
+    return replace(begun, epoch=state["next_epoch"], snap_cur=NOTHING, rest=True)
+
+
 def _rest_of_epoch(state: Any, last: Seal) -> Window:
     seal = replace(last, rest=True, snap_at=last.snap_at if state["rest"] else _text(state["now"]))
     window = Window(seal, int(state["to_xid"]), state["to_id"]) if state["rest"] else Window(seal, 0, 0)
-    if state["normal_closes"]:
+    if state["normal_closes"] or state["normal_to_xid"] is None:
         return window
     return replace(window, last_xid=int(state["normal_to_xid"]), last_id=state["normal_to_id"])
 

@@ -50,12 +50,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The last ordinary batch of an epoch."""
+    """The last ordinary batch of an epoch; as it is here where it has none."""
 
-    max_id: int
-    closes: bool
-    to_xid: str
-    to_id: int
+    max_id: int = 0
+    closes: bool = True
+    to_xid: str = "0"
+    to_id: int = 0
 
 
 class Account:
@@ -97,7 +97,7 @@ class Account:
         """The rows that belong into a batch today, some hundred at a time. `before` is the seal before it."""
         goes_on = before is not None and not before.closes and before.rest == seal.rest
         after = (str(before.to_xid), before.to_id) if goes_on and before is not None else ("0", 0)
-        end = self._ends.get(seal.epoch)
+        end = self._ends.get(seal.epoch, EpochEnd())
         place: dict[str, Any] = {
             "epoch": seal.epoch,
             "prev": seal.snap_prev,
@@ -110,7 +110,7 @@ class Account:
         if not seal.rest:
             async for rows in self._read(WINDOW, **place, max_id=self._boundary(seal.epoch)):
                 yield rows
-        elif end is not None:
+        else:
             left = {"last_xid": None, "last_id": None} if end.closes else {"last_xid": end.to_xid, "last_id": end.to_id}
             async for rows in self._read(REST, **place, **left, boundary=end.max_id):
                 yield rows

@@ -95,10 +95,12 @@ def broken_links(last: Seal | None, seal: Seal) -> list[str]:
 
 
 def _windows_join(last: Seal | None, seal: Seal) -> bool:
+    # An epoch that ended before its first seal has no window, only what was left of it.
+    begins = seal.snap_prev == NOTHING and (not seal.rest or seal.snap_cur == NOTHING)
     if last is None:
-        return seal.epoch == 1 and seal.snap_prev == NOTHING and not seal.rest
+        return seal.epoch == 1 and begins
     if seal.epoch != last.epoch:
-        return seal.epoch == last.epoch + 1 and last.rest and last.closes and seal.snap_prev == NOTHING
+        return seal.epoch == last.epoch + 1 and last.rest and last.closes and begins
     if seal.rest or not last.closes:
         same = (seal.snap_prev, seal.snap_cur) == (last.snap_prev, last.snap_cur)
         return same and (seal.rest >= last.rest) and not (last.rest and last.closes)

@@ -132,10 +132,10 @@ async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, install
     assert await conn.fetchval("select count(*) from audit_log") == 3
 
 
-async def restored(owner) -> None:
+async def restored(owner, epoch: int = 1) -> None:
     """What the sealer sees after a restore into another cluster: the epoch belongs to the one before."""
     await owner.execute("alter table audit_epoch disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = 42 where epoch = 1")
+    await owner.execute("update audit_epoch set system_identifier = 42 where epoch = $1", epoch)
     await owner.execute("alter table audit_epoch enable always trigger audit_epoch_append_only")
 
 
@@ -220,6 +220,50 @@ async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, 
     report = await verify(conn, installation.keys)
     assert report.findings == []
     assert report.rows == await conn.fetchval("select count(*) from audit_log")
+
+
+@pytest.mark.parametrize("sealed", [0, 2])
+async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, owner, installation, tmp_path, sealed):
+    await account(conn, installation, seals=sealed)
+    await write(conn, 5)
+    await restored(owner)
+    for epoch in (2, 3):  # restored again before anything was sealed in the second
+        await new_epoch(owner, reason="restored", actor=DANA)
+        await write(conn, 5)
+        if epoch == 2:
+            await restored(owner, epoch)
+    while made := await seal_batch(conn, limit=4):  # what is left of an epoch comes in several batches
+        if made.epoch == 3 and made.closes:
+            break
+    await installation.sign(conn)
+    await account(conn, installation, seals=1, seed=3)
+
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+    for row in await conn.fetch("select id from audit_log"):
+        assert check_proof(await prove(conn, row["id"]), installation.keys).ok
+    path = tmp_path / "epochs.jsonl"
+    with path.open("wb") as file:
+        async for piece in export(conn, Extract(), actor=DANA):
+            file.write(piece)
+    assert verify_export(path, installation.keys).findings == []
+
+    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("delete from audit_log where id = (select min(id) from audit_log where epoch = 2)")
+    assert "row" in kinds(await verify(conn, installation.keys))
+
+
+async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, installation):
+    await write(conn, 5)
+    await new_epoch(owner, reason="before the first seal", actor=DANA)
+    await seal(conn)
+    await installation.sign(conn)
+    await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
+    await seal(conn)
+    await installation.sign(conn)
+    report = await verify(conn, installation.keys, installation.notes)
+    assert (report.findings, report.pruned) == ([], 5)
 
 
 async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installation):
