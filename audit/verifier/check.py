@@ -114,6 +114,7 @@ class Verification:
         stored = split(seal.leaf_hashes)
         if not rows and seal.count > 1 and seal.n <= self._pruned_through:
             self.report.pruned += seal.count - 1
+            self._check_pruned(seal, stored)
             self._take_numbers(seal)
             return stored
         numbers: dict[bytes, int] = {}
@@ -136,6 +137,16 @@ class Verification:
             self.report.find("seal", f"Seal {seal.n} tells other running numbers than its rows.", seal=seal.n)
         self._numbers.update(numbers)
         return leaves
+
+    def _check_pruned(self, seal: Seal, stored: Sequence[bytes]) -> None:
+        """Of a batch without its rows, what can be told still: its header, and that its numbers go on and add up."""
+        if not stored or header_leaf(seal.header) != stored[-1]:
+            words = f"Seal {seal.n} has a header that is not the sealed one."
+            self.report.find("seal", words, seal=seal.n, leaves=(seal.leaves[1], seal.leaves[1]))
+        goes_on = all(first == self._numbers.get(UUID(tenant).bytes, 0) + 1 for tenant, first, _ in seal.tenants)
+        if not goes_on or sum(count for _, _, count in seal.tenants) != seal.count - 1:
+            words = f"Seal {seal.n} tells running numbers that do not go on or do not add up to its removed rows."
+            self.report.find("seal", words, seal=seal.n)
 
     def _event_leaves(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]], numbers: dict[bytes, int]) -> list[bytes]:
         """The leaf of each row, and whether each row belongs into this batch at this place."""

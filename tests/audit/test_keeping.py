@@ -102,6 +102,30 @@ async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, prun
     assert sum("missing" in finding.message for finding in report.findings) >= done.through_seal - 1
 
 
+FORGED_HEADER = """
+update audit_seal set sealed_at = '2099-01-01T00:00:00+00', system_identifier = 42, header = convert_to(replace(replace(
+  convert_from(header, 'UTF8'), '"system_identifier":' || system_identifier, '"system_identifier":42'),
+  substring(convert_from(header, 'UTF8') from '"sealed_at":"[^"]*"'), '"sealed_at":"2099-01-01T00:00:00.000000+00:00"'), 'UTF8')
+where n = {n}"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        FORGED_HEADER,
+        "update audit_seal_tenant set first_number = first_number + 1 where n = {n}",
+        "update audit_seal_tenant set count = count + 1 where n = {n}",
+        "update audit_seal_tenant set n = 1000 where n = {n}",
+        "update audit_seal_tenant set tenant_id = gen_random_uuid() where n = {n}",
+    ],
+)
+async def test_a_changed_seal_of_removed_rows_is_found(conn, owner, pruned, installation, change):
+    n = await owner.fetchval("select min(n) from audit_seal where n <= $1 and count > 1", pruned[0].through_seal)
+    await owner.execute("alter table audit_seal disable trigger all; alter table audit_seal_tenant disable trigger all")
+    await owner.execute(change.format(n=n))
+    assert kinds(await verify(conn, installation.keys)) == {"seal"}
+
+
 async def test_more_than_was_ordered_cannot_go_unseen(conn, owner, pruned, installation):
     await owner.execute("alter table audit_log disable trigger all")
     victim = await owner.fetchval("select min(id) from audit_log where action = 'THING_CHANGED'")
