@@ -79,7 +79,9 @@ async def _begin(
     if start is None:
         return Verification(keys, outside, pruned_through=account.state.pruned_through)
     numbers = {row["tenant_id"].bytes: row["number"] for row in await fetch(conn, NUMBERS, n=start.n)}
-    return Verification(keys, outside, start=start, numbers=numbers)
+    # An order from before the mark was seen then; one that goes beyond it stands after it.
+    pruned = account.state.pruned_through if account.state.pruned_through > start.n else 0
+    return Verification(keys, outside, start=start, numbers=numbers, pruned_through=pruned)
 
 
 class _Walk:

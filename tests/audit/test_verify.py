@@ -92,6 +92,21 @@ async def test_an_incremental_verification_covers_only_what_is_new(conn, owner, 
     assert "row" in kinds(await verify(conn, installation.keys, since=mark))
 
 
+async def test_rows_that_were_removed_beyond_the_mark_are_not_missing(conn, owner, installation):
+    await account(conn, installation, seals=2)
+    marks = []
+    for through in (0, 1, 4):  # before the mark there is no order, then one that does not reach it, then one beyond
+        if through:
+            await owner.execute(f"select atlas_audit_prune({through}, 'user', 'dana', '{{}}')")
+        await write(conn, 3)
+        await seal(conn)
+        await installation.sign(conn)
+        marks.append(await verify(conn, installation.keys))
+        for found in marks:
+            mark = Mark(found.last_seal, found.root)
+            assert (await verify(conn, installation.keys, installation.notes, since=mark)).findings == []
+
+
 async def test_a_mark_that_no_longer_fits_makes_it_look_at_everything(conn, owner, installation):
     await account(conn, installation, seals=3)
     report = await verify(conn, installation.keys, since=Mark(2, "00" * 32))
