@@ -43,6 +43,7 @@ class Verification:
         self._place = None if start is None else Place.of(start, None)
         self._pruned_through = pruned_through
         self._ordered_through = 0
+        self._kept = 0
         self._rows: list[tuple[bytes, bytes]] = []
         self._began = self._sure = self._tree.size
         self._newest: Checkpoint | None = None
@@ -117,6 +118,7 @@ class Verification:
             self._check_pruned(seal, stored)
             self._take_numbers(seal)
             return stored
+        self._kept += len(rows) if seal.n <= self._pruned_through else 0
         numbers: dict[bytes, int] = {}
         leaves = [*self._event_leaves(seal, rows, numbers), header_leaf(seal.header)]
         if leaves != stored:
@@ -255,11 +257,13 @@ class Verification:
             self.report.notices.append(f"{told - 1} more checkpoints contradict the account.")
 
     def _judge_orders(self) -> None:
-        if self.report.pruned and self._ordered_through < self._pruned_through:
-            words = (
-                f"The rows of the seals up to {self._pruned_through} are gone, and the account holds no order for it."
-            )
-            self.report.find("row", words, seal=self._pruned_through)
+        through = self._pruned_through
+        if self._ordered_through < through:
+            words = f"The rows of the seals up to {through} are told as removed, and the account holds no order for it."
+            self.report.find("row", words, seal=through)
+        if self._kept:
+            words = f"{self._kept} rows of the seals up to {through} are there, though told as removed."
+            self.report.find("row", words, seal=through)
 
     def _judge_age(self, now: datetime) -> None:
         if self._newest is None or now - self._newest.at > CHECKPOINT_AGE:

@@ -102,6 +102,19 @@ async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, prun
     assert sum("missing" in finding.message for finding in report.findings) >= done.through_seal - 1
 
 
+async def test_an_order_that_was_never_carried_out_is_found(conn, owner, installation):
+    await account(conn, installation, seals=3)
+    await owner.execute("insert into audit_pruned (through_seal) values (2)")
+    words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
+    assert ["holds no order for it" in words[0], "are there, though told as removed" in words[1]] == [True, True]
+
+    await record(conn, event(1, action="AUDIT_PRUNED", through_seal=2))
+    await seal(conn)
+    await installation.sign(conn)
+    [finding] = (await verify(conn, installation.keys)).findings
+    assert "are there, though told as removed" in finding.message
+
+
 FORGED_HEADER = """
 update audit_seal set sealed_at = '2099-01-01T00:00:00+00', system_identifier = 42, header = convert_to(replace(replace(
   convert_from(header, 'UTF8'), '"system_identifier":' || system_identifier, '"system_identifier":42'),
