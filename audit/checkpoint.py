@@ -45,7 +45,7 @@ class OtherSigner(AtlasError):
     def __init__(self, signer: str, key: SigningKey) -> None:
         super().__init__(
             f"This epoch of the account is signed by {signer}, not by this machine's {key.name}.",
-            remedy="Let ATLAS_AUDIT_KEY_FILE name one key on every machine; a lost key needs `atlas audit new-epoch`.",
+            remedy="Let ATLAS_AUDIT_KEY_FILE name one key on every machine; a lost one needs `atlas audit new-epoch`.",
         )
 
 

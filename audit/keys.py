@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,14 +44,24 @@ class SigningKey:
         return f"{text}\n{DASH} {self.name} {base64.b64encode(signature).decode()}\n"
 
 
-def signing_key(settings: Settings) -> SigningKey:
-    """The installation's key. Only the one in ATLAS_HOME is made when it is missing, and only once."""
+def signing_key(settings: Settings, *, new: bool = False) -> SigningKey:
+    """The installation's key. Only the one in ATLAS_HOME is made when it is missing, and only once.
+
+    Where its public half is without it, the key is elsewhere or lost, and another is made only if a `new` one is meant.
+    """
+    # Asked for first: of two processes that start at once, the other may make both meanwhile, and this half last.
+    has_public = public_key_file(settings).exists()
     path = key_file(settings)
     if not path.exists():
         if settings.atlas_audit_key_file is not None:
             raise SettingsError(
                 f"ATLAS_AUDIT_KEY_FILE names {path}, which does not exist.",
                 remedy="Put the Ed25519 key there (PEM, PKCS #8), or unset it to use a key made in ATLAS_HOME.",
+            )
+        if has_public and not new:
+            raise SettingsError(
+                f"The audit key {path} is missing, and its public half is here; another key cannot take its place.",
+                remedy="Restore it from its backup; a lost one is replaced by `atlas audit new-epoch --new-key`.",
             )
         _make(path)
     try:
@@ -123,7 +134,14 @@ def _publish(key: SigningKey) -> None:
     text = key.public + "\n"
     if not path.exists() or path.read_text() != text:
         key.folder.mkdir(parents=True, exist_ok=True)
+        _retire(path)
         path.write_text(text)
+
+
+def _retire(path: Path) -> None:
+    """Keep the public half of the key before: what it signed is checked with it for as long as the account lasts."""
+    with suppress(FileNotFoundError, UnicodeDecodeError, BadNote):
+        path.replace(path.with_name(f"{path.stem}.{Key.parse(path.read_text()).id.hex()}.pub"))
 
 
 def write_privately(path: Path, content: bytes) -> None:
@@ -142,5 +160,5 @@ def _raw(private: Ed25519PrivateKey) -> bytes:
 def _unusable(path: Path, reason: str) -> SettingsError:
     return SettingsError(
         f"The audit key {path} cannot be used: {reason}.",
-        remedy="Restore it from its backup; a new key needs `atlas audit new-epoch`.",
+        remedy="Restore it from its backup; a lost one is replaced by `atlas audit new-epoch --new-key`.",
     )

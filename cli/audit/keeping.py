@@ -5,16 +5,15 @@ from typing import Annotated
 
 import typer
 
-from atlas.errors import Conflict
+from atlas.errors import Conflict, Refused
 from atlas.pool import connect
 from atlas.settings import Settings
 from audit import Pruned, erase, new_epoch, prune, seal, verify
 from audit.checkpoint import publish
-from audit.keys import checkpoint_folder, signing_key
+from audit.keys import SigningKey, checkpoint_folder, key_file, public_key_file, signing_key
 from audit.verifier.account import Finding
-from audit.verifier.notes import Key
 from cli.audit.reading import Tenant
-from cli.audit.sealing import outside_copies, seal_and_tell
+from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
 from cli.durations import parse_duration
 from cli.output import Json, say
 from cli.parameters import read_text
@@ -78,23 +77,39 @@ def begin_epoch(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Go on although the account lacks what was signed before.")
     ] = False,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make another key to sign with, in place of one that is lost.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Let sealing go on in a cluster that was restored, copied or upgraded, after checking what came with it."""
 
     async def work(settings: Settings) -> int:
+        _require_key(settings, new_key=new_key)
         async with open_atlas(settings) as atlas:
             await _require_whole(atlas, accept_loss=accept_loss)
+            key = signing_key(settings, new=new_key)
             conn = await connect(atlas.url, application="atlas audit new-epoch")
             try:
                 epoch = await new_epoch(conn, reason=reason, actor=caller())
             finally:
                 await conn.close()
-            await _sign(atlas, abandon=accept_loss)
+            await _sign(atlas, key, abandon=accept_loss)
             return epoch
 
     epoch = execute(work)
     say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
+
+
+def _require_key(settings: Settings, *, new_key: bool) -> None:
+    path = key_file(settings)
+    if new_key and path.exists():
+        raise Conflict(f"There is a key already: {path}.", remedy="Move it away if another is to take its place.")
+    if not new_key and not path.exists():
+        raise Refused(
+            "The key that signs the account is not on this machine.",
+            remedy="Run it where the key is. One that is lost is replaced with --new-key.",
+        )
 
 
 async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
@@ -107,13 +122,14 @@ async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
 
 
 async def _findings(atlas: Atlas) -> list[Finding]:
-    keys = [Key.parse(signing_key(atlas.settings).public)]
+    known = public_key_file(atlas.settings).exists()
+    keys = verification_keys(atlas.settings, None) if known else []
     async with atlas.pool.acquire() as conn:
         report = await verify(conn, keys, outside_copies(atlas.settings, None))
     return [finding for finding in report.findings if finding.kind not in EXPECTED_AFTER_RESTORE]
 
 
-async def _sign(atlas: Atlas, *, abandon: bool) -> None:
+async def _sign(atlas: Atlas, key: SigningKey, *, abandon: bool) -> None:
     async with atlas.pool.acquire() as conn:
         await seal(conn)
-        await publish(conn, signing_key(atlas.settings), checkpoint_folder(atlas.settings), abandon=abandon)
+        await publish(conn, key, checkpoint_folder(atlas.settings), abandon=abandon)

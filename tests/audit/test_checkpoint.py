@@ -33,6 +33,19 @@ def test_a_key_file_that_was_named_is_never_made_up(tmp_path):
         signing_key(load_settings(atlas_home=tmp_path, atlas_audit_key_file=tmp_path / "audit.key"))
 
 
+def test_a_key_whose_public_half_is_left_is_not_made_up(tmp_path):
+    settings = load_settings(atlas_home=tmp_path)
+    public = signing_key(settings).public
+    key_file(settings).unlink()
+    with pytest.raises(SettingsError, match="is missing, and its public half is here"):
+        signing_key(settings)
+    assert (read_key(public_key_file(settings)).name, key_file(settings).exists()) == (public.split("+")[0], False)
+
+    other = signing_key(settings, new=True)
+    kept = {file.read_text().strip() for file in (tmp_path / "keys").glob("audit*.pub")}
+    assert (kept, public_key_file(settings).read_text().strip()) == ({public, other.public}, other.public)
+
+
 def test_a_file_that_is_no_key_is_refused_with_its_name(tmp_path):
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "audit.key").write_text("nonsense")

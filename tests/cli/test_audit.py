@@ -317,6 +317,22 @@ async def test_a_new_epoch_is_refused_while_the_account_is_not_whole(audit, key,
     assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
 
 
+async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tmp_path):
+    await audit("verify")
+    (key.parent / "audit.key").rename(tmp_path / "elsewhere")
+    public = key.read_text()
+    for more in ([], ["--accept-loss"]):
+        done = await audit("new-epoch", "--reason", "restored", *more)
+        assert "The key that signs the account is not on this machine" in done.refusal
+    assert (key.read_text(), (key.parent / "audit.key").exists()) == (public, False)
+    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+    assert (await audit("verify")).code == 0
+
+    (tmp_path / "elsewhere").rename(key.parent / "audit.key")
+    assert "There is a key already" in (await audit("new-epoch", "--reason", "restored", "--new-key")).refusal
+    assert (await audit("new-epoch", "--reason", "restored")).code == 0
+
+
 async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path):
     assert "No public key is at hand" in (await audit("verify")).refusal
     assert not (tmp_path / "home" / "keys").exists()
