@@ -6,6 +6,7 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -85,6 +86,12 @@ def key_file(settings: Settings) -> Path:
 def public_key_file(settings: Settings) -> Path:
     """Where the public key is: beside the private one, or in ATLAS_HOME where that place cannot be written."""
     return _folder(settings) / f"{key_file(settings).stem}.pub"
+
+
+def public_keys(settings: Settings) -> list[Key]:
+    """The installation's public key, and those of the keys that signed before it: `audit.*.pub` beside `audit.pub`."""
+    own = public_key_file(settings)
+    return [read_key(path) for path in (own, *sorted(own.parent.glob(f"{escape(own.stem)}.*.pub")))]
 
 
 def is_open_to_others(path: Path) -> bool:

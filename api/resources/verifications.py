@@ -25,7 +25,7 @@ from atlas.logs import get_logger
 from atlas.statements import fetch, fetch_row, statement
 from audit import Event, record, seal_first, verify
 from audit.checkpoint import copied_notes
-from audit.keys import checkpoint_folder, public_key_file, read_key
+from audit.keys import checkpoint_folder, public_keys
 from audit.verifier.notes import split_notes
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=Door, tags=["audit"])
@@ -106,10 +106,10 @@ async def _verify(api: Api, id: UUID, actor: Actor, place: contextlib.ExitStack)
 async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
     """What the whole account is found to be; `told` hears how far it is."""
     refused = await seal_first(api.pool, api.settings)
-    key = read_key(public_key_file(api.settings))
+    keys = public_keys(api.settings)
     notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
     async with api.acquire(watched=False) as conn:
-        report = await verify(conn, [key], notes, progress=lambda done, total: told.update(done=done, total=total))
+        report = await verify(conn, keys, notes, progress=lambda done, total: told.update(done=done, total=total))
     if refused is not None:
         report.find("signer", refused.message)
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
@@ -117,7 +117,7 @@ async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
         "status": "whole" if report.ok else "damaged",
         "findings": [asdict(one) for one in report.findings],
         "notices": report.notices,
-        "report": {**figures, "key": key.name},
+        "report": {**figures, "key": keys[0].name},
     }
 
 

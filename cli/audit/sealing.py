@@ -7,7 +7,7 @@ from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 from audit import seal_first
 from audit.checkpoint import copied_notes
-from audit.keys import checkpoint_folder, public_key_file, read_key
+from audit.keys import checkpoint_folder, public_key_file, public_keys, read_key
 from audit.verifier.notes import Key, split_notes
 from cli.output import warn
 from cli.runtime import Atlas
@@ -23,14 +23,13 @@ async def seal_and_tell(atlas: Atlas, *, without_key: bool = False) -> None:
 
 
 def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[Key]:
-    """The public keys that were named, else the installation's own."""
-    own = public_key_file(settings)
-    if not given and not own.exists():
+    """The public keys that were named, else the installation's own, with those of keys that were replaced."""
+    if not given and not public_key_file(settings).exists():
         raise Refused(
             "No public key is at hand to check the signatures of checkpoints.",
             remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",
         )
-    return [read_key(path) for path in given or (own,)]
+    return [read_key(path) for path in given] if given else public_keys(settings)
 
 
 def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 
 import api.resources.audit
 import api.resources.verifications
-from audit import seal_and_sign
-from audit.keys import key_file, public_key_file
+from audit import new_epoch, seal_and_sign
+from audit.keys import key_file, public_key_file, signing_key
 from audit.verifier.export import check_proof, verify_export
 from audit.verifier.notes import Key
 from engine.jobs import NewJob, enqueue_many
@@ -235,6 +235,16 @@ async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_fai
     assert shown["status"] == "failed"
     assert "AdminShutdownError" in shown["notices"][0]
     assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"
+
+
+async def test_a_verification_knows_the_key_before_the_one_that_signs(account, auditor, settings, owner, pool):
+    key_file(settings).unlink()
+    signing_key(settings, new=True)
+    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    await seal_and_sign(pool, settings)
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], shown["findings"]) == ("whole", [])
 
 
 async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):

@@ -333,6 +333,32 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
 
 
+async def test_what_a_replaced_key_signed_is_still_believed(audit, key, tmp_path):
+    await audit("verify")
+    for _ in range(2):
+        (key.parent / "audit.key").unlink()
+        assert (await audit("new-epoch", "--reason", "the key is lost", "--new-key")).code == 0
+        done = await audit("verify", "--json")
+        assert (done.code, done.document["findings"], done.document["notices"]) == (0, [], [])
+    assert (await audit("new-epoch", "--reason", "nothing is lost")).code == 0
+    file, keys = tmp_path / "export.jsonl", sorted(key.parent.glob("*.pub"))
+    await audit("export", "--out", str(file))
+    named = [word for one in keys for word in ("--key", str(one))]
+    assert (len(keys), (await audit("verify", "--export", str(file), *named)).code) == (3, 0)
+
+
+async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key):
+    await audit("verify")
+    copy = key.read_text()
+    for file in key.parent.iterdir():
+        file.unlink()
+    done = await audit("new-epoch", "--reason", "all keys are lost", "--new-key")
+    assert "is not signed by a key that was given" in done.refusal
+    (key.parent / "audit.pub").write_text(copy)
+    assert (await audit("new-epoch", "--reason", "all keys are lost", "--new-key")).code == 0
+    assert (await audit("verify")).code == 0
+
+
 async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path):
     assert "No public key is at hand" in (await audit("verify")).refusal
     assert not (tmp_path / "home" / "keys").exists()
