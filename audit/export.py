@@ -62,9 +62,13 @@ async def _all(conn: Connection, account: Account, extract: Extract) -> AsyncIte
     before = await account.seal(first - 1) if first > 1 else None
     if before is not None:
         yield _line(await _start(conn, before))
+    begun = account.state.pruned_through
     async for seal in account.seals(after=first - 1, last=last):
+        count = 0
         async for rows in account.rows(seal, before):
             yield await _row_lines(conn, [(row, {}) for row in rows], extract)
+            count += len(rows)
+        await _require_rows(account, seal, count, begun)
         yield _line(record_of(seal))
         for row in await fetch(conn, CHECKPOINTS, after=before.size if before else 0, size=seal.size):
             yield _line({"type": "checkpoint", "note": row["note"]})
@@ -101,11 +105,18 @@ async def _tenant(conn: Connection, account: Account, extract: Extract) -> Async
                     number += 1
                 index += 1
             yield await _row_lines(conn, own, extract)
+        await _require_rows(account, seal, index - seal.first_index, first - 1)
     if not number:
         # None in that range: the numbers go on after those that the tenant had before it.
         reached = {row["tenant_id"]: row["number"] for row in await fetch(conn, NUMBERS, n=first - 1)}
         yield _head(account, extract, signed["note"], reached.get(extract.tenant_id, 0) + 1)
     yield _line({"type": "end"})
+
+
+async def _require_rows(account: Account, seal: Seal, count: int, pruned: int) -> None:
+    """Break off where rows were removed by order since the first line, which told up to which seal they were gone."""
+    if count < seal.count - 1 and seal.n > pruned and await account.is_pruned(seal):
+        raise Conflict("Rows were removed by order while they were exported.", remedy="Make the export again.")
 
 
 async def _range(conn: Connection, account: Account, extract: Extract) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class EpochEnd:
 
 
 class Account:
-    """A walk through the seals up to the last one at its beginning."""
+    """A walk through the seals up to the last one at its beginning, or when rows were seen to have been removed."""
 
     def __init__(self, conn: Connection, state: State, ends: dict[int, EpochEnd]) -> None:
         self.state = state
@@ -69,19 +69,19 @@ class Account:
     @classmethod
     async def open(cls, conn: Connection) -> "Account":
         """Note where the account ends now."""
-        found = await fetch_row(conn, STATE)
-        assert found is not None
-        state = State(**{**found, "last": found["last"] or 0})
-        ends = {
-            row["epoch"]: EpochEnd(row["max_id"], row["closes"], row["to_xid"], row["to_id"])
-            for row in await fetch(conn, EPOCHS)
-        }
-        return cls(conn, state, ends)
+        return cls(conn, *await _standing(conn))
+
+    async def is_pruned(self, seal: Seal) -> bool:
+        """True if the rows of a seal were removed by order. Of an order since the walk began, it goes on to it."""
+        if seal.n > self.state.pruned_through:
+            state, ends = await _standing(self._conn)
+            if seal.n <= state.pruned_through:
+                self.state, self._ends = state, ends
+        return seal.n <= self.state.pruned_through
 
     async def seals(self, *, after: int = 0, last: int | None = None) -> AsyncIterator[Seal]:
         """The seals after one and up to another."""
-        end = self.state.last if last is None else last
-        while after < end:
+        while after < (end := self.state.last if last is None else last):
             found = await fetch(self._conn, SEALS, after=after, last=end, limit=SEALS_AT_ONCE)
             if not found:
                 return
@@ -153,6 +153,16 @@ class Account:
             yield whole
             _, xid, id, _, _ = HEAD.unpack(whole[-1].head)
             place.update(after_xid=str(xid), after_id=id)
+
+
+async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
+    found = await fetch_row(conn, STATE)
+    assert found is not None
+    ends = {
+        row["epoch"]: EpochEnd(row["max_id"], row["closes"], row["to_xid"], row["to_id"])
+        for row in await fetch(conn, EPOCHS)
+    }
+    return State(**{**found, "last": found["last"] or 0}), ends
 
 
 def seal_from(row: Any) -> Seal:

@@ -92,24 +92,29 @@ class _Walk:
         self._report = verification.report
 
     async def walk(self, start: Seal | None, progress: Progress | None) -> Report:
-        state, before = self._account.state, start
-        if not state.same_cluster:
+        before = start
+        if not self._account.state.same_cluster:
             words = "The account was restored into another cluster, and no epoch has begun there; nothing is sealed."
             self._report.find("cluster", words)
         if start is not None:
             await self._checkpoints(start, start.size - 1)
         async for seal in self._account.seals(after=0 if start is None else start.n):
+            count = 1
             async for rows in self._account.rows(seal, before):
                 self._take(rows)
+                count += len(rows)
+            if count < seal.count and await self._account.is_pruned(seal):
+                self._verification.forget_rows(self._account.state.pruned_through)
             self._verification.seal(seal)
             await self._checkpoints(seal, 0 if before is None else before.size)
             before = seal
             if progress is not None:
-                progress(seal.size, state.size)
+                progress(seal.size, self._account.state.size)
         async for rows in self._account.unsealed(before):
-            self._verification.unsealed(len(rows))
+            for row in rows:
+                self._verification.unsealed(row.body)
         await self._strays()
-        return self._verification.finish(state.now)
+        return self._verification.finish(self._account.state.now)
 
     def _take(self, rows: Sequence[Row]) -> None:
         take = self._verification.row
@@ -133,8 +138,7 @@ class _Walk:
             self._report.find("checkpoint", f"The columns of the checkpoint at {row['size']} differ from its note.")
 
     async def _strays(self) -> None:
-        state = self._account.state
-        for row in await fetch(self._conn, STRAYS, epoch=state.epoch, same_cluster=state.same_cluster):
+        for row in await fetch(self._conn, STRAYS):
             if row["kind"] == "row":
                 words = f"Row {row['at']} claims an epoch or a transaction that has not happened."
                 self._report.find("row", words, row=row["at"])

@@ -1,10 +1,15 @@
 -- Rows that no window can ever reach: of an epoch that does not exist, or of a transaction that is not over, whose rows
 -- nobody else can see (after a restore, before an epoch has begun, transactions of the old cluster seem so), or of one
 -- below 3, the first that Postgres gives out. And notes and orders that speak of more than there is.
+with
+-- Asked here and not before: another epoch may begin while an account is walked through.
+newest as (
+  select epoch, system_identifier = atlas_system_identifier() as same_cluster from audit_epoch order by epoch desc limit 1
+)
 select 'row' as kind, a.id as at
-from audit_log a
-where a.epoch < 1 or a.epoch > :epoch or a.xid < '3'::xid8
-   or (:same_cluster and a.epoch = :epoch and a.xid >= pg_snapshot_xmin(pg_current_snapshot())
+from audit_log a, newest e
+where a.epoch < 1 or a.epoch > e.epoch or a.xid < '3'::xid8
+   or (e.same_cluster and a.epoch = e.epoch and a.xid >= pg_snapshot_xmin(pg_current_snapshot())
        and not pg_visible_in_snapshot(a.xid, pg_current_snapshot())
        and a.xid is distinct from pg_current_xact_id_if_assigned())
 union all

@@ -84,9 +84,16 @@ class Verification:
             self.report.checkpoints += self._agrees(opened)
         return opened
 
-    def unsealed(self, rows: int) -> None:
-        """Rows that no seal covers yet."""
-        self.report.unsealed += rows
+    def forget_rows(self, pruned_through: int) -> None:
+        """The rows of the batch whose seal comes next were removed by order while they were read."""
+        self._rows = []
+        self._pruned_through = pruned_through
+
+    def unsealed(self, body: bytes = b"") -> None:
+        """A row that no seal covers yet. Of a living account, its bytes too: an order may be on its way."""
+        self.report.unsealed += 1
+        if PRUNED in body:
+            self._read_order(body)
 
     def finish(self, now: datetime, *, to_the_end: bool = True, until: datetime | None = None) -> Report:
         """What was found. `to_the_end` says that the walk was meant to reach the newest rows, as of `now`.

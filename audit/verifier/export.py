@@ -112,7 +112,7 @@ class _Walk:
             case "checkpoint" if self.report.seals:
                 self._verification.checkpoint(record["note"])
             case "unsealed" if self._manifest["to_the_end"]:
-                self._verification.unsealed(1)
+                self._verification.unsealed()
             case other:
                 raise ValueError(f"a line of the type {other!r} that does not belong there")
 

@@ -12,6 +12,7 @@ from atlas.pool import connect
 from audit import Extract, commit, export, new_epoch, prove, prove_consistency, prune, record, seal, verify
 from audit.checkpoint import publish
 from audit.seal import OtherCluster, seal_batch
+from audit.stream import Account
 from audit.verifier.export import check_proof, verify_export
 from tests.audit.given import DANA, TENANTS, account, event, kinds, seal_in_small_batches, write
 
@@ -157,6 +158,54 @@ async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, prun
         " commit"
     )
     assert "row" in kinds(await verify(conn, installation.keys))
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, installation, monkeypatch, sealed):
+    await account(conn, installation, seals=5)
+    read, orders = Account.rows, ["select atlas_audit_prune(5, 'user', 'dana', '{}')"]
+
+    async def interrupted(self, seal, before):
+        async for rows in read(self, seal, before):
+            yield rows
+            if seal.n == 3 and orders:  # in the middle of a batch
+                assert len(rows) < seal.count - 1
+                await owner.execute(orders.pop())
+                if sealed:
+                    await seal_batch(owner)
+
+    monkeypatch.setattr("audit.stream.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(Account, "rows", interrupted)
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert report.pruned == await conn.fetchval("select sum(count - 1) from audit_seal where n between 3 and 5")
+    assert (report.rows + report.unsealed, orders) == (
+        await conn.fetchval("select sum(count - 1) from audit_seal where n not between 3 and 5") + (not sealed),
+        [],
+    )
+
+
+async def test_an_epoch_that_begins_during_a_verification_is_no_forgery(conn, owner, installation, monkeypatch):
+    await account(conn, installation, seals=2)
+    read = Account.unsealed
+
+    async def interrupted(self, last):
+        async for rows in read(self, last):
+            yield rows
+        await new_epoch(owner, reason="meanwhile", actor=DANA)
+
+    monkeypatch.setattr(Account, "unsealed", interrupted)
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []
+
+
+@pytest.mark.parametrize("tenant", [None, TENANTS[0]])
+async def test_an_export_whose_rows_are_removed_meanwhile_breaks_off(conn, owner, installation, tenant):
+    await account(conn, installation, seals=5)
+    lines = export(conn, Extract(tenant_id=tenant), actor=DANA)
+    assert b"manifest" in await anext(lines)
+    await owner.execute("select atlas_audit_prune(5, 'user', 'dana', '{}')")
+    with pytest.raises(Conflict, match="removed by order while they were exported"):
+        _ = [line async for line in lines]
 
 
 async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, installation):
