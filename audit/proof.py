@@ -39,6 +39,9 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
     if row is None:
         raise NotFound("audit row", id, remedy="Rows of pruned seals are gone; proofs made before still hold.")
     seal, position, number = await _place(conn, row["head"])
+    if number not in STORABLE:
+        words = f"Row {id} cannot be proved: seal {seal.n} tells a running number that cannot be."
+        raise Conflict(words, remedy="Run `atlas audit verify`.")
     signed = await fetch_row(conn, CHECKPOINT_AFTER, size=seal.size)
     if signed is None:
         raise NotSealed(id, "checkpoint")

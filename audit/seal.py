@@ -49,6 +49,16 @@ class OtherCluster(AtlasError):
         )
 
 
+class NoEpoch(AtlasError):
+    """The account's epochs were taken away; rows belong to none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Sealing is refused: the account has no epoch.",
+            remedy="Someone emptied audit_epoch; restore it from a backup and run `atlas audit verify`.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """What the next batch may take in: its seal as far as it is known, and the place to go on from."""
@@ -79,7 +89,8 @@ async def seal_batch(conn: Connection, *, limit: int = BATCH) -> Seal | None:
         if not await fetch_value(conn, LOCK):
             return None
         state = await fetch_row(conn, STATE)
-        assert state is not None
+        if state is None:
+            raise NoEpoch
         check_cluster(state)
         window = next_window(state)
         heads = await read_window(conn, window, limit)

@@ -12,6 +12,7 @@ from atlas.settings import Settings
 from audit.checkpoint import publish
 from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from audit.seal import seal, seal_lag
+from audit.verifier.export import UNREADABLE
 
 log = get_logger("audit.sealer")
 
@@ -21,6 +22,8 @@ SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps nobody.
 REPEAT_ALARM = 60.0
 LONGEST_LAG = 60.0
+# What sealing and signing raise over values that no sealer has written; a lost connection is none of it.
+DAMAGED = (*UNREADABLE, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 
 async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> None:
@@ -61,9 +64,9 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
                 await seal(conn)
     except AtlasError as error:
         return error
-    except asyncpg.IntegrityConstraintViolationError as error:
-        # A sealer that comes second breaks off like this too, but the lock keeps it from coming so far.
-        return Conflict(f"The sealer cannot go on from the last seal: {error}.")
+    except DAMAGED as error:
+        # A sealer that comes second breaks off by a constraint too, but the lock keeps it from coming so far.
+        return Conflict(f"The sealer cannot go on from the last seal: {str(error) or type(error).__name__}.")
     return None
 
 

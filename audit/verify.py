@@ -93,6 +93,8 @@ class _Walk:
 
     async def walk(self, start: Seal | None, progress: Progress | None) -> Report:
         before = start
+        if not self._account.state.epoch:
+            self._report.find("cluster", "The account has no epoch: audit_epoch is empty, and nothing is sealed.")
         if not self._account.state.same_cluster:
             words = "The account was restored into another cluster, and no epoch has begun there; nothing is sealed."
             self._report.find("cluster", words)
