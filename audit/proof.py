@@ -1,5 +1,6 @@
 """Proofs that travel alone: that one row is in the signed tree, and that one signed tree continues another."""
 
+import base64
 from typing import Any
 from uuid import UUID
 
@@ -50,12 +51,20 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
     return {
         "format": PROOF,
         "row": {**facts_of(row["head"]), "number": number},
-        "body": row["body"].decode(),
+        **_bytes(row["body"]),
         "leaf": event_leaf(row["head"], number, sha256(row["body"])).hex(),
         "index": index,
         "path": [step.hex() for step in path],
         "checkpoint": signed["note"],
     }
+
+
+def _bytes(body: bytes) -> dict[str, str]:
+    """A row's bytes in a document: as text, but for those that someone else has written."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(body).decode()}
 
 
 async def prove_consistency(conn: Connection, first: int, second: int | None = None) -> dict[str, Any]:

@@ -24,6 +24,17 @@ async def test_every_row_of_an_account_can_be_proved(conn, installation):
         assert check_proof(proof, installation.keys).findings == []
 
 
+async def test_bytes_that_are_no_text_are_proved_too(conn, owner, installation):
+    await owner.execute(
+        "insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, body)"
+        " values ('user', 'eve', 'X', 'x', 'x', '\\xff00')"
+    )
+    await seal(conn)
+    await installation.sign(conn)
+    proof = json.loads(json.dumps(await prove(conn, 1)))
+    assert check_proof(proof, installation.keys).findings == []
+
+
 async def test_rows_of_a_large_account_can_be_proved(conn, installation):
     for count in (9000, 3, 700):
         await write_many(conn, count)
