@@ -1,5 +1,6 @@
--- Personal values that are not what was committed to, and those that no event of their thing commits to: they were put
--- there, or moved, by someone else, and neither an export nor a removal by order would find them. Values of no thing are
+-- Personal values that are not what was committed to, and those that no event of their thing and their tenant commits to
+-- under their name: they were put there, moved or renamed by someone else, and an export, a removal by order or an erasure
+-- would not find them. The search columns are compared with the bytes elsewhere. Values of no thing are
 -- compared with their own commitment alone. Across tenants: the account is verified as a whole.
 (select field, encode(commitment, 'hex') as commitment
  from audit_private
@@ -12,5 +13,9 @@ union
    and not exists (
      select from audit_log a
      where a.entity_id = p.entity_id
-       and position(convert_to(encode(p.commitment, 'hex'), 'UTF8') in a.body) > 0)
+       and a.tenant_id is not distinct from p.tenant_id
+       and position(convert_to(encode(p.commitment, 'hex'), 'UTF8') in a.body) > 0
+       and exists (
+         select from jsonb_path_query(a.meta, '$.**') o, jsonb_build_object('commitment', encode(p.commitment, 'hex')) shape
+         where o @> jsonb_build_object(p.field, shape) or o @> jsonb_build_object(p.field, jsonb_build_array(shape))))
  limit 100);

@@ -5,7 +5,7 @@ import pytest
 from audit import Mark, record, seal, verify
 from audit.checkpoint import publish
 from audit.verifier.account import Report
-from tests.audit.given import Installation, account, event, kinds, write
+from tests.audit.given import TENANTS, Installation, account, event, kinds, write
 
 
 async def unguarded(owner, *tables: str) -> None:
@@ -206,14 +206,17 @@ async def test_a_changed_personal_value_is_found(conn, owner, installation):
     "change",
     [
         "update audit_private set entity_id = '2'",
+        "update audit_private set field = 'subject'",
+        "update audit_private set tenant_id = gen_random_uuid()",
+        "update audit_private set tenant_id = null",
         "update audit_private set value = 'eve', commitment = sha256(salt || 'eve'::bytea)",
-        "insert into audit_private (commitment, entity_id, field, salt, value)"
-        " select sha256(salt || 'eve'::bytea), entity_id, field, salt, 'eve' from audit_private",
+        "insert into audit_private (commitment, tenant_id, entity_id, field, salt, value)"
+        " select sha256(salt || 'eve'::bytea), tenant_id, entity_id, field, salt, 'eve' from audit_private",
     ],
 )
 async def test_a_personal_value_that_no_event_of_its_thing_commits_to_is_found(conn, owner, installation, change):
-    await record(conn, event(1), personal={"to": "ann@example.org"})
-    await record(conn, event(2))
+    await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"], "from": "bob@example.org"})
+    await record(conn, event(2, tenant_id=TENANTS[0]))
     await seal(conn)
     await installation.sign(conn)
     assert kinds(await verify(conn, installation.keys)) == set()
