@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import idna
 import orjson
 
 from atlas.actors import Actor
@@ -83,14 +84,27 @@ async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID
 
     An `ERASED` event for each tenant tells what was deleted, without saying who it was.
     """
-    erased: int = await fetch_value(
-        conn,
-        ERASE,
-        subject=subject,
-        tenant_id=tenant_id,
-        texts=list(FREE_TEXTS),
-        actor_type=actor.type,
-        actor_id=actor.id,
-        meta=orjson.dumps(actor.meta).decode(),
-    )
+    erased = 0
+    for form in _forms(subject):
+        erased += await fetch_value(
+            conn,
+            ERASE,
+            subject=form,
+            tenant_id=tenant_id,
+            texts=list(FREE_TEXTS),
+            actor_type=actor.type,
+            actor_id=actor.id,
+            meta=orjson.dumps(actor.meta).decode(),
+        )
     return erased
+
+
+def _forms(subject: str) -> list[str]:
+    """The value as it was given and, of an address, as mails are kept: with its domain in ASCII."""
+    local, at, domain = subject.rpartition("@")
+    if not at or domain.isascii():
+        return [subject]
+    try:
+        return [subject, f"{local}@{idna.encode(domain, uts46=True).decode()}"]
+    except UnicodeError:
+        return [subject]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from atlas.errors import Conflict, Refused
+from atlas.errors import Conflict, NotFound, Refused
 from atlas.pool import connect
 from atlas.settings import Settings
 from audit import Pruned, erase, new_epoch, prune, seal, verify
@@ -15,7 +15,7 @@ from audit.verifier.account import Finding
 from cli.audit.reading import Tenant
 from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
 from cli.durations import parse_duration
-from cli.output import Json, say
+from cli.output import Json, say, warn
 from cli.parameters import read_text
 from cli.runtime import Atlas, caller, connected, execute, open_atlas
 from engine.tenants import find_tenant
@@ -39,6 +39,9 @@ def erase_subject(
             return await erase(conn, subject, actor=caller(), tenant_id=owner)
 
     erased = execute(work)
+    if not erased:
+        remedy = "Give the value as it was written; of a mail, the bare address."
+        warn(NotFound("personal value", "equal to that subject", remedy=remedy))
     say({"erased": erased}, f"{erased} personal values were erased.", json=json)
 
 

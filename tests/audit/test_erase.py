@@ -23,6 +23,15 @@ async def test_a_persons_values_go_with_their_mails_subjects_and_nobody_elses(co
     assert [row["value"] for row in left] == ["Dear Bob", "bob@example.org", "bob@example.org"]
 
 
+async def test_an_address_is_found_however_its_domain_is_written(conn):
+    for domain in ("xn--bcher-kva.example", "bücher.example"):
+        await record(conn, event(1), personal={"to": f"ann@{domain}", "subject": "Dear Ann"})
+    await record(conn, event(2), personal={"to": "ann@bucher.example"})
+    assert await erase(conn, "Ann@BÜCHER.example", actor=DANA) == 4
+    assert await erase(conn, "ann@\u200b..example", actor=DANA) == 0
+    assert await conn.fetchval("select value from audit_private") == "ann@bucher.example"
+
+
 async def test_verification_passes_afterwards_and_an_event_tells_without_the_name(conn, installation):
     await given_mails(conn)
     await seal(conn)

@@ -281,6 +281,9 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
     assert await conn.fetchval("select count(*) from audit_private") == 0
     assert (await audit("verify")).code == 0
     assert "ERASED" in (await audit("tail")).stdout
+    done = await audit("erase", "--subject", "nobody@example.org", "--json")
+    assert (done.document, done.code) == ({"erased": 0}, 0)
+    assert "warning: There is no personal value equal to that subject" in done.stderr
 
 
 @pytest.mark.parametrize(
