@@ -9,8 +9,9 @@ import pytest
 from atlas.actors import Actor
 from atlas.errors import InvalidInput
 from atlas.pool import connect
-from audit import Event, Query, find, follow, horizon, record, seal
+from audit import Event, Query, find, follow, horizon, new_epoch, record, seal
 from audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT
+from audit.seal import seal_lag
 from tests.audit.given import DANA, TENANTS, event, write_many
 
 ERIK = Actor("agent", "erik")
@@ -90,6 +91,57 @@ async def test_a_page_is_read_by_its_index_without_sorting_the_account(conn, own
         text = "\n".join(row[0] for row in plan)
         assert f"using {index} on audit_log" in text or f"Bitmap Index Scan on {index}" in text
         assert "Seq Scan on audit_log" not in text
+
+
+@pytest.fixture
+async def restored(conn, owner):
+    """An account in another cluster than the one that wrote it, where transaction ids were an hour ahead of these."""
+    await write_many(conn, 4)
+    await seal(conn)
+    for table in ("audit_log", "audit_seal", "audit_epoch"):
+        await owner.execute(f"alter table {table} disable trigger all")
+    await owner.execute("update audit_epoch set system_identifier = 42")
+    await owner.execute("update audit_log set created_at = created_at - interval '1 hour'")
+    # In the windows that come next, as old transactions of a real restore are.
+    await owner.execute(
+        "update audit_log set xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + id * 3)::text::xid8"
+    )
+    await owner.execute(
+        "update audit_seal set sealed_at = sealed_at - interval '1 hour', snap_cur = '900000000:900000000:'"
+    )
+
+
+async def test_a_moment_shows_what_was_written_since_a_restore(conn, owner, restored):
+    since = datetime.now(UTC) - timedelta(minutes=30)
+    await record(conn, event(1, action="SINCE"))
+    assert [entry.action for entry in (await find(conn, Query(since=since))).entries] == ["SINCE"]
+
+    await new_epoch(owner, reason="restored", actor=DANA)
+    await seal(conn)
+    await record(conn, event(1, action="LATER"))
+    found = await find(conn, Query(since=since))
+    assert [entry.action for entry in found.entries] == ["LATER", "AUDIT_EPOCH", "SINCE"]
+
+
+async def test_what_was_written_since_a_restore_waits_for_its_seal(conn, owner, restored):
+    assert await seal_lag(conn) == 0
+    await record(conn, event(1))
+    await owner.execute("update audit_log set created_at = created_at - interval '2 minutes' where id > 4")
+    assert 120 <= await seal_lag(conn) < 300
+    await new_epoch(owner, reason="restored", actor=DANA)
+    await seal(conn)
+    assert await seal_lag(conn) == 0
+
+
+async def test_following_shows_nothing_old_after_a_restore(pool, conn, restored):
+    seen: list[str] = []
+    since = await horizon(conn)
+    async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
+        following = asyncio.ensure_future(_collect(entries, seen, 9))
+        for _ in range(9):
+            await record(conn, event(1, action="NEW"))
+        await asyncio.wait_for(following, 20)
+    assert seen == ["NEW"] * 9
 
 
 async def test_following_shows_each_event_once_although_it_commits_late(pool, conn, database_url):
