@@ -146,6 +146,9 @@ class _Walk:
                 self._report.find("row", words, row=row["at"])
             elif row["kind"] == "checkpoint":
                 self._report.find("cut", f"A checkpoint speaks of {row['at']} leaves, more than there are.")
+            elif row["kind"] == "epoch":
+                words = f"Epoch {row['at']} is not as an event tells of it, or the one before it is missing."
+                self._report.find("row", words)
             else:
                 self._report.find("row", f"An order removed rows up to seal {row['at']}, which does not exist.")
         for row in await fetch(self._conn, PRIVATE):

@@ -1,6 +1,7 @@
 -- Rows that no window can ever reach: of an epoch that does not exist, or of a transaction that is not over, whose rows
 -- nobody else can see (after a restore, before an epoch has begun, transactions of the old cluster seem so), or of one
--- below 3, the first that Postgres gives out. And notes and orders that speak of more than there is.
+-- below 3, the first that Postgres gives out. And notes and orders that speak of more than there is, and epochs that no
+-- event tells of with their reason, but for those whose event may have been removed by order, or that leave one out.
 with
 -- Asked here and not before: another epoch may begin while an account is walked through.
 newest as (
@@ -20,4 +21,12 @@ union all
 select 'order', p.through_seal
 from audit_pruned p
 where p.through_seal > coalesce((select max(n) from audit_seal), 0)
+union all
+select 'epoch', e.epoch
+from audit_epoch e
+where e.epoch > 1
+  and (not exists (select from audit_epoch b where b.epoch = e.epoch - 1)
+    or (e.epoch > coalesce((select s.epoch from audit_seal s where s.n = (select max(through_seal) from audit_pruned)), 0)
+      and not exists (
+        select from audit_log a where a.entity_id = e.epoch::text and a.action = 'AUDIT_EPOCH' and a.message = e.reason)))
 limit 100;

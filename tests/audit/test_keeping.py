@@ -366,6 +366,33 @@ async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installat
         await owner.execute("delete from audit_log where actor_id = 'eve'")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "insert into audit_epoch (epoch, system_identifier) values (4, atlas_system_identifier())",
+        "insert into audit_epoch (epoch, system_identifier) values (9, atlas_system_identifier())",
+        "update audit_epoch set reason = 'nothing happened' where epoch = 3",
+        "delete from audit_epoch where epoch = 2",
+    ],
+)
+async def test_an_epoch_that_no_event_tells_of_is_found(conn, owner, installation, change):
+    await account(conn, installation, seals=1)
+    for number in (2, 3):
+        await new_epoch(owner, reason=f"epoch {number}", actor=DANA)
+        await seal(conn)
+    await installation.sign(conn)
+    through = await conn.fetchval("select max(n) from audit_seal where epoch = 2")
+    await owner.execute("select atlas_audit_prune($1, 'user', 'dana', '{}')", through)  # the second's event goes
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).findings == []
+
+    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute(change)
+    report = await verify(conn, installation.keys)
+    assert any("is not as an event tells of it" in finding.message for finding in report.findings)
+
+
 async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, owner, database_url):
     writer = await connect(database_url)
     transaction = writer.transaction()
