@@ -116,7 +116,11 @@ class Account:
                 yield rows
 
     async def unsealed(self, last: Seal | None) -> AsyncIterator[list[Row]]:
-        """The rows of the newest epoch that were committed when the walk began and are in no seal up to `last`."""
+        """The rows that were committed when the walk began and are in no seal up to `last`."""
+        async for rows in self._left_over(last):
+            yield rows
+        if not self.state.same_cluster:
+            return
         spans: list[tuple[str, str, str, int]] = []
         if last is None or last.epoch != self.state.epoch:
             spans.append((NOTHING, self.state.snapshot, "0", 0))
@@ -128,6 +132,23 @@ class Account:
             nowhere = {"to_xid": None, "to_id": None, "max_id": None}
             where = {"epoch": self.state.epoch, "prev": prev, "cur": cur, "after_xid": xid, "after_id": id}
             async for rows in self._read(WINDOW, **where, **nowhere):
+                yield rows
+
+    async def _left_over(self, last: Seal | None) -> AsyncIterator[list[Row]]:
+        """What the sealer will take in of epochs that have ended, and of one that was restored into another cluster."""
+        first = 1 if last is None else last.epoch + (last.rest and last.closes)
+        ended = self.state.epoch - self.state.same_cluster
+        for epoch, end in sorted(self._ends.items()):
+            if not first <= epoch <= ended:
+                continue
+            place = {"prev": NOTHING, "cur": NOTHING}
+            after: dict[str, Any] = {"after_xid": "0", "after_id": 0}
+            if last is not None and last.epoch == epoch:
+                place = {"prev": last.snap_prev, "cur": last.snap_cur}
+                after = {"after_xid": str(last.to_xid), "after_id": last.to_id} if last.rest else after
+            left = {"last_xid": None, "last_id": None} if end.closes else {"last_xid": end.to_xid, "last_id": end.to_id}
+            where = {"epoch": epoch, "to_xid": None, "to_id": None, "boundary": end.max_id}
+            async for rows in self._read(REST, **where, **place, **after, **left):
                 yield rows
 
     def _boundary(self, epoch: int) -> int | None:
@@ -160,6 +181,8 @@ async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
     assert found is not None
     ends = {
         row["epoch"]: EpochEnd(row["max_id"], row["closes"], row["to_xid"], row["to_id"])
+        if row["to_xid"]
+        else EpochEnd()
         for row in await fetch(conn, EPOCHS)
     }
     return State(**{**found, "last": found["last"] or 0}), ends

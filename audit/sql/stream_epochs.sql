@@ -1,6 +1,6 @@
--- The last ordinary batch of each epoch: where what was left of it begins.
+-- The last ordinary batch of each epoch, if it has one: where what was left of it begins.
 select e.epoch, s.max_id, s.closes, s.to_xid::text as to_xid, s.to_id
 from audit_epoch e
-cross join lateral (
+left join lateral (
   select max_id, closes, to_xid, to_id from audit_seal b where b.epoch = e.epoch and not b.rest order by b.n desc limit 1
-) s;
+) s on true;

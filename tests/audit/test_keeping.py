@@ -309,6 +309,24 @@ async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, 
 
 
 @pytest.mark.parametrize("sealed", [0, 2])
+async def test_what_waits_for_its_seal_is_counted_in_every_epoch(conn, owner, installation, sealed):
+    await account(conn, installation, seals=sealed)
+    await write(conn, 5)
+    assert (await verify(conn, installation.keys)).unsealed == 5
+    await restored(owner)
+    await write(conn, 3)
+    assert (await verify(conn, installation.keys)).unsealed == 8
+    await new_epoch(owner, reason="restored", actor=DANA)
+    await write(conn, 2)
+    for waiting in (11, 7, 3, 0):  # the rest in batches of four, the last of it empty; then the new epoch's
+        report = await verify(conn, installation.keys)
+        assert (report.unsealed, kinds(report) - {"unsealed"}) == (waiting, set())
+        await seal_batch(conn, limit=4)
+        if waiting == 3:
+            await seal_batch(conn, limit=4)
+
+
+@pytest.mark.parametrize("sealed", [0, 2])
 async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, owner, installation, tmp_path, sealed):
     await account(conn, installation, seals=sealed)
     await write(conn, 5)
