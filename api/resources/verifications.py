@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
@@ -24,9 +23,8 @@ from atlas.ids import new_id
 from atlas.logs import get_logger
 from atlas.statements import fetch, fetch_row, statement
 from audit import Event, record, seal_first, verify
-from audit.checkpoint import copied_notes
+from audit.copies import read_copies
 from audit.keys import checkpoint_folder, public_keys
-from audit.verifier.notes import split_notes
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=Door, tags=["audit"])
 
@@ -36,7 +34,7 @@ LIST = statement("api/sql/list_verifications.sql")
 
 TELL_SECONDS = 1.0
 END_TRIES = 30
-NEWEST = 100
+
 log = get_logger("api")
 
 
@@ -107,7 +105,8 @@ async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
     """What the whole account is found to be; `told` hears how far it is."""
     refused = await seal_first(api.pool, api.settings)
     keys = public_keys(api.settings)
-    notes = await asyncio.to_thread(_copies, checkpoint_folder(api.settings))
+    copies = checkpoint_folder(api.settings)
+    notes = await asyncio.to_thread(read_copies, copies) if copies.is_dir() else []
     async with api.acquire(watched=False) as conn:
         report = await verify(conn, keys, notes, progress=lambda done, total: told.update(done=done, total=total))
     if refused is not None:
@@ -131,14 +130,6 @@ async def _end(api: Api, id: UUID, told: dict[str, Any]) -> None:
         except (*AWAY, asyncpg.PostgresError) as error:
             log.warning("the end of a verification could not be told", verification_id=str(id), reason=str(error))
         await asyncio.sleep(TELL_SECONDS)
-
-
-def _copies(folder: Path) -> list[str]:
-    """The last note of each day and the newest of the last one: a root vouches for all that came before it."""
-    days = [split_notes(file.read_text()) for file in copied_notes(folder)] if folder.is_dir() else []
-    return [note for notes in days[:-1] for note in notes[-1:]] + [
-        note for notes in days[-1:] for note in notes[-NEWEST:]
-    ]
 
 
 async def _tell(api: Api, id: UUID, told: dict[str, Any]) -> None:

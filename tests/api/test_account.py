@@ -12,7 +12,7 @@ import pytest
 import api.resources.audit
 import api.resources.verifications
 from audit import new_epoch, seal_and_sign
-from audit.keys import key_file, public_key_file, signing_key
+from audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
 from audit.verifier.export import check_proof, verify_export
 from audit.verifier.notes import Key
 from engine.jobs import NewJob, enqueue_many
@@ -245,6 +245,16 @@ async def test_a_verification_knows_the_key_before_the_one_that_signs(account, a
     started = (await auditor.post("/audit/verifications")).json()
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
     assert (shown["status"], shown["findings"]) == ("whole", [])
+
+
+async def test_a_verification_says_which_copy_it_cannot_read(account, auditor, settings):
+    folder = checkpoint_folder(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "9999-01-01.checkpoints").write_bytes(b"\xff\xfe")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert shown["status"] == "failed"
+    assert "Copies of checkpoints cannot be read" in shown["notices"][0]
 
 
 async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
