@@ -27,6 +27,7 @@ REST_SECONDS = 2.0
 _NO_MAILBOX = ("ErrorInvalidUser", "MailboxNotEnabledForRESTAPI", "MailboxNotSupportedForRESTAPI", "ResourceNotFound")
 
 Found = Literal["draft", "sent", "gone"]
+Removed = Literal["removed", "gone", "there"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,15 @@ class Graph:
             retry_after=retry_after(answer.headers),
         )
 
-    async def delete_draft(self, sender: str, draft_id: str) -> bool:
-        """Remove a draft that will not be sent. True: it was there, and nobody can send it any more."""
+    async def delete_draft(self, sender: str, draft_id: str) -> Removed:
+        """Remove a draft that will not be sent: it is removed, was gone before, or may still be there."""
         try:
             answer = await self._call("DELETE", f"{_messages(sender)}/{quote(draft_id, safe='')}")
         except (*FAILURES, NotSent):
-            return False
-        return answer.status == 204
+            return "there"
+        if answer.status == 204:
+            return "removed"
+        return "gone" if answer.is_gone else "there"
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -161,7 +164,7 @@ class Graph:
 
     def _refusal(self, answer: Answer) -> NotSent:
         refused = refusal(WHO, answer.status, self._said(answer), answer.headers)
-        refused.is_gone = answer.is_gone
+        refused.answered = True
         return refused
 
     def _said(self, answer: Answer) -> str:

@@ -7,6 +7,7 @@ it is not out, or where trying again cannot make two of it. Where neither holds,
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atlas.errors import AtlasError
@@ -39,6 +40,16 @@ class UnknownUntil(RetryAfter):
     outcome = "unknown"
 
 
+@dataclass(slots=True)
+class Turn:
+    """One attempt at one mail: what was asked for, the way it goes, and what is noted of it at each provider."""
+
+    mail: EmailInput
+    ctx: JobContext
+    route: TenantRoute
+    opened: dict[str, Entry]
+
+
 class Mailer:
     """Sends the mails of one process. Make it inside the event loop that uses it, and `close` it at the end."""
 
@@ -55,59 +66,35 @@ class Mailer:
         for entry in opened.values():
             if entry.state == "sent":
                 return self._sent(mail, ctx, entry, found="ledger")
-        for entry in opened.values():
-            if entry.state == "sending":
-                return await self._resume(mail, ctx, route, opened, entry)
-        return await self._send_by_any(mail, ctx, route, opened, {})
+        turn = Turn(mail, ctx, route, opened)
+        asked = [entry for entry in opened.values() if entry.state == "sending"]
+        return await self._resume(turn, asked) if asked else await self._send_by_any(turn, self._routes.order(route))
 
     async def close(self) -> None:
         """Let go of connections."""
         for provider in self._providers.values():
             await provider.close()
 
-    async def _send_by_any(
-        self,
-        mail: EmailInput,
-        ctx: JobContext,
-        route: TenantRoute,
-        opened: dict[str, Entry],
-        refused: dict[str, NotSent],
-    ) -> dict[str, Any]:
-        """Try the providers in their order, but those that refused it, as long as each certainly does not have it."""
-        for name in self._routes.order(route):
-            if name in refused:
-                continue
-            try:
-                entry = await self._send_by(name, mail, ctx, route, opened)
-            except NotSent as failure:
-                refused[name] = failure
-                continue
-            if opened:
-                await self._clear_away(entry, opened)
-            return self._sent(mail, ctx, entry)
-        raise _given_up(list(refused.values()))
+    async def _resume(self, turn: Turn, asked: list[Entry]) -> dict[str, Any]:
+        """Earlier attempts asked providers to send it. Find out, and go on with one that makes no second mail of it.
 
-    async def _send_by(
-        self, name: str, mail: EmailInput, ctx: JobContext, route: TenantRoute, opened: dict[str, Entry]
-    ) -> Entry:
-        self._routes.require(name)
-        sender = self._routes.sender(route, name, mail.from_agent)
-        outgoing = _outgoing(mail, ctx, route, sender)
-        if name == "outbox":
-            return Entry(ctx, name, str(sender), "sent", message_id=self._outbox.write(outgoing))
-        entry = await begin(ctx, name, str(sender), self._routes.paces(route, name, sender))
-        entry.ordered = name in opened and opened[name].ordered
-        opened[name] = entry
-        return await self._deliver(outgoing, entry)
-
-    async def _resume(
-        self, mail: EmailInput, ctx: JobContext, route: TenantRoute, opened: dict[str, Entry], entry: Entry
-    ) -> dict[str, Any]:
-        """An earlier attempt asked a provider to send it. Find out, and go on with that provider.
-
-        Others come into question only once this one certainly does not have it, or where an operator, who read that
+        Others come into question only once that one certainly does not have it, or where an operator, who read that
         nobody can tell, ordered the mail again.
         """
+        for entry in asked:
+            message_id = await self._resolve(entry)
+            if message_id is not None:
+                await entry.sent(message_id)
+                return self._sent(turn.mail, turn.ctx, entry, found="provider")
+        still_open = [entry.provider for entry in asked if entry.is_open]
+        if len(still_open) > 1:
+            raise _unknown(CannotTell(f"The providers {', '.join(still_open)} were all asked to send this mail."))
+        order = self._routes.order(turn.route)
+        chosen = still_open or [entry.provider for entry in asked if entry.repeatable and entry.provider in order]
+        return await self._send_by_any(turn, [*chosen, *(name for name in order if name not in chosen)])
+
+    async def _resolve(self, entry: Entry) -> str | None:
+        """Ask one provider what became of it. Where nobody can tell, only an operator's order leads on."""
         try:
             self._routes.require(entry.provider)
             message_id = await self._providers[entry.provider].resolve(entry)
@@ -116,22 +103,45 @@ class Mailer:
         except (CannotTell, NotSent) as puzzle:
             if not entry.ordered:
                 raise _unknown(puzzle) from puzzle
-            return await self._send_by_any(mail, ctx, route, opened, {})
-        if message_id is not None:
-            await entry.sent(message_id)
-            return self._sent(mail, ctx, entry, found="provider")
-        sender = parse_address(entry.sender)
-        await begin(ctx, entry.provider, entry.sender, self._routes.paces(route, entry.provider, sender))
-        try:
-            await self._deliver(_outgoing(mail, ctx, route, sender), entry)
-        except NotSent as failure:
-            if entry.state != "sending":
-                return await self._send_by_any(mail, ctx, route, opened, {entry.provider: failure})
-            # Whatever was refused now, the earlier attempt may have succeeded.
-            if failure.permanent:
-                raise _unknown(failure) from failure
-            raise _in_doubt(MaybeSent(failure.message, retry_after=failure.retry_after)) from failure
-        return self._sent(mail, ctx, entry)
+            return None
+        entry.repeatable = message_id is None
+        return message_id
+
+    async def _send_by_any(self, turn: Turn, names: Sequence[str]) -> dict[str, Any]:
+        """Try the providers in this order, as long as each before certainly does not have it."""
+        refused = []
+        for name in names:
+            try:
+                entry = await self._send_by(name, turn)
+            except NotSent as failure:
+                if (held := turn.opened.get(name)) is not None and held.is_open:
+                    raise _still_open(failure, held) from failure
+                refused.append(failure)
+                continue
+            return self._sent(turn.mail, turn.ctx, entry, found="provider" if entry.provider != name else None)
+        raise _given_up(refused, unsure=any(entry.unsure for entry in turn.opened.values()))
+
+    async def _send_by(self, name: str, turn: Turn) -> Entry:
+        self._routes.require(name)
+        entry = turn.opened.get(name)
+        if entry is not None and entry.repeatable:
+            # The same again: a draft lies in its mailbox, and a key stands for one content.
+            sender = parse_address(entry.sender)
+        else:
+            sender = self._routes.sender(turn.route, name, turn.mail.from_agent)
+        if name == "outbox":
+            if turn.opened and (sent := await self._clear_the_way(name, turn)) is not None:
+                return sent
+            message_id = self._outbox.write(_outgoing(turn, sender))
+            return Entry(turn.ctx, name, str(sender), "sent", message_id=message_id)
+        if entry is not None and entry.state == "sending" and not entry.repeatable:
+            await entry.without_draft()
+        begun = await begin(turn.ctx, name, str(sender), self._routes.paces(turn.route, name, sender))
+        entry = turn.opened.setdefault(name, begun)
+        entry.sender = begun.sender
+        if (sent := await self._clear_the_way(name, turn)) is not None:
+            return sent
+        return await self._deliver(_outgoing(turn, sender), entry)
 
     async def _deliver(self, outgoing: Outgoing, entry: Entry) -> Entry:
         """One sending by one provider, from the first request to the note that it is out."""
@@ -164,11 +174,26 @@ class Mailer:
             raise _in_doubt(doubt) from doubt
         return message_id
 
-    async def _clear_away(self, sent: Entry, opened: dict[str, Entry]) -> None:
-        """Drafts at the providers that did not send it: somebody might send one by hand."""
-        for entry in opened.values():
-            if entry.provider != sent.provider and entry.state == "drafted":
-                await self._providers[entry.provider].discard(entry)
+    async def _clear_the_way(self, name: str, turn: Turn) -> Entry | None:
+        """Remove what other providers refused before this one sends it. The answer: one that has sent it after all."""
+        for entry in turn.opened.values():
+            if entry.provider == name or entry.state != "drafted":
+                continue
+            try:
+                self._routes.require(entry.provider)
+                message_id = await self._providers[entry.provider].discard(entry)
+            except MaybeSent as doubt:
+                raise _in_doubt(doubt) from doubt
+            except (CannotTell, NotSent) as puzzle:
+                if entry.ordered:
+                    continue
+                if isinstance(puzzle, NotSent) and not puzzle.permanent:
+                    raise
+                raise _unknown(puzzle) from puzzle
+            if message_id is not None:
+                await entry.sent(message_id)
+                return entry
+        return None
 
     def _sent(self, mail: EmailInput, ctx: JobContext, entry: Entry, *, found: str | None = None) -> dict[str, Any]:
         """Say in the audit what went out, with the people in it as commitments, and answer the job's output."""
@@ -184,21 +209,33 @@ class Mailer:
         return {"provider": entry.provider, "messageId": entry.message_id, "sender": entry.sender}
 
 
-def _outgoing(mail: EmailInput, ctx: JobContext, route: TenantRoute, sender: Address) -> Outgoing:
-    headers = {"X-Atlas-Job": str(ctx.job_id)}
-    if mail.trace_id is not None:
-        headers["X-Atlas-Trace"] = mail.trace_id
-    return Outgoing(mail, ctx.job_id, route.slug, sender, headers)
+def _outgoing(turn: Turn, sender: Address) -> Outgoing:
+    headers = {"X-Atlas-Job": str(turn.ctx.job_id)}
+    if turn.mail.trace_id is not None:
+        headers["X-Atlas-Trace"] = turn.mail.trace_id
+    return Outgoing(turn.mail, turn.ctx.job_id, turn.route.slug, sender, headers)
 
 
-def _given_up(failures: Sequence[NotSent]) -> AtlasError:
-    """No provider took it. It is tried again if any of them may take it later, as soon as the first of those may."""
+def _given_up(failures: Sequence[NotSent], *, unsure: bool) -> AtlasError:
+    """No provider took it. It is tried again if any of them may take it later, as soon as the first of those may.
+
+    `unsure`: it was ordered again because it may be out, and it still may.
+    """
     message = " ".join(str(failure) for failure in failures)
     passing = [failure for failure in failures if not failure.permanent]
     if not passing:
-        return PermanentError(message)
+        return _unknown(MailNotSent(message)) if unsure else PermanentError(message)
     waits = [failure.retry_after for failure in passing if failure.retry_after]
-    return RetryAfter(min(waits), message) if len(waits) == len(passing) else MailNotSent(message)
+    if len(waits) == len(passing):
+        return (UnknownUntil if unsure else RetryAfter)(min(waits), message)
+    return (OutcomeUnknown if unsure else MailNotSent)(message)
+
+
+def _still_open(failure: NotSent, entry: Entry) -> AtlasError:
+    """Whatever was refused now: an earlier request may have succeeded, or the refusal could not be noted."""
+    if entry.unsure and failure.permanent:
+        return _unknown(failure)
+    return _in_doubt(MaybeSent(failure.message, retry_after=failure.retry_after))
 
 
 def _in_doubt(doubt: MaybeSent) -> AtlasError:

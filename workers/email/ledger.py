@@ -19,6 +19,9 @@ TAKE = statement("workers/email/sql/take.sql")
 BEGIN = statement("workers/email/sql/begin.sql")
 SENDING = statement("workers/email/sql/sending.sql")
 NOT_SENT = statement("workers/email/sql/not_sent.sql")
+WITHOUT_DRAFT = statement("workers/email/sql/without_draft.sql")
+DISCARDING = statement("workers/email/sql/discarding.sql")
+STILL_ORDERED = statement("workers/email/sql/still_ordered.sql")
 SENT = statement("workers/email/sql/sent.sql")
 
 State = Literal["begun", "drafted", "sending", "sent"]
@@ -44,22 +47,51 @@ class Entry:
     message_id: str | None = None
     # Seconds since the first request whose outcome may be open.
     age: float | None = None
-    # An operator read that the outcome is unknown and ordered a retry.
+    # An operator read that the outcome is unknown and ordered a retry; no request was made since.
     ordered: bool = False
     # An earlier attempt asked the provider to send it, and nobody knows what came of it.
     unsure: bool = False
+    # The request of this attempt was made on an operator's order.
+    by_order: bool = False
+    # A worker set out to remove the draft: if it is gone, it was not sent.
+    discarded: bool = False
+    # The provider said in this attempt that asking it again makes no second mail.
+    repeatable: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """The provider may have the mail, and nobody ordered it again: no other may be tried."""
+        return self.state == "sending" and not self.ordered
 
     async def sending(self, draft_id: str | None = None) -> None:
         """Note that the request is about to be made; LeaseLost if the job is another worker's by now."""
         if await self._write(SENDING, draft_id=draft_id, **self._fence) is None:
             raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
         self.state, self.draft_id = "sending", draft_id
+        self.by_order, self.ordered = self.ordered, False
 
     async def not_sent(self, *, keep_draft: bool = False) -> None:
         """Note that the provider refused. If the note cannot be written, the next attempt asks the provider."""
+        if self.unsure:
+            # An earlier request is as open as it was before this one, or as much an operator's business.
+            if self.by_order:
+                self.ordered = await self._write_if_possible(STILL_ORDERED, attempt=self.ctx.attempt)
+            return
         kept = self.draft_id if keep_draft else None
         if await self._write_if_possible(NOT_SENT, draft_id=kept, attempt=self.ctx.attempt):
             self.state, self.draft_id = ("drafted" if kept else "begun"), kept
+
+    async def discarding(self) -> bool:
+        """Note that the draft is about to be removed; False if that cannot be noted, and it must stay."""
+        self.discarded = await self._write_if_possible(DISCARDING, attempt=self.ctx.attempt)
+        return self.discarded
+
+    async def without_draft(self) -> None:
+        """Note that the draft is removed, or left behind; LeaseLost if the job is another worker's by now."""
+        if await self._write(WITHOUT_DRAFT, attempt=self.ctx.attempt) is None:
+            raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
+        self.state = "begun" if self.state == "drafted" else self.state
+        self.draft_id, self.discarded = None, False
 
     async def sent(self, message_id: str) -> None:
         """Note that it is out. If the note cannot be written, the job's own outcome still tells it."""
@@ -76,11 +108,10 @@ class Entry:
 
     async def _write_if_possible(self, query: Any, **values: Any) -> bool:
         try:
-            await self._write(query, **values)
+            return await self._write(query, **values) is not None
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             self.ctx.log.warning("the mail ledger could not be written", reason=str(error) or type(error).__name__)
             return False
-        return True
 
 
 async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> Entry:
@@ -119,7 +150,8 @@ async def take(ctx: JobContext) -> list[Entry]:
             row["message_id"],
             row["age"],
             row["ordered"],
-            unsure=row["state"] == "sending",
+            unsure=row["state"] == "sending" or row["ordered"],
+            discarded=row["discarded"],
         )
         for row in rows
     ]

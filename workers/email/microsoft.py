@@ -13,6 +13,8 @@ from workers.email.graph import Found, Graph
 from workers.email.ledger import Entry
 from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
+GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
+
 
 class Microsoft:
     """The provider `microsoft`."""
@@ -23,7 +25,7 @@ class Microsoft:
     async def send(self, mail: Outgoing, entry: Entry) -> str:
         """Send the draft, made now or left by an earlier attempt."""
         left = entry.draft_id
-        if left is not None and not entry.unsure:
+        if left is not None and not entry.repeatable:
             match await self._look_again(entry):
                 case "sent":
                     return left
@@ -40,49 +42,73 @@ class Microsoft:
         try:
             await self._graph.send_draft(_mailbox(entry), draft_id)
         except NotSent as refusal:
-            if left is not None and refusal.is_gone:
-                # It was sent between the look and this try.
+            if refusal.answered and await self._is_sent_after_all(refusal, entry):
                 return draft_id
-            if entry.unsure and refusal.permanent and await self.resolve(entry) is not None:
-                # An earlier request was still on its way, and has sent it by now.
-                return draft_id
-            await self._note(refusal, entry)
+            await entry.not_sent(keep_draft=True)
+            # While an earlier request may be under way, the draft is all there is to look at.
+            if refusal.permanent and not entry.is_open:
+                await self._remove(entry)
             raise
         return draft_id
 
     async def resolve(self, entry: Entry) -> str | None:
-        """Look the draft up. What is gone since it was asked for was sent."""
+        """Look the draft up. Somebody may have removed one that is gone, before or after it was sent."""
+        if entry.draft_id is None:
+            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is not known any more.")
+        found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+        if found == "gone":
+            raise CannotTell(GONE)
+        return entry.draft_id if found == "sent" else None
+
+    async def discard(self, entry: Entry) -> str | None:
+        """Remove a refused draft: it might be sent late, or by hand."""
         if entry.draft_id is None:
             return None
-        found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
-        return None if found == "draft" else entry.draft_id
+        match await self._look_again(entry):
+            case "sent":
+                return entry.draft_id
+            case "gone":
+                await entry.without_draft()
+            case "draft":
+                if not await self._remove(entry):
+                    raise NotSent("The draft that is left with Microsoft Graph could not be removed.")
+        return None
 
-    async def _look_again(self, entry: Entry) -> Found:
-        """A draft whose sending was refused: providers have sent what they said they refused."""
+    async def _is_sent_after_all(self, refusal: NotSent, entry: Entry) -> bool:
+        """Providers have sent what they said they refused, and an earlier request may have been on its way."""
         assert entry.draft_id is not None
         try:
             found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
-        except (MaybeSent, CannotTell) as error:
-            raise NotSent(error.message, permanent=isinstance(error, CannotTell)) from error
-        if found == "gone" and not entry.ordered:
-            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is gone.")
+        except MaybeSent as doubt:
+            raise MaybeSent(f"{refusal.message} {doubt.message}", retry_after=refusal.retry_after) from doubt
+        if found == "gone":
+            raise CannotTell(f"{refusal.message} {GONE}")
+        return found == "sent"
+
+    async def _look_again(self, entry: Entry) -> Found:
+        """What became of a draft whose sending was refused. `gone`: it was not sent, or an operator does not mind."""
+        assert entry.draft_id is not None
+        try:
+            found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+        except CannotTell:
+            if not entry.ordered:
+                raise
+            return "gone"
+        if found == "gone" and not entry.ordered and not entry.discarded:
+            raise CannotTell(GONE)
         return found
 
-    async def _note(self, refusal: NotSent, entry: Entry) -> None:
-        """Note a refusal, if it says all: while the draft is there, an earlier request on its way may yet send it."""
-        draft_id = entry.draft_id
-        assert draft_id is not None
-        if not entry.unsure:
-            await entry.not_sent(keep_draft=not refusal.permanent)
-            if refusal.permanent:
-                await self._graph.delete_draft(_mailbox(entry), draft_id)
-        elif refusal.permanent and await self._graph.delete_draft(_mailbox(entry), draft_id):
-            await entry.not_sent()
-
-    async def discard(self, entry: Entry) -> None:
-        """Remove a draft that somebody might send by hand."""
-        if entry.draft_id is not None:
-            await self._graph.delete_draft(_mailbox(entry), entry.draft_id)
+    async def _remove(self, entry: Entry) -> bool:
+        """Remove a draft, with the intent noted first: else an attempt that finds it gone could not tell why."""
+        assert entry.draft_id is not None
+        if not await entry.discarding():
+            return False
+        removed = await self._graph.delete_draft(_mailbox(entry), entry.draft_id)
+        if removed == "gone" and not entry.ordered:
+            raise CannotTell(GONE)
+        if removed != "there":
+            await entry.without_draft()
+        return removed != "there"
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -23,8 +23,8 @@ class NotSent(AtlasError):
         super().__init__(message, remedy=remedy)
         self.permanent = permanent
         self.retry_after = retry_after
-        # The provider does not know the draft (any more).
-        self.is_gone = False
+        # The provider got the request, and said so.
+        self.answered = False
 
 
 class MaybeSent(AtlasError):
@@ -64,8 +64,11 @@ class Provider(Protocol):
         """
         ...
 
-    async def discard(self, entry: Entry) -> None:
-        """Clear away what an earlier attempt left at the provider, as far as that is possible."""
+    async def discard(self, entry: Entry) -> str | None:
+        """Remove the draft that was refused, before another provider is tried.
+
+        The id of the message if it turns out to be out, NotSent if the draft is there and cannot be removed.
+        """
         ...
 
     async def close(self) -> None:

@@ -44,21 +44,21 @@ class Resend:
         try:
             return await self._call(mail)
         except NotSent:
-            if not entry.unsure:
-                await entry.not_sent()
+            await entry.not_sent()
             raise
 
     async def resolve(self, entry: Entry) -> str | None:
-        """The key makes asking again safe, for as long as Resend remembers it or where an operator orders it."""
-        if entry.age is None or entry.age < KEY_SECONDS or entry.ordered:
+        """The key makes asking again safe, for as long as Resend remembers it."""
+        if entry.age is None or entry.age < KEY_SECONDS:
             return None
         raise CannotTell(
             f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never answered;"
             " its idempotency key is forgotten by now."
         )
 
-    async def discard(self, entry: Entry) -> None:
+    async def discard(self, entry: Entry) -> str | None:
         """Resend is left with nothing."""
+        return None
 
     async def close(self) -> None:
         """Let go of connections."""

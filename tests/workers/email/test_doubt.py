@@ -3,12 +3,13 @@
 import asyncio
 import threading
 
+import asyncpg
 import pytest
 
 from engine.jobs import cancel, retry_now
 from tests.workers.email.given import DANA, KEY, SECRET
 from tests.workers.email.server import GARBAGE, Play
-from workers.email import entra
+from workers.email import entra, ledger
 from workers.worker import Worker, WorkerOptions
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
@@ -26,6 +27,23 @@ async def grown_old(post, job_id) -> None:
     await post.pool.execute(
         "update mail_ledger set first_requested_at = first_requested_at - interval '2 days' where job_id = $1", job_id
     )
+
+
+async def stopped_at(post, server, endpoint) -> None:
+    """A worker is stopped while it waits for an answer of this endpoint."""
+    worker = Worker(post.pool, post.url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=5, grace=0.1))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while not server.asked(endpoint):
+            await asyncio.sleep(0.01)
+    worker.stop()
+    await running
+
+
+async def states(post, job_id) -> dict[str, str]:
+    """How far the mail is at each provider."""
+    rows = await post.pool.fetch("select provider, state from mail_ledger where job_id = $1", job_id)
+    return {row["provider"]: row["state"] for row in rows}
 
 
 # Resend
@@ -150,26 +168,121 @@ async def test_a_refused_draft_that_is_gone_is_for_an_operator_to_decide(post, s
     assert server.deliveries == {str(job_id): 1}
 
 
-async def test_the_next_provider_sends_what_the_first_turns_out_not_to_have_sent(post, server):
+async def test_no_other_provider_is_tried_while_an_open_request_may_yet_be_carried_out(post, server, monkeypatch):
     post.use("microsoft", "resend")
     server.play("send", Play(cut=True, deliver=False), Play(status=403, body=DENIED))
     job_id = await post.enqueue()
+    look_up = server._lookup
 
-    assert (await post.finish(job_id)).output["provider"] == "resend"
-    assert server.deliveries == {str(job_id): 1}
-    assert not server.drafts
+    def carried_out_late(request, play):
+        found = look_up(request, play)
+        [draft] = server.drafts.values()
+        if len(server.asked("send")) == 2 and draft["isDraft"]:
+            draft["isDraft"] = False
+            server._deliver(str(job_id), draft)
+        return found
 
-
-async def test_no_other_provider_is_tried_while_the_draft_cannot_be_removed(post, server):
-    post.use("microsoft", "resend")
-    server.play("send", Play(cut=True, deliver=False), Play(status=403, body=DENIED))
-    server.play("delete", Play(status=403, body=DENIED))
-    job_id = await post.enqueue()
+    monkeypatch.setattr(server, "_lookup", carried_out_late)
 
     job = await post.finish(job_id)
 
     assert (job.status, job.error["outcome"]) == ("failed", "unknown")
-    assert server.deliveries == {}
+    assert (server.deliveries, server.asked("resend")) == ({str(job_id): 1}, [])
+    assert len(server.drafts) == 1  # what a person looks at to decide
+
+    await order(post, job_id)
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+@pytest.mark.parametrize("status", [403, 429])
+async def test_no_other_provider_is_tried_while_the_draft_cannot_be_removed(post, server, status):
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=status, body=DENIED))
+    server.play("delete", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.error.get("outcome")) == ("queued", None)
+    assert "could not be removed" in job.error["message"]
+    await post.make_due(job_id)
+    assert (await post.finish(job_id)).output["provider"] == "microsoft"
+    assert (server.deliveries, server.asked("resend")) == ({str(job_id): 1}, [])
+
+
+@pytest.mark.parametrize("removed", [True, False])
+async def test_a_draft_whose_removal_was_not_answered_was_not_sent(post, server, removed):
+    server.play("send", Play(status=403, body=DENIED))
+    server.play("delete", Play(hold=30.0, status=None if removed else 500))
+    job_id = await post.enqueue()
+    await stopped_at(post, server, "delete")
+    assert await states(post, job_id) == {"microsoft": "drafted"}
+    assert len(server.drafts) == (0 if removed else 1)
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_draft_that_a_person_removes_while_it_is_removed_is_for_an_operator_to_decide(post, server):
+    post.use("microsoft", "resend")
+    gone = {"error": {"code": "ErrorItemNotFound", "message": "Not found."}}
+    server.play("send", Play(status=429))
+    server.play("delete", Play(status=404, body=gone))
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.asked("resend") == []
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 408, 409, 412, 423, 425, 429])
+async def test_no_other_provider_sends_what_was_sent_although_it_was_refused(post, server, status):
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=status, body=DENIED, deliver=True))
+    job_id = await post.enqueue()
+
+    assert (await post.finish(job_id)).output["provider"] == "microsoft"
+    assert server.deliveries == {str(job_id): 1}
+    assert len(server.drafts) == 1  # the copy in Sent Items
+
+
+@pytest.mark.parametrize("look", [403, 503])
+@pytest.mark.parametrize("status", [403, 429])
+async def test_no_other_provider_is_tried_while_a_refused_draft_cannot_be_looked_up(post, server, status, look):
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=status, body=DENIED, deliver=True))
+    server.play("lookup", Play(status=look, body=DENIED))
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed" if look == 403 else "queued", "unknown")
+    assert server.asked("resend") == []
+    if look == 503:
+        assert (await post.finish(job_id)).output["provider"] == "microsoft"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_no_other_provider_is_tried_while_a_draft_of_an_earlier_attempt_cannot_be_looked_up(post, server):
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=429))
+    server.play("resend", Play(status=429, body={"name": "rate_limit_exceeded", "message": "Slow."}))
+    server.play("delete", Play(status=503))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    assert await states(post, job_id) == {"microsoft": "drafted", "resend": "begun"}
+    [draft] = server.drafts.values()
+    draft["isDraft"] = False
+    server._deliver(str(job_id), draft)
+    server.play("lookup", Play(status=403, body=DENIED))
+    await post.make_due(job_id)
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert (server.deliveries, server.asked("resend")) == ({str(job_id): 1}, [])
 
 
 async def test_a_mailbox_that_is_gone_was_not_a_mail_that_was_sent(post, server):
@@ -193,6 +306,159 @@ async def test_an_operator_can_order_a_mail_again_that_nobody_can_tell_about(pos
     await order(post, job_id)
 
     assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_an_ordered_mail_that_a_second_provider_may_have_is_not_sent_by_the_first(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+    post.use("resend", "microsoft")
+    await order(post, job_id)
+    server.play("resend", Play(hold=30.0, deliver=True))
+    await stopped_at(post, server, "resend")
+    assert await states(post, job_id) == {"microsoft": "sending", "resend": "sending"}
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.output["provider"]) == ("succeeded", "resend")
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_two_providers_that_may_both_have_the_mail_are_for_an_operator_to_decide(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.pool.execute(
+        "insert into mail_ledger (job_id, provider, tenant_id, sender, state, attempt_no, first_requested_at)"
+        " select job_id, 'resend', tenant_id, sender, state, attempt_no, first_requested_at from mail_ledger"
+    )
+    await post.make_due(job_id)
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert (server.deliveries, server.asked("resend")) == ({}, [])
+
+
+async def test_no_other_provider_is_tried_while_a_refusal_is_not_noted(post, server, monkeypatch):
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=429))
+    real = ledger.Entry._write
+
+    async def failing_once(self, query, **values):
+        if query is ledger.NOT_SENT:
+            monkeypatch.setattr(ledger.Entry, "_write", real)
+            raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
+        return await real(self, query, **values)
+
+    monkeypatch.setattr(ledger.Entry, "_write", failing_once)
+    job_id = await post.enqueue()
+
+    assert (await post.run(job_id)).status == "queued"
+    assert await states(post, job_id) == {"microsoft": "sending"}
+    await post.make_due(job_id)
+    assert (await post.finish(job_id)).output["provider"] == "microsoft"
+    assert server.deliveries == {str(job_id): 1}
+
+
+# What an operator orders
+
+
+async def test_an_ordered_mail_is_made_anew_where_its_draft_cannot_be_read(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", *(Play(status=403, body=DENIED) for _ in range(2)))
+    job_id = await post.enqueue()
+    await post.finish(job_id)
+
+    post.use(ms_sender_upn="other@contoso.example")
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).output["sender"] == "other@contoso.example"
+    assert server.deliveries == {str(job_id): 1}
+
+
+@pytest.mark.parametrize("endpoint", ["draft", "send"])
+async def test_an_ordered_mail_that_is_refused_is_as_unknown_as_before_and_can_be_ordered_again(post, server, endpoint):
+    server.play("send", Play(cut=True, deliver=True))
+    server.play("lookup", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    await post.finish(job_id)
+    server.play(endpoint, Play(status=403, body=DENIED))
+
+    await order(post, job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+    server.play("lookup", Play(status=403, body=DENIED))
+    await order(post, job_id)
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 2}
+
+
+async def test_an_ordered_mail_that_one_provider_refuses_goes_out_by_the_next(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    await post.finish(job_id)
+    post.use("microsoft", "resend")
+    server.play("send", Play(status=403, body=DENIED))
+    server.play("resend", Play(hold=30.0, deliver=True))
+
+    await order(post, job_id)
+    await stopped_at(post, server, "resend")
+
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_an_order_outlives_a_failure_of_the_provider(post, server):
+    post.use("resend")
+    server.play("resend", Play(cut=True, deliver=False))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await grown_old(post, job_id)
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+    server.play("resend", Play(status=500, body=FAILED, deliver=False))
+
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_an_order_outlives_a_look_that_fails(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED), Play(status=503), Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.make_due(job_id)
+    assert (await post.run(job_id)).error["outcome"] == "unknown"
+
+    await order(post, job_id)
+    assert (await post.run(job_id)).status == "queued"
+    await post.make_due(job_id)
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_an_order_goes_by_the_providers_that_are_set_up_now(post, server):
+    post.use("resend")
+    server.play("resend", Play(cut=True, deliver=False))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await grown_old(post, job_id)
+    await post.finish(job_id)
+
+    post.use("microsoft")
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).output["provider"] == "microsoft"
+    assert len(server.asked("resend")) == 1
     assert server.deliveries == {str(job_id): 1}
 
 
@@ -224,12 +490,7 @@ async def test_a_worker_that_stops_while_a_provider_has_the_mail_says_so(post, s
     post.use(provider)
     server.play(endpoint, Play(hold=30.0, deliver=True))
     job_id = await post.enqueue()
-    worker = Worker(post.pool, post.url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=5, grace=0.1))
-    running = asyncio.create_task(worker.run())
-    while not server.asked(endpoint):
-        await asyncio.sleep(0.01)
-    worker.stop()
-    await running
+    await stopped_at(post, server, endpoint)
 
     assert await post.attempts(job_id) == [("canceled", "unknown")]
     assert (await post.finish(job_id)).status == "succeeded"

@@ -103,12 +103,13 @@ async def test_an_open_outcome_of_a_provider_without_credentials_is_unknown(post
     assert server.deliveries == {str(job_id): 1}
 
 
-async def test_a_draft_left_behind_is_removed_once_another_provider_has_sent_the_mail(post, server):
+async def test_a_draft_that_was_refused_is_removed_before_another_provider_sends_the_mail(post, server):
     server.play("send", Play(status=429))
     server.play("resend", Play(status=429, body={"name": "rate_limit_exceeded", "message": "Slow."}))
     job_id = await post.enqueue()
     await post.run(job_id)
-    assert len(server.drafts) == 1
+    assert [name for name, _ in server.requests][-4:] == ["lookup", "lookup", "delete", "resend"]
+    assert not server.drafts
     server.play("send", Play(status=429))
 
     job = await post.finish(job_id)

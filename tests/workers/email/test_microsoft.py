@@ -266,14 +266,17 @@ async def test_without_retries_the_attempt_itself_looks_once(post, server, deliv
     assert job.error.get("outcome") == (None if delivered else "unknown")
 
 
-async def test_a_draft_that_is_gone_was_sent(post, server):
-    server.play("send", Play(cut=True, deliver=True))
+@pytest.mark.parametrize("delivered", [False, True])
+async def test_a_draft_that_is_gone_tells_nothing(post, server, delivered):
+    server.play("send", Play(cut=True, deliver=delivered))
     job_id = await post.enqueue()
     await post.run(job_id)
     server.drafts.clear()
 
-    assert (await post.finish(job_id)).status == "succeeded"
-    assert server.deliveries == {str(job_id): 1}
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert len(server.asked("send")) == 1
 
 
 async def test_a_mailbox_that_is_gone_tells_nothing(post, server):
