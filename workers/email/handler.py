@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import asyncpg
+
 from atlas.errors import AtlasError
+from atlas.pool import UNREACHABLE
 from atlas.settings import Settings
 from engine.jobs import JobContext, PermanentError, RetryAfter
 from workers.email.addresses import Address, parse_address
@@ -68,7 +71,16 @@ class Mailer:
                 return self._sent(mail, ctx, entry, found="ledger")
         turn = Turn(mail, ctx, route, opened)
         asked = [entry for entry in opened.values() if entry.state == "sending"]
-        return await self._resume(turn, asked) if asked else await self._send_by_any(turn, self._routes.order(route))
+        try:
+            if asked:
+                return await self._resume(turn, asked)
+            return await self._send_by_any(turn, self._routes.order(route))
+        except (asyncio.CancelledError, *UNREACHABLE, asyncpg.PostgresError):
+            # Stopped, by a time limit, an operator, the worker's end or the database, wherever it was.
+            for entry in opened.values():
+                if entry.state == "sending":
+                    _note_unknown(entry)
+            raise
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -152,10 +164,6 @@ class Mailer:
             message_id = await self._last_look(provider, entry, doubt)
         except CannotTell as puzzle:
             raise _unknown(puzzle) from puzzle
-        except asyncio.CancelledError:
-            if entry.state == "sending":
-                _note_unknown(entry)
-            raise
         await entry.sent(message_id)
         return entry
 
@@ -254,6 +262,6 @@ def _unknown(cause: AtlasError) -> PermanentError:
 
 
 def _note_unknown(entry: Entry) -> None:
-    """The attempt is stopped while the provider has the request; its row and its event say so."""
+    """The attempt is stopped while the provider may have the mail; its row and its event say so."""
     entry.ctx.notes.detail["outcome"] = "unknown"
     entry.ctx.notes.audit_meta.update({"provider": entry.provider, "outcome": "unknown"})

@@ -95,8 +95,10 @@ class Entry:
 
     async def sent(self, message_id: str) -> None:
         """Note that it is out. If the note cannot be written, the job's own outcome still tells it."""
-        self.state, self.message_id = "sent", message_id
+        # Until it is noted, only this attempt knows.
+        self.state, self.message_id = "sending", message_id
         await self._write_if_possible(SENT, message_id=message_id)
+        self.state = "sent"
 
     @property
     def _fence(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from engine.jobs import cancel, retry_now
 from tests.workers.email.given import DANA, KEY, SECRET
 from tests.workers.email.server import GARBAGE, Play
-from workers.email import entra, ledger
+from workers.email import entra, handler, ledger
 from workers.worker import Worker, WorkerOptions
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
@@ -495,6 +495,76 @@ async def test_a_worker_that_stops_while_a_provider_has_the_mail_says_so(post, s
     assert await post.attempts(job_id) == [("canceled", "unknown")]
     assert (await post.finish(job_id)).status == "succeeded"
     assert server.deliveries == {str(job_id): 1}
+
+
+@pytest.mark.parametrize("retries", [0, 1], ids=["in the last look", "before the next try"])
+async def test_a_time_limit_that_strikes_while_the_provider_is_asked_leaves_an_unknown_outcome(post, server, retries):
+    server.play("send", Play(cut=True, deliver=True))
+    server.play("lookup", Play(hold=30.0))
+    job_id = await post.enqueue(max_retries=retries, timeout_seconds=1)
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "JobTimeout", "unknown")
+    assert (await post.attempts(job_id))[-1] == ("timeout", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_time_limit_that_strikes_while_the_sending_is_noted_leaves_an_unknown_outcome(
+    post, server, monkeypatch
+):
+    real = ledger.Entry._write
+
+    async def slow(self, query, **values):
+        if query is ledger.SENT:
+            await asyncio.sleep(30)
+        return await real(self, query, **values)
+
+    monkeypatch.setattr(ledger.Entry, "_write", slow)
+    job_id = await post.enqueue(max_retries=0, timeout_seconds=1)
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_a_mail_canceled_while_the_provider_is_asked_about_it_says_that_its_outcome_is_unknown(post, server):
+    server.play("send", Play(cut=True, deliver=True))
+    server.play("lookup", Play(hold=30.0))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.make_due(job_id)
+    running = asyncio.create_task(post.drain())
+    while not server.asked("lookup"):
+        await asyncio.sleep(0.01)
+
+    async with post.pool.acquire() as conn:
+        await cancel(conn, job_id, actor=DANA)
+    await running
+
+    assert (await post.job(job_id)).status == "canceled"
+    assert (await post.attempts(job_id))[-1] == ("canceled", "unknown")
+    meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_CANCELED'")
+    assert '"outcome": "unknown"' in meta
+
+
+async def test_a_mail_that_ends_for_want_of_the_database_while_a_provider_may_have_it_ends_as_unknown(
+    post, server, monkeypatch
+):
+    post.use("resend")
+    server.play("resend", Play(cut=True, deliver=True))
+    job_id = await post.enqueue(max_retries=1)
+    await post.run(job_id)
+
+    async def failing(*_):
+        raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(handler, "begin", failing)
+    await post.make_due(job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
 
 
 # Keys and tokens
