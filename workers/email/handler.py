@@ -51,6 +51,8 @@ class Turn:
     ctx: JobContext
     route: TenantRoute
     opened: dict[str, Entry]
+    # It had its turn in the tenant's pace: another provider that stands in makes no second mail of it.
+    paced: bool = False
 
 
 class Mailer:
@@ -74,7 +76,7 @@ class Mailer:
         try:
             if asked:
                 return await self._resume(turn, asked)
-            return await self._send_by_any(turn, self._routes.order(route))
+            return await self._send_by_any(turn, self._order(turn))
         except (asyncio.CancelledError, *UNREACHABLE, asyncpg.PostgresError):
             # Stopped, by a time limit, an operator, the worker's end or the database, wherever it was.
             for entry in opened.values():
@@ -101,9 +103,15 @@ class Mailer:
         still_open = [entry.provider for entry in asked if entry.is_open]
         if len(still_open) > 1:
             raise _unknown(CannotTell(f"The providers {', '.join(still_open)} were all asked to send this mail."))
-        order = self._routes.order(turn.route)
+        order = self._order(turn)
         chosen = still_open or [entry.provider for entry in asked if entry.repeatable and entry.provider in order]
         return await self._send_by_any(turn, [*chosen, *(name for name in order if name not in chosen)])
+
+    def _order(self, turn: Turn) -> Sequence[str]:
+        """The providers to try. One that the mail waited for comes first, while its moment is there."""
+        order = self._routes.order(turn.route)
+        reserved = [name for name, entry in turn.opened.items() if entry.reserved and name in order]
+        return [*reserved, *(name for name in order if name not in reserved)] if reserved else order
 
     async def _resolve(self, entry: Entry) -> str | None:
         """Ask one provider what became of it. Where nobody can tell, only an operator's order leads on."""
@@ -148,7 +156,9 @@ class Mailer:
             return Entry(turn.ctx, name, str(sender), "sent", message_id=message_id)
         if entry is not None and entry.state == "sending" and not entry.repeatable:
             await entry.without_draft()
-        begun = await begin(turn.ctx, name, str(sender), self._routes.paces(turn.route, name, sender))
+        paces = self._routes.paces(turn.route, name, sender, with_tenant=not turn.paced)
+        begun = await begin(turn.ctx, name, str(sender), paces)
+        turn.paced = True
         entry = turn.opened.setdefault(name, begun)
         entry.sender = begun.sender
         if (sent := await self._clear_the_way(name, turn)) is not None:

@@ -55,6 +55,8 @@ class Entry:
     by_order: bool = False
     # A worker set out to remove the draft: if it is gone, it was not sent.
     discarded: bool = False
+    # A moment in the pace is reserved for it.
+    reserved: bool = False
     # The provider said in this attempt that asking it again makes no second mail.
     repeatable: bool = False
 
@@ -154,6 +156,7 @@ async def take(ctx: JobContext) -> list[Entry]:
             row["ordered"],
             unsure=row["state"] == "sending" or row["ordered"],
             discarded=row["discarded"],
+            reserved=row["reserved"],
         )
         for row in rows
     ]

@@ -112,13 +112,13 @@ class Routes:
             remedy=f"Set {variable.upper()} where the worker runs.",
         )
 
-    def paces(self, route: TenantRoute, provider: str, sender: Address) -> list[Pace]:
+    def paces(self, route: TenantRoute, provider: str, sender: Address, *, with_tenant: bool) -> list[Pace]:
         """Whose paces a mail must fit into: its sender's at this provider, and its tenant's where it has one."""
         paces = []
         if provider in _PER_MINUTE:
             per_minute = getattr(self._settings, _PER_MINUTE[provider])
             paces.append(Pace(f"sender:{provider}:{sender.address.lower()}", per_minute))
-        if route.email.per_minute is not None:
+        if with_tenant and route.email.per_minute is not None:
             paces.append(Pace(f"tenant:{route.tenant_id}", route.email.per_minute))
         return paces
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.jobs import SYSTEM_TENANT
 from tests.workers.email.given import MAIL
+from tests.workers.email.server import Play
 
 MANY = 2000 if os.environ.get("ATLAS_PROOF") else 200
 
@@ -125,6 +126,35 @@ async def test_a_tenants_own_limit_counts_beside_its_senders(post, server):
     assert sorted([(await post.job(first)).status, (await post.job(second)).status]) == ["queued", "succeeded"]
 
 
+async def test_a_mail_that_another_provider_stands_in_for_counts_once_for_its_tenant(post, server):
+    await post.pool.execute(
+        """update tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
+    )
+    post.use("microsoft", "resend")
+    server.play("draft", *(Play(status=403, body={}) for _ in range(9)))
+
+    job = await post.run(await post.enqueue())
+
+    assert (job.status, job.output.get("provider"), job.attempt_count) == ("succeeded", "resend", 1)
+
+
+async def test_a_mail_that_waited_for_the_provider_that_stands_in_goes_to_it_at_once(post, server):
+    post.use("microsoft", "resend", ms_messages_per_minute=1, resend_messages_per_minute=1)
+    server.play("draft", *(Play(status=403, body={}) for _ in range(9)))
+    await post.run(await post.enqueue())
+    job_id = await post.enqueue()
+    for provider in ("microsoft", "resend"):
+        assert (await post.run(job_id)).status == "queued"
+        [waiting] = await post.pool.fetch("select provider from mail_ledger where slot_at is not null")
+        assert waiting["provider"] == provider
+        await time_passes(post, job_id)
+
+    assert (await post.run(job_id)).output["provider"] == "resend"
+    assert len(server.asked("draft")) == 2
+
+
 async def time_passes(post, job_id) -> None:
-    await post.pool.execute("update mail_ledger set slot_at = clock_timestamp() where job_id = $1", job_id)
+    await post.pool.execute(
+        "update mail_ledger set slot_at = clock_timestamp() where job_id = $1 and slot_at is not null", job_id
+    )
     await post.make_due(job_id)

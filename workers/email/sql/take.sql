@@ -15,5 +15,5 @@ set attempt_no = :attempt,
 where m.job_id = :job_id
   and atlas_mail_held(:job_id, :worker, :attempt)
 returning m.provider, m.sender, m.state, m.draft_id, m.message_id, coalesce(m.ordered_at > m.updated_at, false) as ordered,
-  m.discarded_at is not null as discarded,
+  m.discarded_at is not null as discarded, m.slot_at is not null as reserved,
   extract(epoch from clock_timestamp() - m.first_requested_at)::float8 as age;
