@@ -4,6 +4,7 @@ Every note is a short transaction of its own, because it must outlive the attemp
 after `sending` leaves the note behind; the attempt after it asks the provider before it does anything.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -24,15 +25,23 @@ DISCARDING = statement("workers/email/sql/discarding.sql")
 STILL_ORDERED = statement("workers/email/sql/still_ordered.sql")
 SENT = statement("workers/email/sql/sent.sql")
 
+# A worker looks for due jobs once a second. A mail comes back that much before its moment and waits for it here, or
+# those of a second would go out together.
+PATIENCE_SECONDS = 1.0
+
 State = Literal["begun", "drafted", "sending", "sent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """At most `per_minute` messages of one bucket: a sender at a provider, or a tenant."""
+    """At most `per_minute` messages of one bucket: a sender at a provider, an account, or a tenant.
+
+    `at_once`: how many of them may go together after a pause, where a tenth would be too many.
+    """
 
     bucket: str
     per_minute: int
+    at_once: int | None = None
 
 
 @dataclass(slots=True)
@@ -131,12 +140,16 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
             sender=sender,
             buckets=[pace.bucket for pace in paces],
             per_minute=[pace.per_minute for pace in paces],
+            at_once=[pace.at_once for pace in paces],
+            patience=PATIENCE_SECONDS,
         )
     assert row is not None
     if not row["held"]:
         raise LeaseLost(ctx.job_id, ctx.attempt)
+    if row["wait"] > PATIENCE_SECONDS:
+        raise Snooze(row["wait"] - PATIENCE_SECONDS, "waits for its turn in the sender's pace")
     if row["wait"] > 0:
-        raise Snooze(row["wait"], "waits for its turn in the sender's pace")
+        await asyncio.sleep(row["wait"])
     return Entry(ctx, provider, row["sender"], "drafted" if row["draft_id"] else "begun", row["draft_id"])
 
 

@@ -37,7 +37,6 @@ NEEDS = {
     "none": (),
 }
 _DEFAULT_SENDER = {"microsoft": "ms_sender_upn", "resend": "outbound_email_from", "outbox": "outbound_email_from"}
-_PER_MINUTE = {"microsoft": "ms_messages_per_minute", "resend": "resend_messages_per_minute"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,14 @@ class Routes:
         )
 
     def paces(self, route: TenantRoute, provider: str, sender: Address, *, with_tenant: bool) -> list[Pace]:
-        """Whose paces a mail must fit into: its sender's at this provider, and its tenant's where it has one."""
+        """Whose paces a mail must fit into: its mailbox's or the account's, and its tenant's where it has one."""
         paces = []
-        if provider in _PER_MINUTE:
-            per_minute = getattr(self._settings, _PER_MINUTE[provider])
-            paces.append(Pace(f"sender:{provider}:{sender.address.lower()}", per_minute))
+        if provider == "microsoft":
+            bucket = f"sender:microsoft:{sender.address.lower()}"
+            paces.append(Pace(bucket, self._settings.ms_messages_per_minute))
+        elif provider == "resend":
+            # Resend counts what an account asks for by the second, whoever the sender.
+            paces.append(Pace("resend", self._settings.resend_messages_per_minute, at_once=1))
         if with_tenant and route.email.per_minute is not None:
             paces.append(Pace(f"tenant:{route.tenant_id}", route.email.per_minute))
         return paces

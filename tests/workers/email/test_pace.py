@@ -3,13 +3,17 @@
 import asyncio
 import os
 import random
+import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
+from atlas.settings import Settings
 from engine.jobs import SYSTEM_TENANT
 from tests.workers.email.given import MAIL
 from tests.workers.email.server import Play
+from workers.worker import Worker, WorkerOptions
 
 MANY = 2000 if os.environ.get("ATLAS_PROOF") else 200
 
@@ -39,6 +43,13 @@ async def test_a_few_may_go_at_once(pool):
 
     assert all(abs((moment - now).total_seconds()) < 2 for moment in moments[:3])
     assert moments[3] - moments[0] > timedelta(seconds=2)
+
+
+async def test_an_account_that_counts_by_the_second_never_sees_two_at_once(pool):
+    moments = [await pool.fetchval("select atlas_mail_slot(array['a'], array[100], array[1])") for _ in range(MANY)]
+
+    assert all(later - earlier > timedelta(seconds=0.59) for earlier, later in pairwise(moments))
+    assert moments[-1] - moments[0] < timedelta(seconds=0.61 * MANY)
 
 
 async def test_many_workers_share_one_pace(pool):
@@ -112,6 +123,31 @@ async def test_senders_do_not_wait_for_each_other(post, server):
     await post.drain()
 
     assert [(await post.job(job_id)).status for job_id in jobs] == ["succeeded"] * 3
+
+
+async def test_an_account_that_allows_two_requests_a_second_refuses_none(post, server, monkeypatch):
+    default = Settings.model_fields["resend_messages_per_minute"].default
+    post.use("resend", resend_messages_per_minute=default, agent_emails={"A": "a@atlas.example"})
+    taken, resend = [], server._resend
+
+    def two_a_second(request, play):
+        now = time.monotonic()
+        if sum(moment > now - 1 for moment in taken) >= 2:
+            play.status, play.body = 429, {"name": "rate_limit_exceeded", "message": "Two a second."}
+        taken.append(now)
+        return resend(request, play)
+
+    monkeypatch.setattr(server, "_resend", two_a_second)
+    jobs = [await post.enqueue({**MAIL, "fromAgent": agent}, max_retries=0) for agent in ("A", "none") * 6]
+    worker = Worker(post.pool, post.url, WorkerOptions(job_types=["EMAIL_SEND"], lease=5))
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(30):
+        while len(taken) < len(jobs):
+            await asyncio.sleep(0.1)
+    worker.stop()
+    await running
+
+    assert [(await post.job(job_id)).status for job_id in jobs] == ["succeeded"] * len(jobs)
 
 
 async def test_a_tenants_own_limit_counts_beside_its_senders(post, server):
