@@ -82,6 +82,6 @@ def is_an_id(value: object, *, longest: int = LONGEST_ID) -> TypeGuard[str]:
 def _date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -84,6 +84,23 @@ async def test_the_provider_is_left_alone_as_long_as_it_asks(post, server, statu
 
 
 @pytest.mark.parametrize(
+    "asked", ["Mon, 01 Jan 2026 00:00:00 +99999999999999999999", "Sun, 31 Dec 9999 23:59:59 -1200", "9" * 4000, "-3"]
+)
+async def test_a_wait_that_makes_no_sense_is_no_trouble(post, server, asked):
+    body = {"name": "rate_limit_exceeded", "message": "Slow."}
+    server.play("resend", Play(status=429, headers={"Retry-After": asked}, body=body))
+    job_id = await post.enqueue()
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.error["message"]) == (
+        "queued",
+        "Resend refused the mail with 429: rate_limit_exceeded: Slow.",
+    )
+    assert (await post.finish(job_id)).status == "succeeded"
+
+
+@pytest.mark.parametrize(
     ("play", "unknown"),
     [
         (Play(status=500, body={"name": "application_error", "message": "Oops."}), False),
