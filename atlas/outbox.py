@@ -26,7 +26,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 # Names a mail that is not whole yet, together with process and thread: others may share the folder.
 _OURS = secrets.token_hex(8)
 # What the parser of the standard library raises at heads that nobody should write.
-_MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError)
+_MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def body_of(message: EmailMessage) -> str:
         return ""
     try:
         return stored_text(str(part.get_content()))
-    except LookupError:
-        # A character set that nobody knows.
+    except (LookupError, UnicodeError):
+        # A character set that nobody knows, or that is none for words.
         payload = part.get_payload(decode=True)
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 

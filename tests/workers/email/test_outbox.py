@@ -171,15 +171,22 @@ async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_listed(pos
     job_id = await post.enqueue()
     await post.run(job_id)
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
-    folder, lost, odd = outbox_folder(post.settings.home) / "system", new_id(), new_id()
+    folder, lost, odd, deep = outbox_folder(post.settings.home) / "system", new_id(), new_id(), new_id()
     (folder / f"{lost}.eml").symlink_to(folder / "gone")
     (folder / f"{odd}.eml").mkdir()
+    (folder / f"{deep}.eml").write_bytes(b"From: " + 3000 * b"(" + b"\r\n\r\nHello")
 
     listed = {mail["job_id"]: mail["problem"] for mail in orjson.loads(show("list", "--json").stdout)["mails"]}
-    assert listed == {str(job_id): None, str(lost): "it is a link to nothing", str(odd): "Is a directory"}
+    assert listed == {
+        str(job_id): None,
+        str(lost): "it is a link to nothing",
+        str(odd): "Is a directory",
+        str(deep): "it is not a mail",
+    }
     assert "(cannot be read: it is a link to nothing)" in show("list").stdout
     assert f"{lost}.eml cannot be read: it is a link to nothing." in str(show("show", str(lost)).exception)
     assert isinstance(show("show", str(odd)).exception, MailUnreadable)
+    assert isinstance(show("show", str(deep)).exception, MailUnreadable)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +195,7 @@ async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_listed(pos
         "Subject: café\r\n\r\ncafé".encode(),
         "Subject: café\r\n\r\ncafé".encode("latin-1"),
         b"Subject: caf\xe9\r\nContent-Type: text/plain; charset=nobody\r\n\r\ncaf\xe9",
+        b"Content-Type: text/plain; charset=idna\r\n\r\ncaf\xe9",
         b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\ncaf\xe9",
         b"\xff\xfe\x00",
         b"",
