@@ -8,7 +8,7 @@ it is not out, or where trying again cannot make two of it. Where neither holds,
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -55,6 +55,14 @@ class Turn:
     paced: bool = False
 
 
+class Written(NamedTuple):
+    """A mail in the outbox, which has no entry in the ledger."""
+
+    provider: str
+    sender: str
+    message_id: str
+
+
 class Mailer:
     """Sends the mails of one process. Make it inside the event loop that uses it, and `close` it at the end."""
 
@@ -72,11 +80,10 @@ class Mailer:
             if entry.state == "sent":
                 return self._sent(mail, ctx, entry, found="ledger")
         turn = Turn(mail, ctx, route, opened)
-        asked = [entry for entry in opened.values() if entry.state == "sending"]
         try:
-            if asked:
-                return await self._resume(turn, asked)
-            return await self._send_by_any(turn, self._order(turn))
+            if opened:
+                return await self._resume(turn)
+            return await self._send_by_any(turn, self._routes.order(route))
         except (asyncio.CancelledError, *UNREACHABLE, asyncpg.PostgresError):
             # Stopped, by a time limit, an operator, the worker's end or the database, wherever it was.
             for entry in opened.values():
@@ -89,12 +96,13 @@ class Mailer:
         for provider in self._providers.values():
             await provider.close()
 
-    async def _resume(self, turn: Turn, asked: list[Entry]) -> dict[str, Any]:
-        """Earlier attempts asked providers to send it. Find out, and go on with one that makes no second mail of it.
+    async def _resume(self, turn: Turn) -> dict[str, Any]:
+        """Where earlier attempts asked for the sending, find out, and go on with a provider that makes no second mail.
 
         Others come into question only once that one certainly does not have it, or where an operator, who read that
         nobody can tell, ordered the mail again.
         """
+        asked = [entry for entry in turn.opened.values() if entry.state == "sending"]
         for entry in asked:
             message_id = await self._resolve(entry)
             if message_id is not None:
@@ -141,7 +149,7 @@ class Mailer:
             return self._sent(turn.mail, turn.ctx, entry, found="provider" if entry.provider != name else None)
         raise _given_up(refused, unsure=any(entry.unsure for entry in turn.opened.values()))
 
-    async def _send_by(self, name: str, turn: Turn) -> Entry:
+    async def _send_by(self, name: str, turn: Turn) -> Entry | Written:
         self._routes.require(name)
         entry = turn.opened.get(name)
         if entry is not None and entry.repeatable:
@@ -153,7 +161,7 @@ class Mailer:
             if turn.opened and (sent := await self._clear_the_way(name, turn)) is not None:
                 return sent
             message_id = self._outbox.write(_outgoing(turn, sender))
-            return Entry(turn.ctx, name, str(sender), "sent", message_id=message_id)
+            return Written(name, str(sender), message_id)
         if entry is not None and entry.state == "sending" and not entry.repeatable:
             await entry.without_draft()
         paces = self._routes.paces(turn.route, name, sender, with_tenant=not turn.paced)
@@ -213,7 +221,9 @@ class Mailer:
                 return entry
         return None
 
-    def _sent(self, mail: EmailInput, ctx: JobContext, entry: Entry, *, found: str | None = None) -> dict[str, Any]:
+    def _sent(
+        self, mail: EmailInput, ctx: JobContext, entry: Entry | Written, *, found: str | None = None
+    ) -> dict[str, Any]:
         """Say in the audit what went out, with the people in it as commitments, and answer the job's output."""
         meta, kept = concealed(str(ctx.job_id), [one.address for one in mail.recipients], mail.subject)
         meta["provider"], meta["message_id"], meta["sender"] = entry.provider, entry.message_id, entry.sender
