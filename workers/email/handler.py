@@ -201,9 +201,9 @@ class Mailer:
         return message_id
 
     async def _clear_the_way(self, name: str, turn: Turn) -> Entry | None:
-        """Remove what other providers refused before this one sends it. The answer: one that has sent it after all."""
+        """Remove drafts at other providers before this one sends it. The answer: one that has sent it after all."""
         for entry in turn.opened.values():
-            if entry.provider == name or entry.state != "drafted":
+            if entry.provider == name or not (entry.state == "drafted" or entry.repeatable):
                 continue
             try:
                 self._routes.require(entry.provider)

@@ -102,7 +102,7 @@ class Entry:
         if await self._write(WITHOUT_DRAFT, attempt=self.ctx.attempt) is None:
             raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
         self.state = "begun" if self.state == "drafted" else self.state
-        self.draft_id, self.discarded = None, False
+        self.draft_id, self.discarded, self.repeatable = None, False, False
 
     async def sent(self, message_id: str) -> None:
         """Note that it is out. If the note cannot be written, the job's own outcome still tells it."""

@@ -462,6 +462,19 @@ async def test_an_order_goes_by_the_providers_that_are_set_up_now(post, server):
     assert server.deliveries == {str(job_id): 1}
 
 
+async def test_the_draft_of_an_ordered_mail_is_removed_before_another_provider_sends_it(post, server):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    await post.finish(job_id)
+
+    post.use("resend")
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert (server.deliveries, server.drafts) == ({str(job_id): 1}, {})
+
+
 # Workers that die
 
 
