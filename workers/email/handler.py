@@ -151,17 +151,17 @@ class Mailer:
 
     async def _send_by(self, name: str, turn: Turn) -> Entry | Written:
         self._routes.require(name)
+        if name == "outbox":
+            if turn.opened and (sent := await self._clear_the_way(name, turn)) is not None:
+                return sent
+            sender = self._routes.sender(turn.route, name, turn.mail.from_agent)
+            return Written(name, str(sender), self._outbox.write(_outgoing(turn, sender)))
         entry = turn.opened.get(name)
         if entry is not None and entry.repeatable:
             # The same again: a draft lies in its mailbox, and a key stands for one content.
             sender = parse_address(entry.sender)
         else:
             sender = self._routes.sender(turn.route, name, turn.mail.from_agent)
-        if name == "outbox":
-            if turn.opened and (sent := await self._clear_the_way(name, turn)) is not None:
-                return sent
-            message_id = self._outbox.write(_outgoing(turn, sender))
-            return Written(name, str(sender), message_id)
         if entry is not None and entry.state == "sending" and not entry.repeatable:
             await entry.without_draft()
         paces = self._routes.paces(turn.route, name, sender, with_tenant=not turn.paced)
@@ -238,10 +238,11 @@ class Mailer:
 
 
 def _outgoing(turn: Turn, sender: Address) -> Outgoing:
-    headers = {"X-Atlas-Job": str(turn.ctx.job_id)}
-    if turn.mail.trace_id is not None:
-        headers["X-Atlas-Trace"] = turn.mail.trace_id
-    return Outgoing(turn.mail, turn.ctx.job_id, turn.route.slug, sender, headers)
+    mail, job_id = turn.mail, turn.ctx.job_id
+    headers = {"X-Atlas-Job": str(job_id)}
+    if mail.trace_id is not None:
+        headers["X-Atlas-Trace"] = mail.trace_id
+    return Outgoing(mail, job_id, turn.route.slug, sender, headers)
 
 
 def _given_up(failures: Sequence[NotSent], *, unsure: bool) -> AtlasError:
