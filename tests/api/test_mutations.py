@@ -30,11 +30,13 @@ HELD = (
     "update jobs set status = 'running', claimed_by = $2, attempt_count = 1, started_at = now(), host_id = $3,"
     " lease_expires_at = now() + interval '1 minute' where id = $1"
 )
+OPEN = "update jobs set status = 'queued', finished_at = null where id = $1"
 # What must be true before a change is possible: a statement, and the names of what it is about.
 BEFORE = {
     "POST /jobs/{job_id}/retry": (FAILED, "job_id"),
     "POST /jobs/dead-letters/retry": (FAILED, "job_id"),
     "POST /runs/{run_id}/retry": (FAILED, "run_id"),
+    "POST /runs/{run_id}/signal": (OPEN, "run_id"),
     "POST /agent/hosts/{host_id}/jobs/{job_id}/result": (HELD, "job_id", "host", "host_id"),
     "POST /worker/jobs/{job_id}/complete": (HELD, "job_id", "worker", "nobody"),
     "POST /worker/jobs/{job_id}/fail": (HELD, "job_id", "worker", "nobody"),
