@@ -1,6 +1,7 @@
 """Tokens of Microsoft Entra for a program without a user: kept until shortly before they end, fetched one at a time."""
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,13 +29,10 @@ class EntraTokens:
     def __init__(self, settings: Settings, scope: str) -> None:
         self._settings = settings
         self._scope = scope
-        self._http: httpx.Client | None = None
-        self._app: Any | None = None
-        self._last: httpx.Response | None = None
+        self._line = _Line(settings)
         self._token = ""
         self._good_until = 0.0
         self._fetching: asyncio.Task[None] | None = None
-        self._thread = _one_thread()
 
     async def get(self) -> str:
         """A token that is good for a while. Whoever asks while one is fetched waits for that one."""
@@ -50,7 +48,7 @@ class EntraTokens:
         """The token was refused: the next `get` fetches another. One that was replaced meanwhile is kept."""
         if token == self._token:
             self._good_until = 0.0
-            self._app = None
+            self._line.forget()
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -61,18 +59,16 @@ class EntraTokens:
         """Let go of connections."""
         if self._fetching is not None:
             self._fetching.cancel()
-        self._let_go()
+        self._line.give_up()
 
     async def _fetch(self) -> None:
         asked_at = time.monotonic()
-        self._last = None
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                answer = await asyncio.get_running_loop().run_in_executor(self._thread, self._ask)
+                answer = await self._line.ask(self._scope)
         except TimeoutError as error:
-            # The thread cannot be stopped, but its connection can be taken away. The next fetch has another thread.
-            self._let_go()
-            self._thread = _one_thread()
+            self._line.give_up()
+            self._line = _Line(self._settings)
             raise self._no_token(f"no whole answer within {FETCH_SECONDS:g} s") from error
         except (httpx.HTTPError, msal.exceptions.MsalError, RuntimeError, ValueError) as error:
             raise self._no_token(describe(error, self.secrets)) from error
@@ -85,43 +81,81 @@ class EntraTokens:
         self._token = token
         self._good_until = asked_at + max(lifetime - MARGIN_SECONDS, 0.8 * min(lifetime, MARGIN_SECONDS))
 
-    def _let_go(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._app = None
-        if self._http is not None:
-            self._http.close()
-            self._http = None
-
     def _no_token(self, said: str) -> NotSent:
         # The library remembers failures for a while; a new one asks again.
-        self._app = None
+        self._line.forget()
+        last = self._line.last
         shown = words(said, self.secrets).strip(" .:")
-        status = 0 if self._last is None else self._last.status_code
+        status = 0 if last is None else last.status_code
         return NotSent(
             f"{WHO} gave no token ({status or 'no answer'}): {shown or 'no reason given'}.",
             permanent=400 <= status < 500 and status not in PASSING,
-            retry_after=None if self._last is None else retry_after(self._last.headers),
+            retry_after=None if last is None else retry_after(last.headers),
         )
 
-    def _ask(self) -> dict[str, Any]:
-        """In a thread: the first call also reads where the directory's endpoints are."""
+
+class _Line:
+    """The way to Entra: a thread, its connections and the library's application. It is given up as a whole.
+
+    Only the thread itself closes connections that it uses: a number that is closed under it may be another's by the
+    time it reads on.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="entra")
+        self._lock = threading.Lock()
+        self._http: httpx.Client | None = None
+        self._app: Any | None = None
+        self._asks = False
+        self._is_given_up = False
+        self.last: httpx.Response | None = None
+
+    async def ask(self, scope: str) -> dict[str, Any]:
+        """What the library answers. `last` is what it heard."""
+        self.last = None
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, scope)
+
+    def forget(self) -> None:
+        """What the library remembers of answers goes."""
+        self._app = None
+
+    def give_up(self) -> None:
+        """Let go of the connections, or have the thread do so at the end of what it is at."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._is_given_up = True
+            if not self._asks and self._http is not None:
+                self._http.close()
+
+    def _ask(self, scope: str) -> dict[str, Any]:
+        """In the thread: the first call also reads where the directory's endpoints are."""
+        with self._lock:
+            self._asks = True
         if self._http is None:
-            self._http = blocking_http_client(event_hooks={"response": [self._heard]})
-        if self._app is None:
-            settings = self._settings
-            self._app = msal.ConfidentialClientApplication(
-                settings.ms_client_id,
-                client_credential=settings.ms_client_secret,
-                authority=f"{settings.ms_authority_url.rstrip('/')}/{settings.ms_tenant_id}",
-                # The operator names the authority; asking a public host whether it is known would need that host.
-                instance_discovery=False,
-                http_client=self._http,
-            )
-        answer: dict[str, Any] = self._app.acquire_token_for_client(scopes=[self._scope])
-        return answer
+            self._http = blocking_http_client(within=FETCH_SECONDS, event_hooks={"response": [self._heard]})
+        try:
+            app = self._app
+            if app is None:
+                settings = self._settings
+                app = self._app = msal.ConfidentialClientApplication(
+                    settings.ms_client_id,
+                    client_credential=settings.ms_client_secret,
+                    authority=f"{settings.ms_authority_url.rstrip('/')}/{settings.ms_tenant_id}",
+                    # The operator names the authority; asking a public host whether it is known would need that host.
+                    instance_discovery=False,
+                    http_client=self._http,
+                )
+            answer: dict[str, Any] = app.acquire_token_for_client(scopes=[scope])
+            return answer
+        finally:
+            with self._lock:
+                self._asks = False
+                if self._is_given_up:
+                    self._http.close()
 
     def _heard(self, response: httpx.Response) -> None:
-        self._last = response
+        self.last = response
 
 
 def _seconds(said: object) -> float:
@@ -129,7 +163,3 @@ def _seconds(said: object) -> float:
         return float(str(said))
     except ValueError:
         return 0.0
-
-
-def _one_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="entra")
