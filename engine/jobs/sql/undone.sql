@@ -5,23 +5,23 @@ with undone as (
   -- Behind the attempt, or at it under another's name: our claim is not there. A job that we ended, or that was reaped, is at it
   -- under our name or under none.
   select j.id, j.tenant_id, j.status, u.attempt
-  from unnest(:ids::uuid[], :attempts::int[]) u(id, attempt)
-  join jobs j on j.id = u.id
-  where j.attempt_count < u.attempt
-     or (j.attempt_count = u.attempt and j.claimed_by <> :worker)
-  order by j.id
-  for no key update of j
+  from (select * from unnest(:ids::uuid[], :attempts::int[]) a(id, attempt) order by a.id) u
+  cross join lateral (
+    select j.id, j.tenant_id, j.status
+    from jobs j
+    where j.id = u.id
+      and (j.attempt_count < u.attempt or (j.attempt_count = u.attempt and j.claimed_by <> :worker))
+    for no key update) j
 ),
 moved as (
   update jobs j
-  set attempt_count = d.attempt,
+  set attempt_count = (select d.attempt from undone d where d.id = j.id),
       next_retry_at = greatest(j.next_retry_at, clock_timestamp() + (1 + 2 * random()) * interval '1 second'),
       updated_at    = clock_timestamp()
-  from undone d
-  where j.id = d.id
+  where j.id = any (array(select d.id from undone d))
     and j.status = 'queued'
-    and j.attempt_count < d.attempt
-  returning j.id, d.attempt
+    and j.attempt_count < (select d.attempt from undone d where d.id = j.id)
+  returning j.id, j.attempt_count as attempt
 ),
 -- When it began is lost with the claim.
 att as (
