@@ -55,6 +55,8 @@ insert into job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, n
 select '00000000-0000-7000-8000-000000000001', 'minutely ' || n, 'schedule', '* * * * *', 'bench.minutely',
   date_trunc('minute', clock_timestamp()) + interval '1 minute', 'bench'
 from generate_series(1, $1::int) n"""
+DUE_AT_ONCE = """
+update job_triggers set cron_expr = '* * * * *', next_fire_at = date_trunc('minute', clock_timestamp())"""
 LATE = """
 select extract(epoch from j.created_at - f.due_at)::float8
 from trigger_fires f join jobs j on j.id = f.job_id where j.job_type = 'bench.minutely'"""
@@ -117,7 +119,7 @@ async def _lateness(pool: Pool, loop: FiringLoop, minutely: int) -> list[float]:
 
 async def _burst(pool: Pool, loop: FiringLoop, triggers: int) -> float:
     """Seconds until every trigger has fired that is due at once."""
-    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() - interval '1 minute'")
+    await pool.execute(DUE_AT_ONCE)
     started = time.perf_counter()
     loop.wake()
     while await pool.fetchval("select count(*) from jobs where job_type = 'bench.nothing'") < triggers:

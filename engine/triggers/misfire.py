@@ -15,6 +15,8 @@ from engine.triggers.cron import Cron
 # another scheduler to take over, and shorter than the minute between two due times.
 GRACE = timedelta(seconds=30)
 MOMENT = timedelta(microseconds=1)
+# How far a due time may be from where it belongs: a look that was put off for an hour, a zone that moved by one.
+ASTRAY = timedelta(minutes=65)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,15 @@ def plan(
 ) -> Plan:
     """What to do about a schedule whose first open due time is `due`; None begins it anew from now.
 
-    So does a moment that is none of its times: a look that was put off, or a time by the old rules of its zone.
+    A moment that is none of its times is a look that was put off, or a time by the old rules of its zone: its own times
+    of the hour before are open then, since nobody fired them.
     """
-    if due is None or cron.after(due - MOMENT) != due:
+    if due is None:
         return Plan(next_fire_at=cron.after(now))
+    if cron.after(due - MOMENT) != due:
+        due = cron.after(due - ASTRAY)
+    if due > now:
+        return Plan(next_fire_at=due)
     if policy == "all":
         fire = list(islice(chain((due,), cron.times(due, now)), most))
         return Plan(fire, cron.after(fire[-1]))

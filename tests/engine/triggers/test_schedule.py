@@ -288,6 +288,25 @@ async def test_a_schedule_whose_zone_is_back_goes_on_with_its_own_times(conn, ac
     assert (await find_trigger(conn, trigger.id)).next_fire_at == datetime(2027, 12, 31, 23, tzinfo=UTC)
 
 
+async def test_a_due_time_by_the_old_rules_of_its_zone_fires_by_the_new_ones(conn, acme, owner):
+    await set_clock(owner, NOON)
+    earlier = await given_schedule(conn, acme, "0 11 * * *", misfire="latest")
+    later = await given_schedule(conn, acme, "30 12 * * *", misfire="latest")
+    hourly = await given_schedule(conn, acme, "0 * * * *", misfire="all")
+    for trigger in (earlier, later):
+        await wait_since(conn, trigger, NOON)
+    await wait_since(conn, hourly, NOON - MOMENT)
+    await fire_due(conn)
+    await fire_due(conn)
+
+    # By the old rules all were due at noon, or just before.
+    assert await fires(conn, earlier) == [("fired", NOON - hours(1))]
+    assert (await find_trigger(conn, earlier.id)).next_fire_at == NOON + hours(23)
+    assert await fires(conn, later) == []
+    assert (await find_trigger(conn, later.id)).next_fire_at == NOON + hours(0.5)
+    assert await fires(conn, hourly) == [("fired", NOON - hours(1)), ("fired", NOON)]
+
+
 async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
     trigger = await given_event_trigger(conn, acme, payload_template={"id": "{{ event.invoice }}"})
     await switch(conn, online=False, actor=DANA)
