@@ -418,6 +418,8 @@ async def test_following_goes_on_until_it_is_interrupted(written, conn, database
         env=environment(tmp_path / "home", DATABASE_URL=database_url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
+        # As in a shell's foreground: what runs in its background ignores interrupts, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     async with asyncio.timeout(60):
