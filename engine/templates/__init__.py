@@ -1,0 +1,11 @@
+"""Templates, for declared workflows and triggers alike.
+
+A value that is exactly one `{{ expression }}` is evaluated and keeps its type; any other string has its `{{ }}` filled
+in and stays a string. There are no statements, no calls and no attributes of Python objects: a dot looks a key up, so
+`{{ input.items }}` is the key `items`. A name that does not exist is an error. The values are plain JSON on both sides.
+"""
+
+from engine.templates.expressions import TemplateError, references
+from engine.templates.rendering import check_template, evaluate, render
+
+__all__ = ["TemplateError", "check_template", "evaluate", "references", "render"]

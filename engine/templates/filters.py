@@ -1,0 +1,98 @@
+"""The filters of templates. What could grow without bound is counted before it is made."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+import orjson
+from jinja2 import Undefined
+
+from engine.templates.budget import length, spend
+from engine.templates.plain import as_text, plain
+
+# A value larger than this is not a payload.
+LARGEST_RESULT = 256 * 1024
+MOST_DIGITS = 20
+
+_NAMES = (
+    "abs,capitalize,count,d,default,first,float,int,items,last,length,list,lower,max,min,reverse,round,sort,string,sum,"
+    "title,trim,truncate,unique,upper"
+)
+# These look at no more than a value or two.
+_QUICK = {"count", "d", "default", "first", "last", "length"}
+
+Filter = Callable[..., Any]
+
+
+def bounded_filters(builtin: Mapping[str, Filter]) -> dict[str, Filter]:
+    """Those of Jinja's filters that plain JSON needs, and ours; each pays for what it looks at."""
+    known = {name: builtin[name] for name in _NAMES.split(",")}
+    known |= {"join": _join, "replace": _replace, "tojson": _to_json, "split": _split, "string": string}
+    known["sum"] = _sum_of_numbers(known["sum"])
+    known["round"] = _round_in_reach(known["round"])
+    return {name: one if name in _QUICK else _counted(one) for name, one in known.items()}
+
+
+def string(value: Any) -> str:
+    """A value as text, in Jinja's way."""
+    if isinstance(value, str):
+        spend(len(value))
+    elif not isinstance(value, Undefined):
+        plain(value)
+    return str(value)
+
+
+def _join(value: Any, separator: str = "") -> str:
+    parts = [as_text(plain(one)) for one in value]
+    if sum(map(len, parts)) + len(parts) * len(str(separator)) > LARGEST_RESULT:
+        raise ValueError("the joined text is too large")
+    return str(separator).join(parts)
+
+
+def _replace(value: Any, old: str, new: str) -> str:
+    text = as_text(plain(value))
+    if len(text) + text.count(str(old)) * len(str(new)) > LARGEST_RESULT:
+        raise ValueError("the text with its replacements is too large")
+    return text.replace(str(old), str(new))
+
+
+def _split(value: Any, separator: str | None = None) -> list[str]:
+    return as_text(plain(value)).split(separator)
+
+
+def _to_json(value: Any) -> str:
+    return orjson.dumps(plain(value)).decode()
+
+
+def _sum_of_numbers(add: Filter) -> Filter:
+    @wraps(add)
+    def sum(environment: Any, value: Any, attribute: str | int | None = None, start: float = 0) -> Any:
+        # Lists that are added up are copied once for each of them.
+        if not isinstance(start, int | float):
+            raise TypeError("sum takes numbers")
+        return add(environment, value, attribute, start)
+
+    return sum
+
+
+def _round_in_reach(round: Filter) -> Filter:
+    def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
+        # Ten to this power is computed.
+        if abs(precision) > MOST_DIGITS:
+            raise ValueError(f"round takes at most {MOST_DIGITS} digits")
+        return round(value, precision, method)
+
+    return rounded
+
+
+def _counted(function: Filter) -> Filter:
+    """A filter that pays for the length of its value. Its answer has a length too, so that the next one pays."""
+    place = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        spend(length(arguments[place]))
+        answer = function(*arguments, **options)
+        return list(answer) if isinstance(answer, Iterator) else answer
+
+    return counted

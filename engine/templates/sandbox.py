@@ -1,0 +1,69 @@
+"""Jinja's expressions over plain JSON, without calls, attributes of Python objects, or anything unbounded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import StrictUndefined, Undefined, UndefinedError, nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from engine.templates.budget import length, spend
+from engine.templates.filters import bounded_filters, string
+
+_TESTS = (
+    "boolean,defined,divisibleby,eq,equalto,even,false,float,ge,greaterthan,gt,in,integer,iterable,le,lessthan,lower,lt,"
+    "mapping,ne,none,number,odd,sequence,string,true,undefined,upper,==,!=,<,<=,>,>="
+)
+
+
+class _Generator(CodeGenerator):
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        # Jinja joins the parts by itself; here they are counted first.
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's expressions over plain JSON. What could grow without bound is counted before it is made."""
+
+    code_generator_class = _Generator
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, autoescape=False, optimized=False, keep_trailing_newline=True)
+        self.globals = {}
+        self.filters = bounded_filters(self.filters)
+        self.tests = {name: self.tests[name] for name in _TESTS.split(",")}
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Undefined):
+            raise UndefinedError(obj._undefined_message)
+        try:
+            if isinstance(obj, Mapping | list | str):
+                return obj[argument]
+        except (LookupError, TypeError):
+            pass
+        return self.undefined(f"there is no {argument!r}")
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        return False
+
+    def joined(self, parts: Sequence[Any]) -> str:
+        """What `~` makes of its parts."""
+        return "".join(map(string, parts))
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+":
+            spend(length(left) + length(right))
+            return super().call_binop(context, operator, left, right)
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        if not numbers or (operator == "**" and abs(right) > 64) or (operator == "**" and abs(left) > 2**32):
+            raise SecurityError(f"{operator!r} takes two numbers of a sane size")
+        return super().call_binop(context, operator, left, right)
