@@ -26,7 +26,7 @@ from atlas.statements import fetch, fetch_row, statement
 from audit import seal_lag
 from audit.find import Horizon
 from engine.jobs.gate import read_gate
-from engine.jobs.summary import KINDS
+from engine.jobs.summary import KINDS, oldest_due
 
 DEPTH = statement("api/sql/metrics_depth.sql")
 EVENTS = statement("api/sql/metrics_events.sql")
@@ -79,6 +79,7 @@ class Metrics(Collector):
         async with self._api.transaction(None, read_only=True) as conn:
             self._depth = await fetch(conn, DEPTH)
             self._facts = dict(await fetch_row(conn, FACTS) or {})
+            self._facts["oldest"] = await oldest_due(conn)
             self._facts["gate"] = await read_gate(conn)
             self._lag = await seal_lag(conn)
             await self._count(conn)

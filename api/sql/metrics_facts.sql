@@ -1,37 +1,4 @@
--- What else there is to count: workers whose lease stands, the oldest due job, connections to this database.
--- The ready index is entered once for each priority in it; of jobs that are taken one by one or by hosts, some are looked at.
--- Jobs whose time has come wait since then, until someone makes them ready; ready ones since they were made.
-with recursive priorities as (
-  (select priority from jobs
-   where status = 'queued' and next_retry_at is null and host_id is null and not careful
-   order by priority desc limit 1)
-  union all
-  select (
-    select j.priority from jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority < p.priority
-    order by j.priority desc limit 1)
-  from priorities p
-  where p.priority is not null
-),
-oldest as (
-  select min(a.created_at) as since
-  from priorities p
-  cross join lateral (
-    select j.created_at from jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority = p.priority
-    order by j.created_at limit 1) a
-  union all
-  (select next_retry_at from jobs
-   where status = 'queued' and next_retry_at <= clock_timestamp()
-   order by next_retry_at limit 1)
-  union all
-  select min(created_at)
-  from (select created_at from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit 10000) c
-  union all
-  select min(created_at)
-  from (select created_at from jobs where status = 'queued' and next_retry_at is null and host_id is not null limit 10000) h
-)
+-- What else there is to count: workers whose lease stands, connections to this database.
 select
   (select count(*)::int from job_workers where dead_at is null and lease_expires_at > clock_timestamp()) as workers,
-  (select extract(epoch from clock_timestamp() - min(since))::float8 from oldest) as oldest,
   (select count(*)::int from pg_stat_activity where datname = current_database()) as backends;

@@ -12,7 +12,8 @@ from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
 
 COUNT = statement("engine/jobs/sql/summary_count.sql")
-OLDEST = statement("engine/jobs/sql/summary_oldest.sql")
+OLDEST = statement("engine/jobs/sql/oldest.sql")
+OLDEST_OF_TENANT = statement("engine/jobs/sql/oldest_of_tenant.sql")
 RATES_OF_TENANT = statement("engine/jobs/sql/summary_rates_tenant.sql")
 RATES = statement("engine/jobs/sql/summary_rates.sql")
 ESTIMATE = statement("engine/jobs/sql/summary_estimate.sql")
@@ -57,8 +58,16 @@ async def summarize(conn: Connection, *, tenant_id: UUID | None = None) -> Summa
         counts |= {"succeeded": -1, "failed": -1, "canceled": -1}
     else:
         counts |= {name: row[name] for name in ("succeeded", "failed", "canceled")}
-    oldest = await fetch_value(conn, OLDEST, tenant_id=tenant_id, most=COUNTED)
-    return Summary(counts, estimated, oldest, await _rates(conn, tenant_id))
+    return Summary(counts, estimated, await oldest_due(conn, tenant_id=tenant_id), await _rates(conn, tenant_id))
+
+
+async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> float | None:
+    """How long the oldest due job has waited, in seconds: of one tenant, or of all."""
+    if tenant_id is None:
+        waited: float | None = await fetch_value(conn, OLDEST)
+    else:
+        waited = await fetch_value(conn, OLDEST_OF_TENANT, tenant_id=tenant_id, most=COUNTED)
+    return waited
 
 
 async def estimate(conn: Connection, summary: Summary, *, tenant_id: UUID | None = None) -> Summary:

@@ -148,6 +148,9 @@ async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, ad
             UUID(made.json()["id"]),
         )
         assert seconds <= (await fresh(operator))[oldest] < seconds + 10
+        for caller in (operator, admin):
+            summary = (await caller.get("/jobs/summary")).json()
+            assert seconds <= summary["oldest_queued_seconds"] < seconds + 10
 
 
 async def test_figures_are_for_those_who_see_everything_and_for_the_machine_itself(world):

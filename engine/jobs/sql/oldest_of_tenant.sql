@@ -1,0 +1,8 @@
+-- How long the oldest due job of one tenant has waited, in seconds. Its queue is walked in the order of ids, at most so far.
+-- Jobs whose time has come wait since then; others since they were made.
+select extract(epoch from clock_timestamp() - min(w.since))::float8
+from (
+  select coalesce(next_retry_at, created_at) as since from jobs
+  where status = 'queued' and tenant_id = :tenant_id::uuid
+  order by id limit :most::int) w
+where w.since <= clock_timestamp();
