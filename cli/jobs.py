@@ -14,29 +14,25 @@ from atlas.errors import FieldError, InvalidInput
 from cli.durations import parse_duration
 from cli.installation import Installation, JobAsked, JobsAsked, JobStory
 from cli.output import Json, say, table
-from cli.parameters import OBJECT, read_object, read_text
+from cli.parameters import OBJECT, read_object
 from cli.reach import ask
 from workers.apps import load_apps
 
 app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True)
 
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
-Tenant = Annotated[str | None, typer.Option(callback=read_text, help="Only this tenant's jobs.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 
 
 def enqueue_job(
-    job_type: Annotated[str, typer.Argument(metavar="TYPE", callback=read_text, help="The job type.")],
-    tenant: Annotated[
-        str | None, typer.Option(callback=read_text, help="Whose job it is: the token's, or else Atlas's own.")
-    ] = None,
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
+    tenant: Annotated[str | None, typer.Option(help="Whose job it is: the token's, or else Atlas's own.")] = None,
     input_: Annotated[
         str, typer.Option("--input", metavar=OBJECT, help="The job's input, a JSON object; - reads it from stdin.")
     ] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
-    dedupe_key: Annotated[
-        str | None, typer.Option(callback=read_text, help="An active job with the same key is the answer.")
-    ] = None,
+    dedupe_key: Annotated[str | None, typer.Option(help="An active job with the same key is the answer.")] = None,
     delay: Annotated[
         timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Not before, such as 10m.")
     ] = None,
@@ -55,7 +51,7 @@ def enqueue_job(
 @app.command("list")
 def show_list(
     status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, …")] = None,
-    job_type: Annotated[str | None, typer.Option("--type", callback=read_text, help="Only this job type.")] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     before: Annotated[str | None, typer.Option(help="The page after this job.")] = None,
@@ -100,9 +96,7 @@ def cancel_one(job_id: JobId, json: Json = False) -> None:
 def retry(
     job_id: Annotated[str | None, typer.Argument(help="The job's id.")] = None,
     dead_letters: Annotated[bool, typer.Option("--dead-letters", help="All dead letters, oldest first.")] = False,
-    job_type: Annotated[
-        str | None, typer.Option("--type", callback=read_text, help="Only dead letters of this type.")
-    ] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 1000,
     json: Json = False,

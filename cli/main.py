@@ -1,6 +1,7 @@
 """The `atlas` command: its subcommands, and how an error leaves the program."""
 
 import sys
+from typing import Any
 
 import typer
 
@@ -8,6 +9,7 @@ from atlas import __version__
 from atlas.errors import AtlasError
 from cli.commands import Commands
 from cli.output import print_json, report
+from cli.streams import let_go_of_stdout, prepare_streams
 
 app = typer.Typer(
     name="atlas",
@@ -19,19 +21,47 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Of Typer or of click, whichever it stands on.
+_WrongUsage: Any = typer.BadParameter.__base__
+
 
 def main() -> None:
     """Run one command. Exit status: 0 done, 1 refused with a reason, 2 wrong usage, 130 interrupted."""
-    json = "--json" in sys.argv[1:]
+    prepare_streams()
+    arguments = sys.argv[1:]
+    json = "--json" in arguments
     try:
-        app(prog_name="atlas")
+        _check_encoding(arguments)
+        # Typer explains wrong usage to people by itself; for a document we have to hear of it.
+        answer = app(arguments, prog_name="atlas", standalone_mode=not json)
     except AtlasError as error:
         report(error, json=json)
         raise SystemExit(1) from None
-    except SystemExit as end:
-        if end.code == 2 and json:
-            print_json({"error": {"type": "Usage", "message": "Wrong usage.", "remedy": "See `atlas --help`."}})
-        raise
+    except _WrongUsage as error:
+        error.show()
+        if json:
+            print_json({"error": {"type": "Usage", "message": error.format_message(), "remedy": _help_of(error)}})
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        let_go_of_stdout()
+        raise SystemExit(1) from None
+    except typer.Abort:
+        raise SystemExit(130) from None
+    raise SystemExit(answer if isinstance(answer, int) else 0)
+
+
+def _check_encoding(arguments: list[str]) -> None:
+    """Bytes of another encoding than the terminal's are no text: no database holds them, and no document."""
+    for place, text in enumerate(arguments, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode(errors="replace").decode()
+            raise typer.BadParameter(f"argument {place}, {shown!r}, is not text in UTF-8.") from None
+
+
+def _help_of(error: Any) -> str:
+    return f"See `{'atlas' if error.ctx is None else error.ctx.command_path} --help`."
 
 
 @app.callback(invoke_without_command=True)

@@ -16,6 +16,7 @@ from rich.text import Text
 from atlas.errors import AtlasError, InvalidInput
 from atlas.programs.text import plain
 from atlas.stored import stored_text
+from cli.streams import written_out
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -31,9 +32,10 @@ def say(document: Any, words: RenderableType, *, json: bool) -> None:
         print_json(document)
         return
     width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
-    Console(width=width, highlight=False, soft_wrap=isinstance(words, str)).print(
-        _Harmless(Text(_harmless(words)) if isinstance(words, str) else words)
-    )
+    with written_out():
+        Console(width=width, highlight=False, soft_wrap=isinstance(words, str)).print(
+            _Harmless(Text(_harmless(words)) if isinstance(words, str) else words)
+        )
 
 
 class _Harmless:
@@ -54,8 +56,8 @@ def _harmless(text: str) -> str:
 def print_json(document: Any) -> None:
     """One document and nothing else; dataclasses, ids and moments become plain JSON."""
     # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
-    sys.stdout.write(dump_json(document, indent=True) + "\n")
-    sys.stdout.flush()
+    with written_out():
+        sys.stdout.write(dump_json(document, indent=True) + "\n")
 
 
 def dump_json(document: Any, *, indent: bool = False) -> str:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import typer
-
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import read_json
 from engine.fields import as_id
@@ -45,16 +43,6 @@ def _fetched(option: str, given: str) -> tuple[str | bytes, str]:
         raise InvalidInput("The call", [FieldError(option, f"{file} cannot be read: {reason}")]) from None
 
 
-def read_text(text: str | None) -> str | None:
-    """Text that a database can hold: bytes of another encoding than the terminal's are none."""
-    if text is not None and not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise typer.BadParameter("is not text in UTF-8") from None
-    return text
-
-
 def read_id(option: str, text: str) -> UUID:
     """An id."""
     found = as_id(text)
@@ -70,4 +58,7 @@ def read_moment(option: str, text: str) -> datetime:
     except ValueError:
         wanted = "is not a day or a moment such as 2027-03-01 or 2027-03-01T06:00:00Z"
         raise InvalidInput("The call", [FieldError(option, f"{text!r} {wanted}")]) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    try:
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput("The call", [FieldError(option, f"{text!r} is beyond the years 1 to 9999")]) from None

@@ -10,12 +10,11 @@ from rich.text import Text
 from cli.durations import parse_duration
 from cli.installation import Standing
 from cli.output import Json, say, table
-from cli.parameters import read_text
 from cli.reach import ask
 from engine.jobs.gate import Gate
 from engine.workflows.find import EngineState
 
-Reason = Annotated[str | None, typer.Option(callback=read_text, help="Why, for everyone who looks.")]
+Reason = Annotated[str | None, typer.Option(help="Why, for everyone who looks.")]
 For = Annotated[
     timedelta | None, typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Back online by itself.")
 ]

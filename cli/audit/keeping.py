@@ -16,7 +16,6 @@ from cli.audit.reading import Tenant
 from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
 from cli.durations import parse_duration
 from cli.output import Json, say, warn
-from cli.parameters import read_text
 from cli.runtime import Atlas, caller, connected, execute, open_atlas
 from engine.tenants import find_tenant
 
@@ -25,9 +24,7 @@ EXPECTED_AFTER_RESTORE = {"cluster", "stale", "unsealed"}
 
 
 def erase_subject(
-    subject: Annotated[
-        str, typer.Option(callback=read_text, help="The person's value, an address say; case does not matter.")
-    ],
+    subject: Annotated[str, typer.Option(help="The person's value, an address say; case does not matter.")],
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -76,7 +73,7 @@ def prune_account(
 
 
 def begin_epoch(
-    reason: Annotated[str, typer.Option(callback=read_text, help="Why, for everyone who reads the account.")],
+    reason: Annotated[str, typer.Option(help="Why, for everyone who reads the account.")],
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Go on although the account lacks what was signed before.")
     ] = False,

@@ -1,6 +1,5 @@
 """`atlas audit tail` and `atlas audit export`."""
 
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,14 +17,14 @@ from atlas.settings import Settings
 from audit import Entry, Extract, Horizon, Query, export, find, follow, horizon
 from cli.audit.sealing import seal_and_tell
 from cli.output import Json, dump_json, say
-from cli.parameters import read_text
 from cli.runtime import Atlas, caller, execute, open_atlas
+from cli.streams import let_go_of_stdout, written_out
 from engine.tenants import find_tenant
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
 _MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 
-Tenant = Annotated[str | None, typer.Option(callback=read_text, help="Only this tenant: its slug or its id.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant: its slug or its id.")]
 Since = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="From this moment on, UTC.")]
 Until = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="Before this moment, UTC.")]
 
@@ -34,12 +33,10 @@ def tail(
     follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what happens.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many to begin with.")] = 20,
     tenant: Tenant = None,
-    actor: Annotated[str | None, typer.Option(callback=read_text, help="Only what this actor did.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only what this actor did.")] = None,
     action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
-    entity: Annotated[
-        str | None, typer.Option(callback=read_text, help="Only what happened to the thing with this id.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(callback=read_text, help="Only what contains this text.")] = None,
+    entity: Annotated[str | None, typer.Option(help="Only what happened to the thing with this id.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only what contains this text.")] = None,
     since: Since = None,
     json: Json = False,
 ) -> None:
@@ -132,7 +129,7 @@ async def _target(out: Path | None) -> AsyncIterator[BinaryIO]:
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             # Whoever read the export has seen enough; nobody is left to be told.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            let_go_of_stdout()
             raise typer.Exit(1) from None
         return
     if _is_special(out):
@@ -181,8 +178,8 @@ async def _follow(atlas: Atlas, query: Query, newest: list[Entry], since: Horizo
 
 def _show(entry: Entry, *, json: bool) -> None:
     if json:
-        sys.stdout.write(dump_json(entry) + "\n")
-        sys.stdout.flush()
+        with written_out():
+            sys.stdout.write(dump_json(entry) + "\n")
     else:
         say(None, _words(entry), json=False)
 

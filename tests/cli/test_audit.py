@@ -286,23 +286,6 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
     assert "warning: There is no personal value equal to that subject" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        ["erase", "--subject"],
-        ["erase", "--subject", "ann@example.org", "--tenant"],
-        ["new-epoch", "--reason"],
-        ["tail", "--actor"],
-        ["tail", "--entity"],
-        ["tail", "--text"],
-    ],
-)
-async def test_bytes_that_are_no_text_are_wrong_usage(audit, written, call):
-    done = await audit(*call, os.fsdecode(b"\xff"))
-    assert (done.code, done.stdout) == (2, "")
-    assert "is not text in UTF-8" in done.stderr
-
-
 async def test_old_rows_are_removed_by_order(audit, key, owner):
     await audit("verify")
     assert (await audit("prune", "--older-than", "30d", "--json")).document == {"pruned": None}

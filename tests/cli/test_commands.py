@@ -115,6 +115,32 @@ async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("tenant", "show", "a\udcff"),
+        ("definition", "disable", "\udcff"),
+        ("audit", "tail", "--action", "\udcff"),
+        ("audit", "export", "--out", "\udcff.jsonl"),
+        ("workflow", "run", "w", "--tenant", "\udcff"),
+    ],
+)
+async def test_bytes_that_are_no_text_are_refused_before_anything_is_done(atlas, tmp_path, arguments):
+    ran = await atlas(*arguments, "--json")
+
+    assert ran.code == 2
+    assert f"argument {len(arguments)}, " in ran.document["error"]["message"]
+    assert "is not text in UTF-8" in ran.document["error"]["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "moment"), [("--from", "0001-01-01T00:00:00+14:00"), ("--to", "9999-12-31T23:59:59-12:00")]
+)
+async def test_a_moment_beyond_the_calendar_is_refused(atlas, option, moment):
+    assert "is beyond the years 1 to 9999" in (await atlas("usage", option, moment)).refusal
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ("tenant", "ad"),
         ("tenant", "add"),
         ("nonsense",),
@@ -128,6 +154,8 @@ async def test_wrong_usage_ends_with_2_and_with_a_document_where_one_was_asked_f
     assert ran.code == 2
     assert "Usage: atlas" in ran.stderr
     assert ran.document["error"]["type"] == "Usage"
+    assert ran.document["error"]["message"] in ran.stderr
+    assert "--help`" in ran.document["error"]["remedy"]
 
 
 async def test_a_refusal_with_json_is_a_document_with_fields_and_reasons(atlas):
