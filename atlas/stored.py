@@ -4,6 +4,8 @@ A lone surrogate is what Python makes of a byte that is not UTF-8, in the name o
 becomes U+FFFD.
 """
 
+import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -33,6 +35,14 @@ def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> st
     return without_nul(text.decode())
 
 
+def read_stored(text: str) -> Any:
+    """What a JSON text of the database says. A number beyond a float's reach, which jsonb holds, comes as digits."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text, parse_float=_within_reach, parse_int=_within_reach)
+
+
 def without_nul(text: str) -> str:
     """JSON text whose strings hold no NUL."""
     return _NUL.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
@@ -46,6 +56,13 @@ def holds_nul(text: str) -> bool:
 def is_larger(text: str, limit: int) -> bool:
     """True for a text of more than `limit` bytes of UTF-8, which has at most four for a character."""
     return len(text) * 4 > limit and len(text.encode()) > limit
+
+
+def _within_reach(digits: str) -> int | float | str:
+    number = float(digits)
+    if math.isinf(number):
+        return digits
+    return int(digits) if number.is_integer() and abs(number) < 2**63 else number
 
 
 def _mended(value: Any) -> Any:

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-import orjson
-
 from atlas.errors import FieldError, InvalidInput
 from atlas.pool import Queryable
 from atlas.statements import statement
+from atlas.stored import read_stored
 
 GET = statement("engine/jobs/sql/get.sql")
 LIST = statement("engine/jobs/sql/list.sql")
@@ -137,7 +136,7 @@ async def list_page(
 async def list_attempts(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> list[Mapping[str, Any]]:
     """Every attempt of a job, oldest first."""
     rows = await conn.fetch(ATTEMPTS.sql, *ATTEMPTS.bind({"job_id": job_id, "tenant_id": tenant_id}))
-    return [{**row, "result": orjson.loads(row["result"])} for row in rows]
+    return [{**row, "result": read_stored(row["result"])} for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +164,5 @@ def _job(row: Mapping[str, Any]) -> JobRow:
     values = dict(row)
     values.pop("page_size", None)
     for name in ("input", "output", "error", "progress"):
-        values[name] = None if values[name] is None else orjson.loads(values[name])
+        values[name] = None if values[name] is None else read_stored(values[name])
     return JobRow(**values)

@@ -15,7 +15,7 @@ import orjson
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost, NotFound, Refused
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
-from atlas.stored import is_larger
+from atlas.stored import is_larger, read_stored
 from engine.jobs.backoff import AGENT, RetryPolicy, policy_of
 from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, Notes, decide, succeed
 from engine.jobs.progress import report_progress
@@ -136,7 +136,7 @@ async def _handed_over(conn: Connection, host_id: UUID, job: ClaimedJob, instanc
         # The host never hears of this attempt, so it ends here, and not when its lease does.
         await finish(conn, _claimant(host_id), [decide(job, claimant_of(host_id), error, AGENT)])
         raise
-    return HostJob(job, host_id, instance_id, orjson.loads(text))
+    return HostJob(job, host_id, instance_id, read_stored(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost
 from atlas.logs import get_logger
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
-from atlas.stored import is_larger
+from atlas.stored import is_larger, read_stored
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.outcomes import (
     ClaimedJob,
@@ -160,7 +160,7 @@ async def _handed_over(conn: Connection, token_id: UUID, job: ClaimedJob) -> Rem
         with suppress(LeaseLost):
             await _end(conn, token_id, held, decide(job, claimant_of(token_id), error, held.policy, held.notes))
         return None
-    return RemoteJob(job, orjson.loads(text))
+    return RemoteJob(job, read_stored(text))
 
 
 async def _held(conn: Connection, token_id: UUID, job_id: UUID, attempt: int) -> _Held:
