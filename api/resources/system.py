@@ -18,7 +18,7 @@ from api.roles import PEOPLE
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
 from engine.jobs.find import queue_depth
-from engine.jobs.gate import Gate, read_gate, switch
+from engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
 from engine.usage import read_usage
 from engine.watch import read_findings
 from engine.workflows.find import read_engine
@@ -27,7 +27,6 @@ router = APIRouter(prefix=PREFIX, route_class=Door, tags=["system"])
 
 WORKERS = statement("api/sql/workers.sql")
 JOB_TYPES = statement("api/sql/job_types.sql")
-LONGEST_SECONDS = 366 * 86_400
 
 
 class GateShown(Shown):
@@ -50,7 +49,7 @@ class GateBody(Body):
 
     online: Flag
     reason: Text | None = None
-    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_SECONDS)] | None = Field(
+    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
         default=None, description="Back online by itself after so many seconds."
     )
 

@@ -8,7 +8,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
-from atlas.errors import Refused
+from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.pool import Connection, Queryable
 from atlas.statements import fetch, fetch_value, statement
 
@@ -16,6 +16,9 @@ READ = statement("engine/jobs/sql/gate_read.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
+
+LONGEST_REASON = 2000
+LONGEST_TIME = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ async def switch(
 
     Waits at most five seconds for claims in flight, then names who holds them up.
     """
+    _check_terms(reason, until)
     try:
         # Within a caller's transaction a savepoint, so that who holds it up can still be asked for.
         async with conn.transaction():
@@ -67,6 +71,16 @@ async def switch(
     except asyncpg.LockNotAvailableError as error:
         raise await _held_up(conn) from error
     return gate_of(state)
+
+
+def _check_terms(reason: str | None, until: timedelta | None) -> None:
+    found = []
+    if reason is not None and len(reason) > LONGEST_REASON:
+        found.append(FieldError("reason", f"is longer than {LONGEST_REASON:,} characters"))
+    if until is not None and not timedelta() < until <= LONGEST_TIME:
+        found.append(FieldError("until", f"is not between now and {LONGEST_TIME.days} days from now"))
+    if found:
+        raise InvalidInput("The order", found)
 
 
 async def expire(conn: Connection) -> bool:

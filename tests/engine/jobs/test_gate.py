@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from atlas.actors import Actor
-from atlas.errors import Refused
+from atlas.errors import InvalidInput, Refused
 from engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
 from engine.jobs.gate import expire
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
@@ -119,3 +119,14 @@ async def test_no_claim_commits_while_the_gate_is_off(pool):
     print(f"gate: {TOGGLES} toggles, {claimed} claims, {violations} while off")
     assert claimed > 100
     assert violations == 0
+
+
+@pytest.mark.parametrize(
+    ("terms", "field"),
+    [({"reason": "x" * 2001}, "reason"), ({"until": timedelta(days=400)}, "until"), ({"until": timedelta()}, "until")],
+)
+async def test_an_order_out_of_all_bounds_turns_nothing(conn, online, terms, field):
+    with pytest.raises(InvalidInput) as refused:
+        await switch(conn, online=False, actor=DANA, **terms)
+    assert [error.field for error in refused.value.errors] == [field]
+    assert (await read_gate(conn)).online
