@@ -30,7 +30,7 @@ log = get_logger("api")
 def api(
     app: App = None,
     host: Annotated[str | None, typer.Option(help="Where to listen; ATLAS_HOST if not given.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="ATLAS_PORT if not given.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="ATLAS_PORT if not given.")] = None,
     json: Json = False,
 ) -> None:
     """Serve the API until stopped. Any number may run, on any number of machines."""

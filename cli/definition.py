@@ -18,7 +18,7 @@ from engine.jobs.definitions import (
     list_definitions,
 )
 
-app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True)
+app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 
 Key = Annotated[str, typer.Argument(help="The definition's key.")]
 

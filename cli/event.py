@@ -11,7 +11,7 @@ from cli.runtime import caller, connected, execute
 from engine.tenants import find_tenant
 from engine.workflows import Published, publish_event
 
-app = typer.Typer(help="Say that something happened.", no_args_is_help=True)
+app = typer.Typer(help="Say that something happened.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

@@ -8,10 +8,18 @@ import typer
 from atlas.settings import Settings
 from cli.output import Json, say, table
 from cli.runtime import caller, connected, execute
-from engine.jobs.hosts import Host, add_host, add_server_instance, find_host, list_hosts, list_server_instances
+from engine.jobs.hosts import (
+    Host,
+    ServerInstance,
+    add_host,
+    add_server_instance,
+    find_host,
+    list_hosts,
+    list_server_instances,
+)
 from engine.tenants import find_tenant
 
-app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True)
+app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True, add_completion=False)
 
 Tenant = Annotated[str, typer.Option(help="Whose host it is, by slug or id.")]
 
@@ -49,14 +57,19 @@ def show(
 ) -> None:
     """List the hosts."""
 
-    async def work(settings: Settings) -> list[Host]:
+    async def work(settings: Settings) -> list[tuple[Host, list[ServerInstance]]]:
         async with connected(settings) as conn:
-            return await list_hosts(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
+            hosts = await list_hosts(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
+            return [(host, await list_server_instances(conn, host.id)) for host in hosts]
 
-    hosts = execute(work)
+    found = execute(work)
     rows = [
-        (one.name, "yes" if one.is_active else "no", one.last_seen_at, ", ".join(one.instances), one.id)
-        for one in hosts
+        (host.name, "yes" if host.is_active else "no", host.last_seen_at, _with_ids(instances), host.id)
+        for host, instances in found
     ]
     words = table(("NAME", "ACTIVE", "LAST SEEN", "INSTANCES", "ID"), rows) if rows else "There are no hosts."
-    say({"hosts": hosts}, words, json=json)
+    say({"hosts": [{**asdict(host), "instances": instances} for host, instances in found]}, words, json=json)
+
+
+def _with_ids(instances: list[ServerInstance]) -> str:
+    return "\n".join(f"{one.name} {one.id}" for one in instances)

@@ -14,11 +14,11 @@ from atlas.errors import FieldError, InvalidInput
 from cli.durations import parse_duration
 from cli.installation import Installation, JobAsked, JobsAsked, JobStory
 from cli.output import Json, say, table
-from cli.parameters import OBJECT, read_object
+from cli.parameters import OBJECT, read_id, read_object
 from cli.reach import ask
 from workers.apps import load_apps
 
-app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True)
+app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True, add_completion=False)
 
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
@@ -58,7 +58,7 @@ def show_list(
     json: Json = False,
 ) -> None:
     """List jobs, newest first."""
-    asked = JobsAsked(status, job_type, tenant, None if before is None else _id(before), limit)
+    asked = JobsAsked(status, job_type, tenant, None if before is None else read_id("--before", before), limit)
     found = ask(lambda atlas: atlas.list_jobs(asked))
     rows = [
         (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _ago(job.created_at))
@@ -104,6 +104,8 @@ def retry(
     """Queue a failed or canceled job again, or many dead letters."""
     if (job_id is None) != dead_letters:
         raise InvalidInput("The call", [FieldError("ID", "name a job, or say --dead-letters")])
+    if job_id is not None and (job_type or tenant):
+        raise InvalidInput("The call", [FieldError("ID", "--type and --tenant choose among --dead-letters")])
 
     async def work(atlas: Installation) -> dict[UUID, str]:
         if job_id is None:

@@ -14,7 +14,9 @@ from atlas.stored import stored_text
 from cli.output import Json, say, table
 from engine.fields import as_id
 
-app = typer.Typer(help="The mails that were written as files instead of being sent.", no_args_is_help=True)
+app = typer.Typer(
+    help="The mails that were written as files instead of being sent.", no_args_is_help=True, add_completion=False
+)
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's mails, by slug.")]
 

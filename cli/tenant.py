@@ -11,7 +11,7 @@ from cli.parameters import OBJECT, read_object
 from cli.runtime import caller, connected, execute
 from engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 
-app = typer.Typer(help="The customers of this installation.", no_args_is_help=True)
+app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
 
 SlugOrId = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, by slug or id.")]
 

@@ -14,7 +14,7 @@ from engine.jobs.hosts import find_host
 from engine.tenants import find_tenant
 from engine.tokens import ROLES, Token, add_token, list_tokens, revoke_token
 
-app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True)
+app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True, add_completion=False)
 
 Expires = Annotated[
     timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Ends by itself after this time.")

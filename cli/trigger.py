@@ -29,7 +29,7 @@ from engine.triggers import (
 )
 from engine.triggers.triggers import CLOCK
 
-app = typer.Typer(help="What starts work by itself, at times or on events.", no_args_is_help=True)
+app = typer.Typer(help="What starts work by itself, at times or on events.", no_args_is_help=True, add_completion=False)
 
 TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id.")]
 Label = Annotated[str | None, typer.Option(help="Its name for people.")]
@@ -232,7 +232,9 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(trigger: Trigger) -> str:
-    return "" if trigger.next_fire_at is None else f" It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
+    if trigger.next_fire_at is None or not trigger.spec.is_enabled:
+        return ""
+    return f" It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
 
 
 def _row(trigger: Trigger) -> tuple[object, ...]:

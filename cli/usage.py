@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
@@ -9,7 +10,7 @@ from atlas.settings import Settings
 from cli.output import Json, say, table
 from cli.parameters import read_moment
 from cli.runtime import connected, execute
-from engine.tenants import find_tenant
+from engine.tenants import find_tenant, list_tenants
 from engine.usage import Usage, read_usage
 
 USUALLY = timedelta(days=30)
@@ -28,16 +29,24 @@ def usage(
     end = None if to is None else read_moment("--to", to)
     start = _usual_start(end or datetime.now(UTC)) if from_ is None else read_moment("--from", from_)
 
-    async def work(settings: Settings) -> list[Usage]:
+    async def work(settings: Settings) -> tuple[list[Usage], dict[UUID, str]]:
         async with connected(settings) as conn:
             owner = None if tenant is None else (await find_tenant(conn, tenant)).id
-            return await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
+            found = await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
+            return found, {one.id: one.slug for one in await list_tenants(conn)}
 
-    found = execute(work)
-    columns = ("HOUR", "JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST")
+    found, slugs = execute(work)
+    columns = [
+        *(["HOUR"] if hourly else []),
+        *(["TENANT"] if tenant is None else []),
+        *("JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST"),
+    ]
+    rows = [
+        (*([one.hour] if hourly else []), *([slugs[one.tenant_id]] if tenant is None else []), *_row(one))
+        for one in found
+    ]
     document = {"from": start, "to": end, "usage": found}
-    words = table(columns if hourly else columns[1:], [_row(one, hourly) for one in found])
-    say(document, words if found else "Nothing was metered in that time.", json=json)
+    say(document, table(columns, rows) if found else "Nothing was metered in that time.", json=json)
 
 
 def _usual_start(end: datetime) -> datetime | None:
@@ -48,8 +57,7 @@ def _usual_start(end: datetime) -> datetime | None:
         return None
 
 
-def _row(one: Usage, hourly: bool) -> tuple[object, ...]:
+def _row(one: Usage) -> tuple[object, ...]:
     outcomes = (one.runs, one.succeeded, one.failed, one.timed_out, one.canceled, one.lost)
     measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f}")
-    row = (one.job_type, *outcomes, *measures)
-    return (f"{one.hour:%Y-%m-%d %H:00}", *row) if hourly else row
+    return (one.job_type, *outcomes, *measures)

@@ -4,7 +4,9 @@ import typer
 
 from cli.audit import keeping, proving, reading
 
-app = typer.Typer(help="The account of what happened: read it, verify it, prove it.", no_args_is_help=True)
+app = typer.Typer(
+    help="The account of what happened: read it, verify it, prove it.", no_args_is_help=True, add_completion=False
+)
 app.command("tail")(reading.tail)
 app.command("export")(reading.export_account)
 app.command("verify")(proving.verify_account)

@@ -31,7 +31,9 @@ from engine.workflows.events import Published
 from engine.workflows.find import RunRow, RunStory, list_runs, tell_run
 from engine.workflows.manage import cancel_run, fork_run, retry_run
 
-app = typer.Typer(help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True, add_completion=False
+)
 app.command("approve")(decide.approve)
 app.command("approvals")(decide.approvals)
 app.add_typer(policy.app, name="policy")

@@ -13,7 +13,9 @@ from cli.workflow.arguments import Tenant, tenant_id
 from engine.workflows.policy import Rule
 from engine.workflows.rules import add_rule, list_rules, remove_rule
 
-app = typer.Typer(help="The rules by which requests for workflows are judged.", no_args_is_help=True)
+app = typer.Typer(
+    help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False
+)
 
 Label = Annotated[str, typer.Argument(help="The rule's name.")]
 Owner = Annotated[str | None, typer.Option("--tenant", help="For whom it holds; for all where none is named.")]

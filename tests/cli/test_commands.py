@@ -187,3 +187,35 @@ async def test_every_command_explains_itself_and_takes_json(atlas):
         assert command[0] in top.stdout
         ran = await atlas(*command, "--help")
         assert "--json" in ran.stdout, command
+
+
+async def test_a_host_is_listed_with_its_servers_and_their_ids(atlas):
+    added = (await atlas("host", "add", "rack", "--instance", "db-1", "--instance", "db-2", "--json")).document
+    listed = await atlas("host", "list", "--json")
+    words = await atlas("host", "list")
+
+    assert listed.document["hosts"][0]["instances"] == added["instances"]
+    assert all(one["id"] in words.stdout for one in added["instances"])
+
+
+async def test_usage_says_whose_it_is(atlas, conn):
+    for slug in ("acme", "other"):
+        await atlas("tenant", "add", slug)
+        await conn.execute(
+            "insert into usage_hourly (tenant_id, job_type, hour, runs)"
+            " select id, 'a.work', date_trunc('hour', now()) - interval '2 hours', 3 from tenants where slug = $1",
+            slug,
+        )
+
+    shown = (await atlas("usage")).stdout.splitlines()
+
+    assert [line.split()[:3] for line in shown] == [
+        ["TENANT", "JOB", "TYPE"],
+        ["acme", "a.work", "3"],
+        ["other", "a.work", "3"],
+    ]
+
+
+async def test_what_chooses_among_dead_letters_does_not_go_with_one_job(atlas):
+    ran = await atlas("jobs", "retry", "01a1e110-0000-7000-8000-000000000000", "--type", "a.work")
+    assert "--type and --tenant choose among --dead-letters" in ran.refusal

@@ -12,6 +12,7 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
     edited = await atlas(
         "trigger", "edit", trigger["id"], "--cron", "@hourly", "--misfire", "all", "--disable", "--json"
     )
+    still = await atlas("trigger", "edit", trigger["id"], "--label", "hourly")
     fired = await atlas("trigger", "fire", trigger["id"], "--json")
     job = await atlas("jobs", "show", fired.document["job_id"], "--json")
     removed = await atlas("trigger", "remove", trigger["id"])
@@ -25,7 +26,8 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
         False,
     )
     assert job.document["job"]["source_ref"] == trigger["id"]
-    assert removed.stdout == f"Trigger {trigger['id']} (0 9 * * mon-fri) is removed.\n"
+    assert removed.stdout == f"Trigger {trigger['id']} (hourly) is removed.\n"
+    assert still.stdout == f"Trigger {trigger['id']} is changed.\n"
     assert f"There is no trigger {trigger['id']}" in gone.refusal
 
 

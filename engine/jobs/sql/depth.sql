@@ -1,9 +1,9 @@
--- Active jobs by type and status, read from the partial indexes of active jobs alone.
+-- Active jobs by type and status, and how long the oldest is there: since its time came, or since it was made. Read from the partial indexes of active jobs alone.
 -- Without a tenant it looks across all (operators).
 select job_type,
   case when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as status,
   count(*)::int as count,
-  extract(epoch from clock_timestamp() - min(coalesce(next_retry_at, created_at)))::float8 as oldest_seconds
+  extract(epoch from clock_timestamp() - min(case when next_retry_at <= clock_timestamp() then next_retry_at else created_at end))::float8 as oldest_seconds
 from jobs
 where status in ('queued', 'running')
   and (:tenant_id::uuid is null or tenant_id = :tenant_id)
