@@ -107,6 +107,49 @@ async def test_nothing_of_another_tenant_can_be_changed_or_made(conn, owner, wor
     assert await fingerprint(owner, world.other) == before
 
 
+async def test_no_row_of_ones_own_reaches_into_another_tenants(conn, world, things):
+    rows = {
+        "jobs (tenant_id, job_type, host_id) values ($1, 'x.work', $2)": "host_id",
+        "jobs (tenant_id, job_type, parent_run_id) values ($1, 'x.work', $2)": "run_id",
+        "server_instances (tenant_id, host_id, name) values ($1, $2, 'web')": "host_id",
+        "trigger_fires (tenant_id, trigger_id, fired_at, created_by) values ($1, $2, now(), 'mallory')": "trigger_id",
+        "events (tenant_id, name, created_by, run_id) values ($1, 'x', 'mallory', $2)": "run_id",
+        "events (tenant_id, name, created_by, run_id) values ($1, 'y', 'mallory', $2)": "intent_id",
+        "workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
+        " values ($1, $2, '', 9, 'x', 'step', 'succeeded')": "run_id",
+        "job_secrets (tenant_id, job_id, field, key_id, nonce, ciphertext)"
+        " values ($1, $2, 'x', 'k', repeat('x', 12)::bytea, '')": "job_id",
+    }
+    for row, kind in rows.items():
+        assert await _may_insert(conn, world.acme, row, things["acme"][kind]), row
+        assert not await _may_insert(conn, world.acme, row, things["other"][kind]), row
+
+
+async def _may_insert(conn, tenant, row, named):
+    transaction = conn.transaction()
+    await transaction.start()
+    await as_tenant(conn, tenant)
+    try:
+        await conn.execute(f"insert into {row}", tenant.id, named)
+    except asyncpg.InsufficientPrivilegeError:
+        return False
+    finally:
+        await transaction.rollback()
+    return True
+
+
+async def test_a_tenant_makes_no_operator(conn, world):
+    await conn.execute("begin")
+    await as_tenant(conn, world.acme)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await conn.execute(
+            "insert into api_tokens (prefix, hash, subject, role, tenant_id)"
+            " values ('atl_x', sha256('x'), 'mallory', 'operator', $1)",
+            world.acme.id,
+        )
+    await conn.execute("rollback")
+
+
 async def test_without_a_tenant_nothing_exists(conn, world, things):
     async with conn.transaction():
         await conn.execute("set local role atlas_tenant")
