@@ -67,12 +67,15 @@ class WaitingHosts:
             await asyncio.sleep(LEAST_SECONDS)
 
     async def _look(self) -> None:
-        waiting = list(self._bells)
         if self._hints.closing:
-            found = waiting
-        else:
-            async with self._api.acquire() as conn:
-                found = [row["id"] for row in await fetch(conn, WITH_WORK, hosts=waiting)]
-        for host_id in found:
-            for bell in self._bells.get(host_id, ()):
-                bell.set()
+            for bells in self._bells.values():
+                for bell in bells:
+                    bell.set()
+            return
+        async with self._api.acquire() as conn:
+            found = await fetch(conn, WITH_WORK, hosts=list(self._bells))
+        for row in found:
+            # A host has one job at a time, however often it asks.
+            silent = next((bell for bell in self._bells.get(row["id"], ()) if not bell.is_set()), None)
+            if silent is not None:
+                silent.set()

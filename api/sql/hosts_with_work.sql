@@ -1,11 +1,18 @@
--- Which of these hosts have a job that is due: one probe each, and what has come due and nobody made ready yet.
+-- Which of these hosts could be given a job now: one probe each, and what has come due and nobody made ready yet, the first
+-- of it. A host that works has to end that first; one that fell silent on a job gets it back by asking.
 -- Looks across tenants: hosts of all of them wait in one process.
+with due as (
+  select host_id from jobs
+  where status = 'queued' and next_retry_at <= clock_timestamp()
+  order by next_retry_at limit 1000
+)
 select h.id
-from unnest(:hosts::uuid[]) h(id)
-where exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id)
-union
-select j.host_id
-from jobs j
-where j.status = 'queued'
-  and j.next_retry_at <= clock_timestamp()
-  and j.host_id = any (:hosts);
+from hosts h
+where h.id = any (:hosts::uuid[])
+  and h.is_active
+  and exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true')
+  and not exists (
+    select from jobs r
+    where r.status = 'running' and r.claimed_by = 'host:' || h.id and r.lease_expires_at >= clock_timestamp())
+  and (exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id)
+    or h.id in (select host_id from due));

@@ -144,8 +144,32 @@ async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_o
     delayed = await give(pool, world, delay=timedelta(seconds=0.5))
     done, _ = await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
     assert [poll.result().json()["job_id"] for poll in done if poll.result().status_code == 200] == [delayed]
+    assert len(looks) == 21
+    # It works now, and what else there is for it has to wait: nobody needs to look.
+    await give(pool, world)
+    await asyncio.sleep(1.0)
+    assert len(looks) == 21
     for poll in polls:
         poll.cancel()
+
+
+async def test_no_host_looks_while_nothing_may_start(world, host, place, pool, operator, monkeypatch):
+    looks = []
+    real = api.resources.agent.next_host_job
+
+    async def counted(*arguments, **options):
+        looks.append(arguments)
+        return await real(*arguments, **options)
+
+    monkeypatch.setattr(api.resources.agent, "next_host_job", counted)
+    await operator.put("/system/atlas-online", json={"online": False})
+    id = await give(pool, world)
+    poll = asyncio.create_task(host.get(place, params={"wait": 10}))
+    await asyncio.sleep(1.5)
+    assert len(looks) == 1
+
+    await operator.put("/system/atlas-online", json={"online": True})
+    assert (await poll).json()["job_id"] == id
 
 
 async def test_a_job_for_a_host_that_hung_up_goes_back_untouched(server, pool, conn):
