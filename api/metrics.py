@@ -6,8 +6,9 @@ the jobs that ended in between, at most some thousand of them. What is asked of 
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram
@@ -34,8 +35,12 @@ TIMES = statement("api/sql/metrics_times.sql")
 FACTS = statement("api/sql/metrics_facts.sql")
 
 KEPT_SECONDS = 3.0
-# In one statement.
+# In one statement, and in so many of them at one scrape: after a long pause the next ones go on.
 MOST_EVENTS = 200_000
+MOST_PAGES = 5
+# Whoever enqueues may invent types, and a histogram is kept for ever; the rest of them share one.
+MOST_TYPES = 200
+OTHER_TYPES = "(other)"
 MOST_TIMES = 2000
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
@@ -58,6 +63,8 @@ class Metrics(Collector):
         self._registry.register(self)
         self._memory: Memory[str, bytes] = Memory(KEPT_SECONDS)
         self._place: Horizon | None = None
+        self._window: _Window | None = None
+        self._types: set[str] = set()
         self._events: dict[str, int] = dict.fromkeys(dict.fromkeys(KINDS.values()), 0)
         self._facts: dict[str, Any] = {}
         self._depth: list[Any] = []
@@ -86,19 +93,39 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     async def _count(self, conn: Connection) -> None:
-        since, now = self._place, await read_place(conn)
-        if since is not None and since.epoch == now.epoch:
-            bounds = {"epoch": since.epoch, "prev": since.snapshot, "cur": now.snapshot}
-            counts = await _read_events(conn, bounds)
-            times = await fetch(conn, TIMES, **bounds, most=MOST_TIMES)
-            for kind, count in counts.items():
-                self._events[kind] += count
-            for row in times:
-                self._runs.labels(row["job_type"]).observe(max(0.0, row["run_seconds"]))
-                if row["wait_seconds"] is not None:
-                    self._waits.labels(row["job_type"]).observe(max(0.0, row["wait_seconds"]))
-        # Last: after a look that failed the next one counts from where this one began.
-        self._place = now
+        """Count what was committed since the last look; what is left of a long window comes with the next."""
+        if self._window is None:
+            since, now = self._place, await read_place(conn)
+            if since is None or since.epoch != now.epoch:
+                self._place = now
+                return
+            self._window = _Window(since, now)
+        window = self._window
+        for _ in range(MOST_PAGES):
+            rows = await fetch(
+                conn, EVENTS, **window.bounds, after_xid=window.after_xid, after_id=window.after_id, most=MOST_EVENTS
+            )
+            for row in rows:
+                window.after_xid, window.after_id = row["reached_xid"], row["reached_id"]
+                if row["action"] in KINDS:
+                    self._events[KINDS[row["action"]]] += row["count"]
+            if sum(row["count"] for row in rows) < MOST_EVENTS:
+                await self._observe(conn, window)
+                self._place, self._window = window.now, None
+                return
+
+    async def _observe(self, conn: Connection, window: "_Window") -> None:
+        for row in await fetch(conn, TIMES, **window.bounds, most=MOST_TIMES):
+            label = self._label(row["job_type"])
+            self._runs.labels(label).observe(max(0.0, row["run_seconds"]))
+            if row["wait_seconds"] is not None:
+                self._waits.labels(label).observe(max(0.0, row["wait_seconds"]))
+
+    def _label(self, job_type: str) -> str:
+        if job_type not in self._types and len(self._types) >= MOST_TYPES:
+            return OTHER_TYPES
+        self._types.add(job_type)
+        return job_type
 
     def _of_process(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
@@ -147,18 +174,18 @@ class Metrics(Collector):
         yield _gauge("atlas_scraped_at_seconds", "When the database was looked at.", time.time())
 
 
-async def _read_events(conn: Connection, bounds: dict[str, Any]) -> Counter[str]:
-    """How much happened between two places, by kind, in statements that are each short."""
-    counts: Counter[str] = Counter()
-    xid, id, read = "0", 0, MOST_EVENTS
-    while read == MOST_EVENTS:
-        rows = await fetch(conn, EVENTS, **bounds, after_xid=xid, after_id=id, most=MOST_EVENTS)
-        read = sum(row["count"] for row in rows)
-        for row in rows:
-            xid, id = row["reached_xid"], row["reached_id"]
-            if row["action"] in KINDS:
-                counts[KINDS[row["action"]]] += row["count"]
-    return counts
+@dataclass(slots=True)
+class _Window:
+    """What was committed between two places, counted up to one in it."""
+
+    since: Horizon
+    now: Horizon
+    after_xid: str = "0"
+    after_id: int = 0
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        return {"epoch": self.since.epoch, "prev": self.since.snapshot, "cur": self.now.snapshot}
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

@@ -121,6 +121,7 @@ async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, 
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     before = (await fresh(operator))[enqueued]
     monkeypatch.setattr(api.metrics, "MOST_EVENTS", 7)
+    monkeypatch.setattr(api.metrics, "MOST_PAGES", 100)
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 50)
     await admin.post("/jobs", json={"job_type": "seen.work"})
     assert (await fresh(operator))[enqueued] - before == 51
@@ -131,6 +132,41 @@ async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, 
     assert (await operator.get(f"{PLAIN}/metrics")).status_code >= 500
     monkeypatch.undo()
     assert (await fresh(operator))[enqueued] - before == 65
+
+
+async def test_after_a_long_pause_every_look_catches_up_a_piece(operator, admin, fresh, monkeypatch):
+    enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
+    before = (await fresh(operator))[enqueued]
+    monkeypatch.setattr(api.metrics, "MOST_EVENTS", 4)
+    monkeypatch.setattr(api.metrics, "MOST_PAGES", 3)
+    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
+    assert [(await fresh(operator))[enqueued] - before for _ in range(3)] == [12, 24, 25]
+
+    await admin.post("/jobs", json={"job_type": "seen.work"})
+    assert (await fresh(operator))[enqueued] - before == 26
+
+
+async def test_invented_types_share_one_histogram(operator, admin, fresh, conn, monkeypatch):
+    monkeypatch.setattr(api.metrics, "MOST_TYPES", 2)
+    await fresh(operator)
+    for name in ("a.one", "a.two", "a.three", "a.four"):
+        made = await admin.post("/jobs", json={"job_type": name})
+        await conn.execute(
+            "update jobs set status = 'succeeded', started_at = now(), finished_at = now(), attempt_count = 1,"
+            " claimed_by = 'tests' where id = $1",
+            UUID(made.json()["id"]),
+        )
+        await conn.execute(
+            "insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)"
+            " select tenant_id, 'system', 'tests', 'JOB_SUCCEEDED', 'job', id::text, '' from jobs where job_type = $1",
+            name,
+        )
+
+    now = await fresh(operator)
+
+    seen = {dict(key[1:])["job_type"]: count for key, count in now.items() if key[0] == "atlas_job_run_seconds_count"}
+    assert sorted(seen.values()) == [1, 1, 2]
+    assert seen["(other)"] == 2
 
 
 async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, admin, fresh, conn):

@@ -1,17 +1,18 @@
 -- How long the oldest due job of all tenants has waited, in seconds.
--- The ready index is entered once for each priority in it; of jobs that are taken one by one or by hosts, some are looked at.
+-- The ready index is entered once for each of the thousand highest priorities in it; of jobs that are taken one by one or by hosts, some are looked at.
 -- Jobs whose time has come wait since then, until someone makes them ready; ready ones since they were made.
 with recursive priorities as (
-  (select priority from jobs
+  (select 1 as nth, priority from jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful
    order by priority desc limit 1)
   union all
-  select (
+  select p.nth + 1, (
     select j.priority from jobs j
     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority < p.priority
     order by j.priority desc limit 1)
   from priorities p
   where p.priority is not null
+    and p.nth < 1000
 ),
 oldest as (
   select min(a.created_at) as since
