@@ -22,6 +22,7 @@ from api.models.jobs import (
     NewJobBody,
     SummaryShown,
 )
+from api.paging import MOST_BYTES
 from api.problems import fields_of
 from api.repeats import create_once
 from api.resources.starts import Start, start_of
@@ -37,8 +38,6 @@ from engine.workflows.intents import NewIntent, request_workflows
 router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
-# Of payloads and outputs in one page.
-MOST_BYTES = 4 * 1024 * 1024
 
 _ONE = TypeAdapter(NewJobBody)
 _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])

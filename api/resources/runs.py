@@ -11,6 +11,7 @@ from starlette.responses import Response
 from api.calls import Calling
 from api.door import PREFIX, Door, allows
 from api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
+from api.paging import read_page
 from api.repeats import IdempotencyKey, create_once, do_once
 from api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.errors import NotFound
@@ -173,11 +174,15 @@ async def show_intents(
     limit: Limit = 50,
     cursor: Id | None = None,
 ) -> Page[IntentShown]:
+    """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
     async with call.reading() as conn:
-        found = await list_intents(
-            conn, tenant_id=call.tenant_id, workflow=workflow, status=status, before=cursor, limit=limit
-        )
-    return Page(items=[_intent(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None)
+
+        async def read(before: UUID | None, limit: int) -> list[IntentRow]:
+            filters: dict[str, Any] = {"workflow": workflow, "status": status}
+            return await list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
+
+        found, next_cursor = await read_page(read, lambda one: one.input, before=cursor, limit=limit)
+    return Page(items=[_intent(one) for one in found], next_cursor=next_cursor)
 
 
 @router.get("/intents/{intent_id:uuid}", summary="One intent")
@@ -200,10 +205,17 @@ async def show_list(
     limit: Limit = 50,
     cursor: Id | None = None,
 ) -> Page[RunShown]:
-    filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
+    """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
     async with call.reading() as conn:
-        found = await list_runs(conn, tenant_id=call.tenant_id, **filters, before=cursor, limit=limit)
-    return Page(items=[_run(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None)
+
+        async def read(before: UUID | None, limit: int) -> list[RunRow]:
+            filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
+            return await list_runs(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
+
+        found, next_cursor = await read_page(
+            read, lambda one: (one.input, one.output, one.error), before=cursor, limit=limit
+        )
+    return Page(items=[_run(one) for one in found], next_cursor=next_cursor)
 
 
 @router.get("/runs/{run_id:uuid}", summary="One run")

@@ -2,6 +2,7 @@
 
 import pytest
 
+import api.paging
 from audit import seal_and_sign
 from tests.api.given import furnish_installation, furnish_tenant
 
@@ -93,3 +94,19 @@ async def test_pages_are_never_larger_than_two_hundred(admin, operator):
             assert (await operator.get(f"http://atlas.test{path}", params={"limit": 201})).status_code == 422
             assert (await operator.get(f"http://atlas.test{path}", params={"limit": 0})).status_code == 422
             assert (await operator.get(f"http://atlas.test{path}", params={"cursor": "x'"})).status_code == 422
+
+
+async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, monkeypatch):
+    monkeypatch.setattr(api.paging, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(api.paging, "PIECE", 3)
+    for n in range(10):
+        await admin.post("/intents", json={"workflow": "greet", "input": {"n": n, "x": "x" * 2_000}})
+    seen, sizes, cursor = [], [], None
+    while True:
+        page = (await admin.get("/intents", params={"limit": 8} | ({"cursor": cursor} if cursor else {}))).json()
+        seen += [one["input"]["n"] for one in page["items"]]
+        sizes.append(len(page["items"]))
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert seen == list(range(9, -1, -1))
+    assert sizes == [6, 4]
