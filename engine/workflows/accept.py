@@ -9,12 +9,12 @@ import orjson
 from atlas.errors import Conflict
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
+from engine.workflows.forks import Source, copy_steps, hold_sources
 from engine.workflows.runs import NewRun, start_runs
 
 LOAD = statement("engine/workflows/sql/load_intents.sql")
 HOLD = statement("engine/workflows/sql/hold_intent.sql")
 SETTLE = statement("engine/workflows/sql/settle_intents.sql")
-COPY = statement("engine/workflows/sql/copy_steps.sql")
 DISABLED = statement("engine/workflows/sql/load_disabled.sql")
 
 
@@ -41,11 +41,13 @@ async def reject_intent(conn: Connection, intent_id: UUID, reason: str) -> None:
 
 
 async def accept(conn: Connection, intents: Sequence[Any]) -> None:
-    """The job and the run of each of these intents."""
+    """The job and the run of each of these intents. Conflict: what a fork among them would reuse is not there."""
+    forks = {row["id"]: Source(row["forked_from"], row["forked_step"]) for row in intents if row["forked_from"]}
+    if forks:
+        await hold_sources(conn, forks.values())
     await start_runs(conn, [_run(row) for row in intents])
-    for row in intents:
-        if row["forked_from"] is not None:
-            await fetch(conn, COPY, source=row["forked_from"], target=row["id"], step=row["forked_step"])
+    for fork_id, source in forks.items():
+        await copy_steps(conn, source, fork_id)
 
 
 async def settle(conn: Connection, verdicts: Sequence[tuple[UUID, str, str | None, dict[str, Any] | None]]) -> None:

@@ -1,6 +1,5 @@
 """What operators do with runs: cancel, retry from the failed step, fork from any step."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from atlas.actors import Actor
@@ -10,14 +9,11 @@ from atlas.statements import fetch_value, statement
 from audit import Event, record
 from engine.jobs.cancel import cancel
 from engine.jobs.retry import retry_now
-from engine.workflows.find import RunRow, StepRow, get_run, list_intents, list_steps
+from engine.workflows.find import RunRow, get_run, list_intents
+from engine.workflows.forks import Source, check_fork
 from engine.workflows.intents import NewIntent, request_workflows
-from engine.workflows.registry import near
 
 WITHDRAW = statement("engine/workflows/sql/withdraw_intent.sql")
-
-# The steps that do something outside the run.
-_ACTS = ("step", "job", "child")
 
 
 async def cancel_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> str:
@@ -62,15 +58,11 @@ async def retry_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: 
 async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, tenant_id: UUID | None = None) -> UUID:
     """Ask for a new run with the same input that reuses what this one had recorded when `step` began.
 
-    Approvals are asked for anew. What was done after one, or undone, cannot be reused: Conflict.
+    Approvals are asked for anew. What was done after one, or undone, cannot be reused: Conflict. The same is looked at
+    again when the fork begins.
     """
     run = await _find(conn, run_id, tenant_id)
-    steps = await list_steps(conn, run_id)
-    keys = [one.key for one in steps]
-    if step not in keys:
-        named = ", ".join(near(step, keys) or keys[:5])
-        raise NotFound("step", step, remedy=f"It has {named}." if named else "It has recorded none.")
-    _check_reuse(run_id, steps, steps[keys.index(step)])
+    await check_fork(conn, Source(run_id, step))
     intents = await list_intents(conn, id=run_id, limit=1)
     spend, priority = (intents[0].spend_cents, intents[0].priority) if intents else (0, 0)
     asked = NewIntent(
@@ -84,27 +76,6 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
     )
     await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
     return asked.id
-
-
-def _check_reuse(run_id: UUID, steps: Sequence[StepRow], cut: StepRow) -> None:
-    """Refuse to reuse what the new run may not take for done."""
-    before = [one for one in steps if one.finished_at is not None and one.finished_at <= cut.started_at]
-    acts = [one for one in before if one.kind in _ACTS]
-    if acts and any(one.kind == "failure" for one in steps):
-        raise Conflict(
-            f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
-        )
-    # Each approval is for what one run did: a second run asks again, before it does anything that rests on it.
-    for asked in before:
-        if asked.kind == "approval" and any(_is_after(one, asked) for one in acts):
-            raise Conflict(
-                f"Run {run_id} went on to {cut.key!r} by the approval {asked.key!r}, which is for that run alone.",
-                remedy=f"Fork it from {asked.key!r}, or retry the run.",
-            )
-
-
-def _is_after(step: StepRow, other: StepRow) -> bool:
-    return other.finished_at is not None and step.started_at >= other.finished_at
 
 
 async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:

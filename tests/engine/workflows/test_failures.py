@@ -8,12 +8,13 @@ from pydantic import BaseModel, Field
 
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
 from engine.jobs import get_job
+from engine.jobs.delete import delete
 from engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
 from engine.workflows.find import list_intents
 from engine.workflows.manage import cancel_run, fork_run, retry_run
 from engine.workflows.rules import add_rule
 from tests.engine.workflows.flows import calls
-from tests.engine.workflows.kit import APPROVER
+from tests.engine.workflows.kit import APPROVER, REQUESTER
 from workers.worker import Worker, WorkerOptions
 
 MINUTE = timedelta(seconds=61)
@@ -173,6 +174,74 @@ async def test_a_run_that_was_undone_is_forked_from_its_first_step_alone(kit):
     await kit.work()
 
     assert (calls["reserve"], calls["charge"]) == (2, 2)
+
+
+async def test_a_fork_whose_step_is_gone_before_it_begins_fails_and_does_nothing_again(kit):
+    retried, deleted = await kit.run("wf.cure"), await kit.run("wf.cure")
+    forks = [await verb(kit, fork_run, run.id, "work") for run in (retried, deleted)]
+    other = await kit.ask("wf.plain")
+    await verb(kit, retry_run, retried.id)
+    await verb(kit, delete, deleted.id)
+    await kit.tick()
+    await kit.work()
+
+    found = [(await list_intents(kit.pool, id=one))[0] for one in forks]
+    assert [one.status for one in found] == ["failed", "failed"]
+    assert "has begun anew and has not come to 'work' again" in found[0].reason
+    assert f"Run {deleted.id}, which it is forked from, is gone" in found[1].reason
+    assert (calls["before"], (await kit.get(other)).status) == (2, "succeeded")
+
+
+async def test_a_fork_of_a_run_that_has_come_to_its_step_again_begins(kit):
+    run = await kit.run("wf.cure")
+    forked = await verb(kit, fork_run, run.id, "work")
+    await verb(kit, retry_run, run.id)
+    await kit.work()
+    calls["cured"] = 1
+    await kit.tick()
+    await kit.work()
+
+    assert ((await kit.get(forked)).status, calls["before"]) == ("succeeded", 1)
+
+
+async def test_a_fork_waits_for_a_retry_of_its_source_that_is_under_way(kit):
+    run = await kit.run("wf.cure")
+    forked = await verb(kit, fork_run, run.id, "work")
+    async with kit.pool.acquire() as conn:
+        async with conn.transaction():
+            await retry_run(conn, run.id, actor=APPROVER)
+            ticking = asyncio.create_task(kit.tick())
+            await asyncio.sleep(0.3)
+            assert not ticking.done()
+        await ticking
+
+    assert (await list_intents(kit.pool, id=forked))[0].status == "failed"
+
+
+async def test_a_fork_does_not_begin_with_what_was_undone_since_it_was_asked_for(kit):
+    run = await kit.run("wf.saga")
+    forked = await verb(kit, fork_run, run.id, "sleep")
+    await kit.pass_time(MINUTE)
+    await kit.work()
+    assert (await kit.get(run.id)).error["compensated"] == ["refund", "release"]
+    await kit.tick()
+
+    [intent] = await list_intents(kit.pool, id=forked)
+    assert (intent.status, "has undone what it did" in intent.reason) == ("failed", True)
+
+
+async def test_a_reviewed_fork_is_not_approved_once_its_step_is_gone(kit):
+    run = await kit.run("wf.cure")
+    await verb(kit, add_rule, label="look", effect="review")
+    async with kit.pool.acquire() as conn:
+        forked = await fork_run(conn, run.id, "work", actor=REQUESTER)
+    await kit.tick()
+    await verb(kit, retry_run, run.id)
+    [asked] = await list_approvals(kit.pool, run_id=forked)
+
+    with pytest.raises(Conflict, match="has begun anew"):
+        await verb(kit, decide_approval, asked.id, True)
+    assert (await list_approvals(kit.pool, run_id=forked))[0].status == "pending"
 
 
 async def test_a_fork_spends_what_the_run_did_and_has_its_rank(kit):
