@@ -52,6 +52,9 @@ async def perform(recorder: Recorder, place: Place, call: StepCall) -> Any:
             raise recorder.failure(place)
         if not recorded.due:
             recorder.block(place)
+        if recorder.history.failure is not None and place.branch is not recorder.undoing:
+            given_up = StepFailed(place.name, "It was not tried again: the run is undone.", kind="GivenUp")
+            await recorder.fail(place, given_up, attempts=recorded.attempts)
     attempt = 1 if recorded is None else recorded.attempts + 1
     since = time.monotonic()
     try:

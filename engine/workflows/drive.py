@@ -37,9 +37,12 @@ async def drive(run: Run, recorder: Recorder, function: Callable[[], Awaitable[A
         if isinstance(recorder.fatal, ReplayDiverged):
             raise recorder.fatal
         await _undo(run, recorder, recorder.fatal)
+    # Undoing that has begun does not wait for branches that do: what ended the run need not come up again.
+    if recorder.history.failure is not None:
+        await _undo(run, recorder, failure)
     if recorder.is_suspended:
         raise Suspended
-    if failure is not None or recorder.history.failure is not None:
+    if failure is not None:
         await _undo(run, recorder, failure)
     recorder.history.require_all_seen()
     return answer

@@ -298,6 +298,23 @@ async def misnames(run: Run, input: dict[str, Any]) -> Any:
         await run.step(name, note, "other")
 
 
+@workflow("wf.overflows")
+async def overflows(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("reserve", note, "reserve")
+    run.on_failure("refund", run.job, "refund", "wf.double", {"x": 1})
+    run.on_failure("pause", run.sleep, 60)
+
+    async def again() -> None:
+        calls["again"] += 1
+        raise RetryAfter(30)
+
+    async def notes() -> None:
+        for _ in range(10):
+            await run.step("note", note, "note")
+
+    await run.gather(run.wait_event("never"), run.step("again", again), notes())
+
+
 async def undo(word: str) -> None:
     calls[f"undo {word}"] += 1
     if word == "break" and calls["cured"] == 0:

@@ -106,6 +106,24 @@ async def test_an_undo_that_fails_stops_there_and_retry_goes_on_with_it(kit):
     assert (calls["undo break"], calls["undo release"], calls["reserve"]) == (2, 1, 1)
 
 
+async def test_undoing_goes_on_beside_branches_that_still_wait(kit, monkeypatch):
+    monkeypatch.setattr(recorder, "MOST_STEPS", 6)
+    run = await kit.run("wf.overflows")
+    assert (run.status, (await kit.steps(run.id))["undo/sleep"].status) == ("waiting", "waiting")
+
+    await kit.pass_time(MINUTE)
+    async with asyncio.timeout(20):
+        await kit.work()
+    run = await kit.get(run.id)
+    steps = await kit.steps(run.id)
+
+    assert (run.status, run.error["compensated"]) == ("failed", ["pause", "refund"])
+    assert "The run has recorded 6 steps" in run.error["message"]
+    assert (steps["gather[0]/never"].status, calls["double"]) == ("waiting", 1)
+    # What was to be tried again is not, once the run is undone.
+    assert (steps["gather[1]/again"].status, calls["again"]) == ("failed", 1)
+
+
 async def test_retry_goes_on_from_the_failed_step(kit):
     run = await kit.run("wf.cure")
     assert run.error["message"] == "Step 'work' failed: not yet"
