@@ -10,12 +10,12 @@ from atlas.errors import Conflict
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, statement
 from engine.workflows.forks import Source, copy_steps, hold_sources
+from engine.workflows.policy import load_policy
 from engine.workflows.runs import NewRun, start_runs
 
 LOAD = statement("engine/workflows/sql/load_intents.sql")
 HOLD = statement("engine/workflows/sql/hold_intent.sql")
 SETTLE = statement("engine/workflows/sql/settle_intents.sql")
-DISABLED = statement("engine/workflows/sql/load_disabled.sql")
 
 
 async def load_intents(conn: Connection, ids: Sequence[UUID], *, status: str) -> list[Any]:
@@ -24,13 +24,13 @@ async def load_intents(conn: Connection, ids: Sequence[UUID], *, status: str) ->
 
 
 async def accept_intent(conn: Connection, intent_id: UUID) -> None:
-    """awaiting_human → queued, with its job and its run: a person approved it."""
+    """awaiting_human → queued, with its job and its run: a person approved it. What policy forbids is a Conflict."""
     row = await fetch_row(conn, HOLD, id=intent_id)
     if row is not None:
-        if await fetch(conn, DISABLED, tenants=[row["tenant_id"]], keys=[row["workflow"]]):
-            raise Conflict(
-                f"The workflow {row['workflow']} is disabled.", remedy="Reject the request, or enable the workflow."
-            )
+        policy = await load_policy(conn, [(row["tenant_id"], row["workflow"])])
+        verdict = policy.judge(row["tenant_id"], row["workflow"], row["spend_cents"])
+        if verdict.effect == "block":
+            raise Conflict(verdict.reason, remedy="Reject the request, or change what forbids it.")
         await accept(conn, [row])
         await settle(conn, [(intent_id, "queued", None, None)])
 

@@ -85,6 +85,26 @@ async def test_a_workflow_that_was_disabled_meanwhile_is_not_started_by_an_appro
         assert await decide(kit, asked.id) == "approved"
 
 
+@pytest.mark.parametrize("limit", [{"runs_per_day": 2}, {"spend_per_day_cents": 250}])
+async def test_approvals_do_not_go_past_what_a_rule_blocks(kit, pool, limit):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", spend_above_cents=10, actor=APPROVER)
+        await add_rule(conn, label="enough", effect="block", actor=APPROVER, **limit)
+    asked = [await kit.ask("wf.plain", spend_cents=100) for _ in range(5)]
+    await kit.tick()
+    pending = await list_approvals(kit.pool, status="pending")
+    assert len(pending) == 5
+
+    answers = await asyncio.gather(*(decide(kit, one.id) for one in pending), return_exceptions=True)
+
+    refused = [one for one in answers if isinstance(one, Conflict)]
+    assert (answers.count("approved"), len(refused)) == (2, 3)
+    assert "Rule 'enough' says block" in str(refused[0])
+    states = [(await list_intents(kit.pool, id=one))[0].status for one in asked]
+    assert (states.count("queued"), states.count("awaiting_human")) == (2, 3)
+    assert len(await list_approvals(kit.pool, status="pending")) == 3
+
+
 async def test_an_intent_is_approved_or_withdrawn_and_nothing_between(kit, pool):
     async with pool.acquire() as conn:
         await add_rule(conn, label="look", effect="review", actor=APPROVER)
