@@ -1,6 +1,12 @@
--- Those of the wanted workflows that someone has disabled.
+-- Those of the wanted workflows that someone has disabled: the newest of a key says so, the tenant's own before everyone's.
 select u.tenant_id, u.key
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)
-where exists (select from workflows w where w.key = u.key and (w.tenant_id = u.tenant_id or w.tenant_id is null))
-  and not exists (
-    select from workflows w where w.key = u.key and (w.tenant_id = u.tenant_id or w.tenant_id is null) and w.is_enabled);
+cross join lateral (
+  select w.is_enabled
+  from workflows w
+  where w.key = u.key
+    and (w.tenant_id = u.tenant_id or w.tenant_id is null)
+  order by w.tenant_id nulls last, w.version desc
+  limit 1
+) w
+where not w.is_enabled;

@@ -1,4 +1,4 @@
--- The newest enabled declared workflow of each key: the tenant's own before everyone's.
+-- The newest declared workflow of each key: the tenant's own before everyone's. Whether it may start is decided before.
 select u.tenant_id, u.key, w.id, w.version
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)
 cross join lateral (
@@ -7,7 +7,6 @@ cross join lateral (
   where w.key = u.key
     and (w.tenant_id = u.tenant_id or w.tenant_id is null)
     and w.kind = 'declared'
-    and w.is_enabled
   order by w.tenant_id nulls last, w.version desc
   limit 1
 ) w;

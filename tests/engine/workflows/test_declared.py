@@ -21,6 +21,8 @@ from engine.workflows import (
 from engine.workflows.declared.examples import example_workflows, load_examples
 from engine.workflows.declared.store import enable_workflow, known_document, list_workflows
 from engine.workflows.manage import retry_run
+from engine.workflows.publish import publish_workflows
+from engine.workflows.registry import registered_workflows
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 
@@ -229,6 +231,33 @@ async def test_a_disabled_workflow_stays_so_when_a_new_version_is_saved(kit):
         enabled = await check_policy(conn, SYSTEM_TENANT, "d")
 
     assert (newer.version, disabled.effect, enabled.effect) == (2, "block", "allow")
+
+
+async def test_a_tenants_own_workflow_that_is_disabled_gives_no_way_to_everyones(kit):
+    await save(kit, doc({"id": "a", "sleep": 0}))
+    await save(kit, doc({"id": "b", "sleep": 0}), tenant_id=SYSTEM_TENANT)
+    async with kit.pool.acquire() as conn:
+        other = await add_tenant(conn, slug="other", name="Other", actor=APPROVER)
+        await enable_workflow(conn, "d", enabled=False, actor=APPROVER, tenant_id=SYSTEM_TENANT)
+        own = await check_policy(conn, SYSTEM_TENANT, "d")
+        theirs = await check_policy(conn, other.id, "d")
+        await enable_workflow(conn, "d", enabled=True, actor=APPROVER, tenant_id=SYSTEM_TENANT)
+        await enable_workflow(conn, "d", enabled=False, actor=APPROVER)
+        again = await check_policy(conn, SYSTEM_TENANT, "d")
+
+    assert (own.effect, theirs.effect, again.effect) == ("block", "allow", "allow")
+
+
+async def test_a_document_saved_under_the_key_of_disabled_code_is_disabled_too(kit):
+    async with kit.pool.acquire() as conn:
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        await enable_workflow(conn, "wf.plain", enabled=False, actor=APPROVER)
+        saved = await save(kit, {**doc({"id": "a", "sleep": 0}), "key": "wf.plain"})
+        disabled = await check_policy(conn, SYSTEM_TENANT, "wf.plain")
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        still = await check_policy(conn, SYSTEM_TENANT, "wf.plain")
+
+    assert (saved.version, disabled.effect, still.effect) == (1, "block", "block")
 
 
 async def test_a_tenants_own_workflow_comes_before_everyones(kit):
