@@ -184,6 +184,9 @@ class Journal(Protocol):
     async def admit(self, job: NewJob) -> NewJob:
         """A job as it may be enqueued; raises the reason why it may not be."""
 
+    async def may_start(self, workflow: str) -> bool:
+        """Whether a child of this workflow may be started: False where it is disabled."""
+
     async def now(self) -> datetime:
         """The database's clock."""
 

@@ -4,7 +4,7 @@ A rule applies when the workflow fits its pattern and everything it names is exc
 decides: block, then review (a person must approve), then allow. Where none applies the workflow may start.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -57,10 +57,10 @@ class Verdict:
 class Policy:
     """The rules and today's figures of some tenants. Accepting an intent counts for the next."""
 
-    def __init__(self, rules: Sequence[Rule], usage: Iterable[Any], disabled: Iterable[Any] = ()) -> None:
+    def __init__(self, rules: Sequence[Rule], usage: Iterable[Any], disabled: Collection[tuple[UUID, str]]) -> None:
         self._rules = rules
         self._usage = {(row["tenant_id"], row["workflow"]): (row["runs"], int(row["spend_cents"])) for row in usage}
-        self._disabled = {(row["tenant_id"], row["key"]) for row in disabled}
+        self._disabled = disabled
 
     def judge(self, tenant_id: UUID, workflow: str, spend_cents: int) -> Verdict:
         """What becomes of a request for this workflow now."""
@@ -122,8 +122,13 @@ async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> P
         await fetch(conn, LOCK, tenants=[str(tenant) for tenant in counted])
         # Read in a statement of its own, so that it sees what the decision before this one counted.
         usage = await fetch(conn, USAGE, tenants=counted)
-    disabled = await fetch(conn, DISABLED, tenants=[tenant for tenant, _ in pairs], keys=[key for _, key in pairs])
-    return Policy(rules, usage, disabled)
+    return Policy(rules, usage, await load_disabled(conn, pairs))
+
+
+async def load_disabled(conn: Connection, wanted: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+    """Those of these (tenant, workflow) that are disabled."""
+    rows = await fetch(conn, DISABLED, tenants=[tenant for tenant, _ in wanted], keys=[key for _, key in wanted])
+    return {(row["tenant_id"], row["key"]) for row in rows}
 
 
 async def check_policy(conn: Connection, tenant_id: UUID, workflow: str, *, spend_cents: int = 0) -> Verdict:

@@ -41,6 +41,9 @@ class _ReadOnly:
     async def admit(self, job: NewJob) -> Never:
         raise RecordEnds
 
+    async def may_start(self, workflow: str) -> Never:
+        raise RecordEnds
+
     async def now(self) -> Never:
         raise RecordEnds
 

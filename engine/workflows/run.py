@@ -160,6 +160,9 @@ class Run:
                     await self._recorder.fail(place, StepFailed(place.name, words, kind="TooDeep"))
                 text = object_text(f"The input of {workflow}", input or {}, field="input", limit=INPUT_BYTES)
                 new = NewChild(workflow, orjson.loads(text))
+                if not await self._recorder.journal.may_start(workflow):
+                    words = f"The workflow {workflow} is disabled."
+                    await self._recorder.fail(place, StepFailed(place.name, words, kind="Disabled"))
                 wait = _wait(place, input=_kept(workflow, new.input), child=new, wake_after=_seconds(timeout))
                 await self._recorder.wait(place, wait)
             return await self._child_output(place, recorded)

@@ -14,6 +14,7 @@ from engine.workflows.checkpoints import load_histories, write_checkpoints
 from engine.workflows.declared.document import Document
 from engine.workflows.declared.store import load_document
 from engine.workflows.history import Checkpoint, History, Suspension, Wait
+from engine.workflows.policy import load_disabled
 from engine.workflows.publish import database_now
 from engine.workflows.runs import ENGINE
 from engine.workflows.suspend import suspend_runs
@@ -47,6 +48,7 @@ class WorkerJournal:
         self.clock = Grouped(pool, self._now, most=MOST_RUNS)
         self.cancels = Grouped(pool, self._cancel, most=MOST_RUNS)
         self._terms = Grouped(pool, self._load_terms, most=1)
+        self.starts = Grouped(pool, self._may_start, most=MOST_RUNS)
 
     async def terms(self, job_type: str, tenant_id: UUID) -> Admission:
         """What decides about jobs of this type, as it was published a moment ago."""
@@ -92,6 +94,10 @@ class WorkerJournal:
     async def _load_terms(self, conn: Connection, wanted: Sequence[tuple[str, UUID]], _again: bool) -> list[Admission]:
         return [await load_admission(conn, job_type, tenant_id) for job_type, tenant_id in wanted]
 
+    async def _may_start(self, conn: Connection, wanted: Sequence[tuple[UUID, str]], _again: bool) -> list[bool]:
+        disabled = await load_disabled(conn, wanted)
+        return [one not in disabled for one in wanted]
+
 
 class RunJournal:
     """The journal of one run."""
@@ -120,6 +126,10 @@ class RunJournal:
     async def admit(self, job: NewJob) -> NewJob:
         """A job as it may be enqueued; raises the reason why it may not be."""
         return admitted(job, await self._worker.terms(job.job_type, job.tenant_id))
+
+    async def may_start(self, workflow: str) -> bool:
+        """Whether a child of this workflow may be started: False where it is disabled."""
+        return await self._worker.starts.ask((self._suspension.tenant_id, workflow))
 
     async def now(self) -> datetime:
         """The database's clock."""

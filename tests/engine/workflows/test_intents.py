@@ -14,7 +14,7 @@ from engine.workflows import check_policy, request_workflow
 from engine.workflows.declared.store import enable_workflow
 from engine.workflows.find import list_intents
 from engine.workflows.intents import take_intents
-from engine.workflows.manage import cancel_run
+from engine.workflows.manage import cancel_run, retry_run
 from engine.workflows.publish import publish_workflows
 from engine.workflows.registry import registered_workflows
 from engine.workflows.rules import add_rule, list_rules, remove_rule
@@ -211,6 +211,24 @@ async def test_a_disabled_workflow_is_blocked_and_an_enabled_one_starts_again(ki
     await kit.tick()
 
     assert (await status_of(kit, first), await status_of(kit, second)) == ("blocked", "queued")
+
+
+async def test_a_disabled_workflow_is_not_started_as_a_child_either(kit):
+    async with kit.pool.acquire() as conn:
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        await enable_workflow(conn, "wf.plain", enabled=False, actor=APPROVER)
+        refused = await kit.run("wf.parent", {"child": "wf.plain"})
+        assert await kit.pool.fetchval("select count(*) from workflow_runs") == 1
+
+        await enable_workflow(conn, "wf.plain", enabled=True, actor=APPROVER)
+        await retry_run(conn, refused.id, actor=APPROVER)
+    await kit.work()
+
+    assert (refused.status, refused.error["message"]) == (
+        "failed",
+        "Step 'child' failed: The workflow wf.plain is disabled.",
+    )
+    assert (await kit.get(refused.id)).status == "succeeded"
 
 
 async def test_rules_are_listed_removed_and_their_changes_audited(kit):
