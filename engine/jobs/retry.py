@@ -15,7 +15,7 @@ from engine.jobs.deadlocks import despite_deadlocks
 RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
 
-RetryVerdict = Literal["retried", "conflict", "queued", "running", "succeeded"]
+RetryVerdict = Literal["retried", "conflict", "stopping", "queued", "running", "succeeded"]
 
 
 async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
@@ -30,6 +30,11 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
             raise Conflict(
                 f"Another active job holds the dedupe key of job {job_id}.",
                 remedy="Wait until that job has ended, or cancel it, then retry.",
+            )
+        case "stopping":
+            raise Conflict(
+                f"What run {job_id} started was asked to stop and has not stopped yet.",
+                remedy="Retry it in a moment, when nothing of it runs any more.",
             )
         case status:
             raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
-from engine.jobs import get_job
+from engine.jobs import get_job, retry_now
 from engine.jobs.delete import delete
 from engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
 from engine.workflows.find import list_intents
@@ -381,6 +381,28 @@ async def test_a_canceled_run_that_is_retried_starts_its_children_anew(kit):
     [second] = (await kit.steps(run.id)).values()
     assert second.child_id != first.child_id
     assert (await kit.get(second.child_id)).status == "waiting"
+
+
+async def test_a_canceled_run_is_not_retried_before_its_children_have_stopped(kit):
+    run = await kit.run("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
+    [first] = (await kit.steps(run.id)).values()
+    # A worker has the child, and takes its time to stop it.
+    await kit.pool.execute(
+        "update jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1", first.child_id
+    )
+    assert await verb(kit, cancel_run, run.id) == "canceled"
+
+    with pytest.raises(Conflict, match="has not stopped yet"):
+        await verb(kit, retry_run, run.id)
+    with pytest.raises(Conflict, match="has not stopped yet"):
+        await verb(kit, retry_now, run.id)
+    assert (await kit.get(run.id)).status == "canceled"
+
+    await kit.pool.fetch("select * from atlas_reap(100)")
+    await verb(kit, retry_run, run.id)
+    await kit.work()
+    [second] = (await kit.steps(run.id)).values()
+    assert (second.status, second.child_id != first.child_id) == ("waiting", True)
 
 
 async def test_a_run_asked_to_stop_whose_worker_died_takes_its_children_along(kit):
