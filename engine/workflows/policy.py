@@ -41,7 +41,9 @@ class Rule:
         """Whether it looks at what else was started today."""
         return self.runs_per_day is not None or self.spend_per_day_cents is not None
 
-    def fits(self, workflow: str) -> bool:
+    def fits(self, tenant_id: UUID, workflow: str) -> bool:
+        if self.tenant_id not in (None, tenant_id):
+            return False
         return _fits(workflow, self.workflow) and not any(_fits(workflow, one) for one in self.except_workflows)
 
 
@@ -59,8 +61,11 @@ class Policy:
 
     def __init__(self, rules: Sequence[Rule], usage: Iterable[Any], disabled: Collection[tuple[UUID, str]]) -> None:
         self._rules = rules
-        self._usage = {(row["tenant_id"], row["workflow"]): (row["runs"], int(row["spend_cents"])) for row in usage}
         self._disabled = disabled
+        # Runs and cents by rule and tenant, added up once: names are many, and each intent of a batch asks for these.
+        self._today: dict[tuple[UUID, UUID], tuple[int, int]] = {}
+        for row in usage:
+            self._add(row["tenant_id"], row["workflow"], row["runs"], int(row["spend_cents"]))
 
     def judge(self, tenant_id: UUID, workflow: str, spend_cents: int) -> Verdict:
         """What becomes of a request for this workflow now."""
@@ -69,7 +74,7 @@ class Policy:
         found = [
             Verdict(rule.effect, reason, {"rule": rule.label, "rule_id": str(rule.id), "effect": rule.effect})
             for rule in self._rules
-            if rule.tenant_id in (None, tenant_id) and rule.fits(workflow)
+            if rule.fits(tenant_id, workflow)
             if (reason := self._applies(rule, tenant_id, spend_cents)) is not None
         ]
         if not found:
@@ -78,8 +83,13 @@ class Policy:
 
     def count(self, tenant_id: UUID, workflow: str, spend_cents: int) -> None:
         """One more was started."""
-        runs, spent = self._usage.get((tenant_id, workflow), (0, 0))
-        self._usage[tenant_id, workflow] = (runs + 1, spent + spend_cents)
+        self._add(tenant_id, workflow, 1, spend_cents)
+
+    def _add(self, tenant_id: UUID, workflow: str, runs: int, spend_cents: int) -> None:
+        for rule in self._rules:
+            if rule.counts and rule.fits(tenant_id, workflow):
+                so_far, spent = self._today.get((rule.id, tenant_id), (0, 0))
+                self._today[rule.id, tenant_id] = (so_far + runs, spent + spend_cents)
 
     def _applies(self, rule: Rule, tenant_id: UUID, spend_cents: int) -> str | None:
         """Why a rule applies, or None. It does when everything it names is exceeded."""
@@ -88,7 +98,7 @@ class Policy:
             if spend_cents <= rule.spend_above_cents:
                 return None
             reasons.append(f"it spends {spend_cents} cents, more than {rule.spend_above_cents}")
-        runs, spent = self._today(rule, tenant_id)
+        runs, spent = self._today.get((rule.id, tenant_id), (0, 0))
         if rule.runs_per_day is not None:
             if runs + 1 <= rule.runs_per_day:
                 return None
@@ -98,12 +108,6 @@ class Policy:
                 return None
             reasons.append(f"today's spend would be {spent + spend_cents} cents, more than {rule.spend_per_day_cents}")
         return f"Rule {rule.label!r} says {rule.effect}: {' and '.join(reasons) or 'it is for this workflow'}."
-
-    def _today(self, rule: Rule, tenant_id: UUID) -> tuple[int, int]:
-        fitting = [
-            used for (tenant, workflow), used in self._usage.items() if tenant == tenant_id and rule.fits(workflow)
-        ]
-        return sum(runs for runs, _ in fitting), sum(spent for _, spent in fitting)
 
 
 def _fits(workflow: str, pattern: str) -> bool:

@@ -10,7 +10,7 @@ from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
 from engine.jobs import SYSTEM_TENANT, switch
 from engine.tenants import add_tenant
-from engine.workflows import check_policy, request_workflow
+from engine.workflows import check_policy, policy, request_workflow
 from engine.workflows.declared.store import enable_workflow
 from engine.workflows.find import list_intents
 from engine.workflows.intents import take_intents
@@ -187,6 +187,32 @@ async def test_a_days_limit_holds_when_many_engines_decide_at_once(kit):
 
     states = [await status_of(kit, one) for one in asked]
     assert (states.count("queued"), states.count("blocked")) == (5, 25)
+
+
+async def test_what_policy_costs_does_not_grow_with_the_names_of_the_day_times_the_batch(kit, owner, monkeypatch):
+    await rule(kit, effect="block", workflow="wf.*", except_workflows=["wf.p*"], runs_per_day=1005)
+    await owner.execute(
+        f"""
+        insert into intents (tenant_id, workflow, input_hash, status, requested_by, queued_at)
+        select '{SYSTEM_TENANT}', 'wf.' || n, '', 'executed', 'ada', clock_timestamp() from generate_series(1, 1000) n
+        """
+    )
+    asked = [await kit.ask(f"wf.x{n}") for n in range(20)]
+    looks = 0
+
+    def counted(*arguments):
+        nonlocal looks
+        looks += 1
+        return fits(*arguments)
+
+    fits = policy._fits
+    monkeypatch.setattr(policy, "_fits", counted)
+    await kit.tick()
+
+    states = [await status_of(kit, one) for one in asked]
+    assert (states.count("queued"), states.count("blocked")) == (5, 15)
+    # Each name of the day once, by a pattern and an exception; each of the batch to be judged and to be counted.
+    assert looks <= 2 * (1000 + 20 + 5)
 
 
 async def test_a_day_is_the_tenants_own(kit, owner):
