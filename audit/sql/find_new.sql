@@ -1,6 +1,7 @@
 -- The rows committed between two snapshots, in the order in which they will be sealed. By id alone, rows that commit
 -- late would be passed over. After a restore and until an epoch has begun, transactions of the old cluster seem to be new:
--- what was sealed there is left out.
+-- what was sealed there is left out. Whether ids fell back is asked of this statement's own snapshot: a seal that was made
+-- since :cur was taken is ahead of that one.
 select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_type, w.actor_id, w.level, w.action, w.entity_type,
   w.entity_id, w.message, w.meta::text as meta
 from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w
@@ -11,10 +12,11 @@ where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:entity_id::text is null or w.entity_id = :entity_id)
   and (:text::text is null or strpos(lower(concat_ws(' ', w.action, w.entity_id, w.actor_id, w.message, w.meta::text)), lower(:text)) > 0)
   and w.id > coalesce((
-    select s.max_id
+    select case
+        when e.system_identifier <> atlas_system_identifier()
+          or pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax(s.snap_cur) then s.max_id end
     from audit_epoch e
-    join audit_seal s on s.epoch = e.epoch and not s.rest
-    where e.epoch = :epoch
-      and (e.system_identifier <> atlas_system_identifier() or pg_snapshot_xmax(:cur::text::pg_snapshot) < pg_snapshot_xmax(s.snap_cur))
-    order by s.n desc limit 1), -9223372036854775808)
+    cross join lateral (
+      select b.max_id, b.snap_cur from audit_seal b where b.epoch = e.epoch and not b.rest order by b.n desc limit 1) s
+    where e.epoch = :epoch), -9223372036854775808)
 order by w.xid, w.id;

@@ -1,18 +1,22 @@
 """Reading: filters, pages without gaps, and what happens from now on."""
 
 import asyncio
+import json
+from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from atlas.actors import Actor
 from atlas.errors import InvalidInput
 from atlas.pool import connect
+from atlas.statements import fetch
 from audit import Event, Query, find, follow, horizon, new_epoch, record, seal
-from audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT
+from audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW
 from audit.seal import seal_lag
-from tests.audit.given import DANA, TENANTS, event, write_many
+from tests.audit.given import DANA, TENANTS, event, write, write_many
 
 ERIK = Actor("agent", "erik")
 
@@ -165,6 +169,41 @@ async def test_following_shows_each_event_once_although_it_commits_late(pool, co
         await asyncio.wait_for(following, 10)
     await late.close()
     assert seen == ["FIRST", "LATE", "LAST"]
+
+
+async def test_following_shows_what_is_sealed_between_the_horizon_and_the_rows(conn):
+    await write(conn, 2)
+    await seal(conn)
+    since = await horizon(conn)
+    await record(conn, event(1, action="SHOWN"))
+    now = await horizon(conn)
+    await record(conn, event(2, action="LATER"))
+    await seal(conn)
+
+    filters = dict.fromkeys(("tenant_id", "actor_id", "actions", "entity_type", "entity_id", "text"))
+    rows = await fetch(conn, NEW, epoch=now.epoch, prev=since.snapshot, cur=now.snapshot, **filters)
+    assert [row["action"] for row in rows] == ["SHOWN"]
+
+
+async def test_following_looks_at_the_last_seal_alone(conn):
+    for _ in range(20):
+        await write(conn, 1)
+        await seal(conn)
+    since = await horizon(conn)
+    await write(conn, 1)
+    now = await horizon(conn)
+    values = dict.fromkeys(NEW.names) | {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot}
+    async with conn.transaction():
+        await conn.execute("set local enable_seqscan = off; set local enable_sort = off")
+        plan = await conn.fetchval(f"explain (analyze, format json) {NEW.sql}", *NEW.bind(values))
+    [seals] = [node for node in _nodes(json.loads(plan)[0]["Plan"]) if node.get("Relation Name") == "audit_seal"]
+    assert seals["Actual Rows"] + seals.get("Rows Removed by Filter", 0) == 1
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)
 
 
 async def _collect(entries, seen: list[str], count: int) -> None:
