@@ -25,6 +25,13 @@ EPOCHS = statement("audit/sql/stream_epochs.sql")
 SEALS_AT_ONCE = 16
 ROWS_AT_ONCE = 500
 
+# In place of what is null, though it never may be. Postgres gives out no transaction below 3.
+NO_NUMBER = -1
+NO_SNAPSHOT = "2:2:"
+NO_TENANT = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+NO_TIME = -(2**63)
+_COLUMNS = {name: one for name, one in Seal.__dataclass_fields__.items() if name not in ("tenants", "to_xid")}
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -189,16 +196,22 @@ async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
 
 
 def seal_from(row: Any) -> Seal:
-    """A seal from its columns."""
-    facts = {name: row[name] for name in Seal.__dataclass_fields__ if name not in ("tenants", "to_xid")}
+    """A seal from its columns. What someone has taken away is read as what no sealer writes."""
+    facts = {name: _stored(row[name], one.type) for name, one in _COLUMNS.items()}
     facts |= {name: text_of_time(number_of_time(row[name])) for name in ("snap_at", "sealed_at")}
-    tenants = tuple((one[0], one[1], one[2]) for one in row["tenants"] or ())
-    return Seal(**facts, to_xid=int(row["to_xid"]), tenants=tenants)
+    tenants = tuple((one[0] or NO_TENANT, _stored(one[1], int), _stored(one[2], int)) for one in row["tenants"] or ())
+    return Seal(**facts, to_xid=int(_stored(row["to_xid"], int)), tenants=tenants)
 
 
-def number_of_time(sent: bytes) -> int:
+def _stored(value: Any, kind: Any) -> Any:
+    if value is not None:
+        return value
+    return b"" if kind is bytes else NO_SNAPSHOT if kind is str else NO_NUMBER
+
+
+def number_of_time(sent: bytes | None) -> int:
     """A time as the database sends it, in microseconds since 2000; infinity and years before Christ are numbers too."""
-    return int.from_bytes(sent, "big", signed=True)
+    return NO_TIME if sent is None else int.from_bytes(sent, "big", signed=True)
 
 
 def differing(body: bytes, copies: str) -> tuple[str, ...]:

@@ -141,16 +141,25 @@ class _Walk:
 
     async def _strays(self) -> None:
         for row in await fetch(self._conn, STRAYS):
-            if row["kind"] == "row":
-                words = f"Row {row['at']} claims an epoch or a transaction that has not happened."
-                self._report.find("row", words, row=row["at"])
-            elif row["kind"] == "checkpoint":
-                self._report.find("cut", f"A checkpoint speaks of {row['at']} leaves, more than there are.")
-            elif row["kind"] == "epoch":
-                words = f"Epoch {row['at']} is not as an event tells of it, or the one before it is missing."
-                self._report.find("row", words)
-            else:
-                self._report.find("row", f"An order removed rows up to seal {row['at']}, which does not exist.")
+            at, none = row["at"], row["at"] is None
+            match row["kind"]:
+                case "row":
+                    words = f"Row {at} claims an epoch or a transaction that has not happened."
+                    self._report.find("row", "A row has no id." if none else words, row=at)
+                case "seal":
+                    self._report.find("seal", "A seal has no number." if none else f"A seal has the number {at}.")
+                case "number":
+                    words = "tells running numbers of no tenant, or does not exist and tells some"
+                    self._report.find("seal", f"Seal {at} {words}.", seal=at)
+                case "note":
+                    self._report.find("checkpoint", f"A checkpoint speaks of {'no' if none else at} leaves.")
+                case "checkpoint":
+                    self._report.find("cut", f"A checkpoint speaks of {at} leaves, more than there are.")
+                case "epoch":
+                    words = f"Epoch {at} is not as an event tells of it, or the one before it is missing."
+                    self._report.find("row", "An epoch has no number." if none else words)
+                case _:
+                    self._report.find("row", f"An order removed rows up to seal {at}, which does not exist.")
         for row in await fetch(self._conn, PRIVATE):
             words = f"A personal value ({row['field']}) is not the one that an event of its thing commits to"
             words += f" as {row['commitment']}."

@@ -1,9 +1,9 @@
 -- The rows of one batch that ends an epoch, in the tree's order; the same columns as of an ordinary one. What
 -- atlas_audit_rest gives to the sealer, asked of the table.
 select
-  int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
+  int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,
-  w.body,
+  coalesce(w.body, '') as body,
   jsonb_build_object('tenant_id', w.tenant_id, 'actor_type', w.actor_type, 'actor_id', w.actor_id, 'level', w.level,
     'action', w.action, 'entity_type', w.entity_type, 'entity_id', w.entity_id, 'message', w.message, 'meta', w.meta)::text as copies
 from (

@@ -9,4 +9,4 @@ select
   pg_current_snapshot()::text as snapshot,
   clock_timestamp() as now
 from (select) this
-left join lateral (select epoch, system_identifier from audit_epoch order by epoch desc limit 1) e on true;
+left join lateral (select epoch, system_identifier from audit_epoch order by epoch desc nulls last limit 1) e on true;

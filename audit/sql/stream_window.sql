@@ -1,10 +1,10 @@
 -- The rows of one batch in the tree's order: head, bytes, and the search columns as one object to compare with them.
 -- The same rows as atlas_audit_window gives to the sealer, but asked of the table: whoever can change rows can change a
--- stored function as well.
+-- stored function as well. A time or bytes that someone has taken away are read as ones that no row is written with.
 select
-  int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
+  int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,
-  w.body,
+  coalesce(w.body, '') as body,
   jsonb_build_object('tenant_id', w.tenant_id, 'actor_type', w.actor_type, 'actor_id', w.actor_id, 'level', w.level,
     'action', w.action, 'entity_type', w.entity_type, 'entity_id', w.entity_id, 'message', w.message, 'meta', w.meta)::text as copies
 from (

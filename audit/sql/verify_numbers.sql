@@ -2,5 +2,5 @@
 select distinct on (tenant_id) tenant_id,
   greatest(least(first_number, 9223372036854775807 - count) + count - 1, 0) as number
 from audit_seal_tenant
-where n <= :n
+where n <= :n and tenant_id is not null
 order by tenant_id, n desc;

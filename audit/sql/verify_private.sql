@@ -4,7 +4,7 @@
 -- compared with their own commitment alone. Across tenants: the account is verified as a whole.
 (select field, encode(commitment, 'hex') as commitment
  from audit_private
- where sha256(salt || convert_to(value, 'UTF8')) <> commitment
+ where sha256(salt || convert_to(value, 'UTF8')) is distinct from commitment
  limit 100)
 union
 (select p.field, encode(p.commitment, 'hex')
@@ -16,6 +16,7 @@ union
        and a.tenant_id is not distinct from p.tenant_id
        and position(convert_to(encode(p.commitment, 'hex'), 'UTF8') in a.body) > 0
        and exists (
-         select from jsonb_path_query(a.meta, '$.**') o, jsonb_build_object('commitment', encode(p.commitment, 'hex')) shape
-         where o @> jsonb_build_object(p.field, shape) or o @> jsonb_build_object(p.field, jsonb_build_array(shape))))
+         select from jsonb_path_query(a.meta, '$.**') o, jsonb_build_object('commitment', encode(p.commitment, 'hex')) shape,
+           coalesce(p.field, '') named
+         where o @> jsonb_build_object(named, shape) or o @> jsonb_build_object(named, jsonb_build_array(shape))))
  limit 100);

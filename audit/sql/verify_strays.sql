@@ -1,32 +1,50 @@
--- Rows that no window can ever reach: of an epoch that does not exist, or of a transaction that is not over, whose rows
+-- Rows that no window can ever reach: without an epoch, a transaction or an id, of an epoch that does not exist, or of a
+-- transaction that is not over, whose rows
 -- nobody else can see (after a restore, before an epoch has begun, transactions of the old cluster seem so), or of one
--- below 3, the first that Postgres gives out. And notes and orders that speak of more than there is, and epochs that no
+-- below 3, the first that Postgres gives out. And seals, running numbers, notes and orders that speak of what cannot be or
+-- of more than there is, and epochs that no
 -- event tells of with their reason, but for those whose event may have been removed by order, or that leave one out.
 with
 -- Asked here and not before: another epoch may begin while an account is walked through.
 newest as (
-  select epoch, system_identifier = atlas_system_identifier() as same_cluster from audit_epoch order by epoch desc limit 1
+  select epoch, system_identifier = atlas_system_identifier() as same_cluster from audit_epoch order by epoch desc nulls last limit 1
+),
+reached as (
+  select coalesce(max(n), 0) as n from audit_seal
 )
 select 'row' as kind, a.id as at
 from audit_log a, newest e
-where a.epoch < 1 or a.epoch > e.epoch or a.xid < '3'::xid8
+where a.epoch is null or a.xid is null or a.id is null
+   or a.epoch < 1 or a.epoch > e.epoch or a.xid < '3'::xid8
    or (e.same_cluster and a.epoch = e.epoch and a.xid >= pg_snapshot_xmin(pg_current_snapshot())
        and not pg_visible_in_snapshot(a.xid, pg_current_snapshot())
        and a.xid is distinct from pg_current_xact_id_if_assigned())
 union all
+select 'seal', s.n
+from audit_seal s
+where s.n is null or s.n < 1
+union all
+select 'number', t.n
+from audit_seal_tenant t
+where t.n is null or t.n < 1 or t.n > (select n from reached) or t.tenant_id is null
+union all
+select 'note', c.size
+from audit_checkpoint c
+where c.size is null or c.size < 1
+union all
 select 'checkpoint', c.size
 from audit_checkpoint c
-where c.size > coalesce((select s.size from audit_seal s order by s.n desc limit 1), 0)
+where c.size > coalesce((select s.size from audit_seal s where s.n = (select n from reached)), 0)
 union all
 select 'order', p.through_seal
 from audit_pruned p
-where p.through_seal > coalesce((select max(n) from audit_seal), 0)
+where p.through_seal is null or p.through_seal < 1 or p.through_seal > (select n from reached)
 union all
 select 'epoch', e.epoch
 from audit_epoch e
-where e.epoch > 1
+where e.epoch is null or e.epoch < 1 or (e.epoch = 1 and e.reason is distinct from '') or (e.epoch > 1
   and (not exists (select from audit_epoch b where b.epoch = e.epoch - 1)
     or (e.epoch > coalesce((select s.epoch from audit_seal s where s.n = (select max(through_seal) from audit_pruned)), 0)
       and not exists (
-        select from audit_log a where a.entity_id = e.epoch::text and a.action = 'AUDIT_EPOCH' and a.message = e.reason)))
+        select from audit_log a where a.entity_id = e.epoch::text and a.action = 'AUDIT_EPOCH' and a.message = e.reason))))
 limit 100;

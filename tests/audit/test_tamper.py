@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from atlas.pool import Connection
-from audit import seal, verify
+from audit import record, seal, verify
 from audit.keys import SigningKey
 from audit.verifier.notes import Checkpoint, open_note
-from tests.audit.given import Installation, account, kinds, write
+from tests.audit.given import TENANTS, Installation, account, event, kinds, write
 
 TRIALS = 55 if os.environ.get("ATLAS_PROOF") is None else 200
 TABLES = (
@@ -349,6 +349,88 @@ async def test_a_stored_function_that_lies_does_not_hide_a_changed_row(tampered,
 
     report = await verify(tampered, installation.keys, installation.notes)
     assert 3 in {finding.row for finding in report.findings}
+
+
+@pytest.mark.parametrize("column", ["epoch", "xid", "id"])
+async def test_a_row_without_a_place_is_found(tampered, installation, column):
+    place = {"id": "100001", "epoch": "epoch", "xid": "xid"} | {column: "null"}
+    same = "created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
+    await tampered.execute(f"alter table audit_log alter {column} drop not null")
+    await tampered.execute(
+        f"insert into audit_log ({', '.join(place)}, {same})"
+        f" select {', '.join(place.values())}, {same} from audit_log order by id limit 1"
+    )
+
+    [finding] = (await verify(tampered, installation.keys, installation.notes)).findings
+    assert (finding.kind, finding.row) == ("row", None if column == "id" else 100_001)
+
+
+# What may be null, and what nothing else tells of.
+UNTOLD = {
+    ("audit_private", "tenant_id"),
+    ("audit_private", "entity_id"),
+    ("audit_private", "created_at"),
+    ("audit_epoch", "system_identifier"),
+    ("audit_epoch", "started_at"),
+}
+
+
+async def test_a_value_that_was_taken_away_is_a_finding_in_any_column(tampered, installation):
+    await tampered.execute("alter table audit_log alter id set default 100001")
+    await record(tampered, event(1, tenant_id=TENANTS[0]), personal={"to": "ann@example.org"})
+    await seal(tampered)
+    await installation.sign(tampered)
+    assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
+    columns = await tampered.fetch(
+        "select attrelid::regclass::text, attname from pg_attribute"
+        " where attrelid = any ($1::text[]::regclass[]) and attnum > 0 and not attisdropped",
+        [table for table in TABLES if table != "audit_pruned"],
+    )
+    for table, column in sorted({tuple(row) for row in columns} - UNTOLD):
+        for row in ("min", "max"):
+            transaction = tampered.transaction()
+            await transaction.start()
+            await tampered.execute(f"alter table {table} alter {column} drop not null")
+            where = f"ctid = (select {row}(ctid) from {table} where {column} is not null)"
+            await Trial(tampered, Random(1), installation).set(table, where, **{column: "null"})
+            report = await verify(tampered, installation.keys, installation.notes)
+            await transaction.rollback()
+            assert kinds(report), f"{table}.{column} of the {row} row went unseen"
+
+
+NOWHERE = [
+    "insert into audit_seal select null, epoch, system_identifier, snap_prev from audit_seal where n = 2",
+    "insert into audit_seal select 0, epoch, system_identifier, snap_prev from audit_seal where n = 2",
+    "insert into audit_seal_tenant select tenant_id, 0, first_number, count from audit_seal_tenant limit 1",
+    "insert into audit_seal_tenant select tenant_id, 99999, 100, 5 from audit_seal_tenant limit 1",
+    "insert into audit_seal_tenant select tenant_id, null, 100, 5 from audit_seal_tenant limit 1",
+    "insert into audit_seal_tenant select null, 99999, 100, 5",
+    "insert into audit_checkpoint select null, key_name, epoch, note, signed_at from audit_checkpoint limit 1",
+    "insert into audit_checkpoint select 0, key_name, epoch, 'rubbish', signed_at from audit_checkpoint limit 1",
+    "insert into audit_checkpoint select -3, key_name, epoch, 'rubbish', signed_at from audit_checkpoint limit 1",
+    "insert into audit_pruned (through_seal) values (null)",
+    "insert into audit_pruned (through_seal) values (-4)",
+    "insert into audit_epoch (epoch, system_identifier, reason) select null, system_identifier, '' from audit_epoch",
+    "insert into audit_epoch (epoch, system_identifier, reason) select 0, system_identifier, '' from audit_epoch",
+    "update audit_epoch set reason = 'moved'",
+]
+
+
+async def test_what_speaks_of_no_place_in_the_account_is_found(tampered, installation):
+    nullable = await tampered.fetch(
+        "select attrelid::regclass::text as table, attname from pg_attribute"
+        " where attrelid = any ($1::text[]::regclass[]) and attnum > 0 and attnotnull",
+        list(TABLES),
+    )
+    for row in nullable:
+        await tampered.execute(f"alter table {row['table']} alter {row['attname']} drop not null")
+    for forged in NOWHERE:
+        transaction = tampered.transaction()
+        await transaction.start()
+        await tampered.execute(forged)
+        report = await verify(tampered, installation.keys, installation.notes)
+        await transaction.rollback()
+        assert kinds(report), f"{forged} went unseen"
 
 
 async def test_many_copies_of_one_row_are_all_found(tampered, installation):
