@@ -103,15 +103,17 @@ async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: b
 
 async def _next(conn: Connection, key: SigningKey, head: Any, last: Signed | None, *, abandon: bool) -> Checkpoint:
     size, root = head["size"], head["root"]
+    # A note that gave up a longer tree may have gone no further than the memory; the next one says it again.
+    untold = 0 if last is None or last.published else last.checkpoint.abandons
     if abandon and last is not None:
-        return Checkpoint(key.name, size, root, head["now"], abandons=max(last.size, size))
+        return Checkpoint(key.name, size, root, head["now"], abandons=max(last.size, size, untold))
     if last is not None:
         if last.size > size:
             raise InconsistentTree(last, size)
         proof = await Nodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
             raise InconsistentTree(last, size)
-    return Checkpoint(key.name, size, root, head["now"])
+    return Checkpoint(key.name, size, root, head["now"], abandons=untold)
 
 
 def _check_same(last: Signed, root: bytes) -> None:

@@ -7,6 +7,7 @@ import shutil
 import stat
 from datetime import UTC, datetime
 
+import asyncpg
 import pytest
 
 from atlas.errors import SettingsError
@@ -233,7 +234,8 @@ async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(co
     assert len(installation.notes) == 3
 
 
-async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(conn, owner, installation):
+async def lose_the_end(conn, owner, installation) -> int:
+    """An account that a failover has taken the end of; answers how many leaves were signed."""
     await account(conn, installation, seals=4)
     size = await conn.fetchval("select max(size) from audit_seal")
     for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
@@ -248,7 +250,11 @@ async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(
     ):  # fmt: skip
         await owner.execute(f"delete from {table} where {column} > {value}")
     assert "cut" in kinds(await verify(conn, installation.keys, installation.notes))
+    return size
 
+
+async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(conn, owner, installation):
+    size = await lose_the_end(conn, owner, installation)
     await write(conn, 2)
     await seal(conn)
     given_up = await publish(conn, installation.key, installation.copies, abandon=True)
@@ -257,6 +263,22 @@ async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
     assert any("was given up by its signer" in notice for notice in report.notices)
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_signer_that_died_while_it_gave_up_a_lost_end_says_so_next_time(conn, owner, installation, again):
+    size = await lose_the_end(conn, owner, installation)
+    await owner.execute("revoke insert on audit_checkpoint from atlas_engine")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await publish(conn, installation.key, installation.copies, abandon=True)
+    await owner.execute("grant insert on audit_checkpoint to atlas_engine")
+
+    given_up = await publish(conn, installation.key, installation.copies, abandon=again)
+    assert given_up is not None
+    assert given_up.abandons == size
+    await account(conn, installation, seals=2, seed=3)
+    assert open_note(installation.notes[-1], installation.keys).abandons == 0
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []
 
 
 async def test_another_key_does_not_sign_beside_the_first(conn, installation, tmp_path):
