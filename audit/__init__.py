@@ -8,7 +8,7 @@ from audit.private import PrivateValue, commit, conceal, erase, reveal
 from audit.proof import prove, prove_consistency
 from audit.record import Event, body_of, record
 from audit.seal import seal, seal_lag
-from audit.sealer import run_sealer, seal_and_sign, seal_first
+from audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
 from audit.verify import Mark, verify
 
 __all__ = [
@@ -41,5 +41,6 @@ __all__ = [
     "seal_and_sign",
     "seal_first",
     "seal_lag",
+    "sign_epoch",
     "verify",
 ]

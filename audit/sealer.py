@@ -2,14 +2,16 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import asyncpg
 
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
-from atlas.pool import Pool
+from atlas.pool import Connection, Pool
 from atlas.settings import Settings
-from audit.checkpoint import publish
+from atlas.statements import fetch_row
+from audit.checkpoint import HEAD, publish
 from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from audit.seal import seal, seal_lag
 from audit.verifier.export import UNREADABLE
@@ -22,6 +24,9 @@ SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps nobody.
 REPEAT_ALARM = 60.0
 LONGEST_LAG = 60.0
+# A scheduler seals and signs within a second; one that is refused tries again each second.
+EPOCH_TRIES = 50
+EPOCH_PAUSE = 0.2
 # What sealing and signing raise over values that no sealer has written; a lost connection is none of it.
 DAMAGED = (*UNREADABLE, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
@@ -48,6 +53,27 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
 async def seal_and_sign(pool: Pool, settings: Settings) -> None:
     """One round by hand, before verifying or exporting: whatever is committed is sealed and signed."""
     await _round(pool, settings, signing_key(settings))
+
+
+async def sign_epoch(conn: Connection, key: SigningKey, folder: Path, *, epoch: int, abandon: bool) -> None:
+    """Seal an epoch that has just begun, and sign that. Schedulers may be at either; it then tries again for a while.
+
+    Never the end of the epoch before: at its size there is a note already, beside which none is stored. With `abandon`
+    the note gives up the tree signed before.
+    """
+    for _ in range(EPOCH_TRIES):
+        await seal(conn)
+        head = await fetch_row(conn, HEAD, key_name=key.name)
+        if head is not None and head["epoch"] == epoch:
+            if head["stored"] and not abandon:
+                return
+            if await publish(conn, key, folder, abandon=abandon) is not None:
+                return
+        await asyncio.sleep(EPOCH_PAUSE)
+    raise Conflict(
+        f"Epoch {epoch} has begun, but another process kept it from being sealed and signed here.",
+        remedy="Run it again, without --new-key, once no other process seals or signs.",
+    )
 
 
 async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = False) -> AtlasError | None:

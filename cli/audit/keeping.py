@@ -8,9 +8,8 @@ import typer
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.pool import connect
 from atlas.settings import Settings
-from audit import Pruned, erase, new_epoch, prune, seal, verify
-from audit.checkpoint import publish
-from audit.keys import SigningKey, checkpoint_folder, key_file, public_key_file, signing_key
+from audit import Pruned, erase, new_epoch, prune, sign_epoch, verify
+from audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
 from audit.verifier.account import Finding
 from cli.audit.reading import Tenant
 from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
@@ -94,7 +93,8 @@ def begin_epoch(
                 epoch = await new_epoch(conn, reason=reason, actor=caller())
             finally:
                 await conn.close()
-            await _sign(atlas, key, abandon=accept_loss)
+            async with atlas.pool.acquire() as conn:
+                await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
             return epoch
 
     epoch = execute(work)
@@ -104,7 +104,10 @@ def begin_epoch(
 def _require_key(settings: Settings, *, new_key: bool) -> None:
     path = key_file(settings)
     if new_key and path.exists():
-        raise Conflict(f"There is a key already: {path}.", remedy="Move it away if another is to take its place.")
+        raise Conflict(
+            f"There is a key already: {path}.",
+            remedy="Move it away if another is to take its place.",
+        )
     if not new_key and not path.exists():
         raise Refused(
             "The key that signs the account is not on this machine.",
@@ -127,9 +130,3 @@ async def _findings(atlas: Atlas) -> list[Finding]:
     async with atlas.pool.acquire() as conn:
         report = await verify(conn, keys, outside_copies(atlas.settings, None))
     return [finding for finding in report.findings if finding.kind not in EXPECTED_AFTER_RESTORE]
-
-
-async def _sign(atlas: Atlas, key: SigningKey, *, abandon: bool) -> None:
-    async with atlas.pool.acquire() as conn:
-        await seal(conn)
-        await publish(conn, key, checkpoint_folder(atlas.settings), abandon=abandon)

@@ -5,9 +5,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from audit import run_sealer, seal_and_sign, sealer, verify
+from atlas.errors import Conflict
+from audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
 from audit.keys import key_file
-from tests.audit.given import write
+from tests.audit.given import DANA, account, write
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +84,30 @@ async def test_one_round_by_hand_seals_and_signs_what_is_committed(pool, conn, i
     await write(conn, 2)
     await seal_and_sign(pool, installation.settings)
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
+
+
+async def test_an_epoch_is_signed_once_the_sealer_that_is_at_it_lets_go(pool, conn, owner, installation):
+    await account(conn, installation, seals=2)
+    epoch = await new_epoch(owner, reason="restored", actor=DANA)
+    async with pool.acquire() as other:
+        await other.execute("select pg_advisory_lock(42713, 0)")
+        signing = asyncio.create_task(
+            sign_epoch(conn, installation.key, installation.copies, epoch=epoch, abandon=True)
+        )
+        await asyncio.sleep(0.5)
+        await other.execute("select pg_advisory_unlock(42713, 0)")
+        await asyncio.wait_for(signing, 20)
+    [note] = await conn.fetch("select note from audit_checkpoint where epoch = $1", epoch)
+    assert "\nabandons " in note["note"]
+
+
+async def test_an_epoch_that_another_process_keeps_from_being_signed_is_told(
+    pool, conn, owner, installation, monkeypatch
+):
+    monkeypatch.setattr(sealer, "EPOCH_TRIES", 2)
+    await account(conn, installation, seals=2)
+    epoch = await new_epoch(owner, reason="restored", actor=DANA)
+    async with pool.acquire() as other, other.transaction():
+        await other.execute("select pg_advisory_xact_lock(42713, 0)")
+        with pytest.raises(Conflict, match="Epoch 2 has begun, but another process"):
+            await sign_epoch(conn, installation.key, installation.copies, epoch=epoch, abandon=True)

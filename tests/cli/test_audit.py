@@ -1,6 +1,7 @@
 """`atlas audit`, as its users run it: mostly in this process, since a new one for each call would take minutes."""
 
 import asyncio
+import fcntl
 import json
 import logging
 import os
@@ -350,6 +351,20 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     (tmp_path / "elsewhere").rename(key.parent / "audit.key")
     assert "There is a key already" in (await audit("new-epoch", "--reason", "restored", "--new-key")).refusal
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
+
+
+async def test_a_loss_is_accepted_in_a_note_although_a_scheduler_signs_at_that_moment(audit, key, owner):
+    await audit("verify")
+    with (key.parent / "audit.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        call = asyncio.create_task(audit("new-epoch", "--reason", "the end is lost", "--accept-loss"))
+        async with asyncio.timeout(20):
+            while await owner.fetchval("select max(epoch) from audit_seal") != 2:
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.5)
+    assert (await call).code == 0
+    note = await owner.fetchval("select note from audit_checkpoint where epoch = 2")
+    assert "\nabandons " in note
 
 
 async def test_what_a_replaced_key_signed_is_still_believed(audit, key, tmp_path):
