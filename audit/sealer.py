@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -11,7 +12,7 @@ from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
 from atlas.settings import Settings
 from atlas.statements import fetch_row
-from audit.checkpoint import HEAD, publish
+from audit.checkpoint import HEAD, OtherSigner, publish
 from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from audit.seal import seal, seal_lag
 from audit.verifier.export import UNREADABLE
@@ -43,6 +44,10 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
         try:
             await _round(pool, settings, key if sign else None)
             signed_at = time.monotonic() if sign else signed_at
+        except OtherSigner as error:
+            known, key = key, _read_again(key, settings)
+            if key.name == known.name:
+                alarms.tell(error, error.message, remedy=error.remedy)
         except AtlasError as error:
             alarms.tell(error, error.message, remedy=error.remedy)
         except Exception as error:
@@ -104,6 +109,13 @@ async def _round(pool: Pool, settings: Settings, key: SigningKey | None) -> None
             log.warning("rows wait for their seal", seconds=round(lag))
         if key is not None:
             await publish(conn, key, checkpoint_folder(settings))
+
+
+def _read_again(key: SigningKey, settings: Settings) -> SigningKey:
+    """The key in its file, which `atlas audit new-epoch --new-key` may have made anew; else the one at hand."""
+    with suppress(AtlasError):
+        return signing_key(settings)
+    return key
 
 
 async def _pause(stop: asyncio.Event) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.errors import Conflict
 from audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
-from audit.keys import key_file
+from audit.keys import key_file, signing_key
 from tests.audit.given import DANA, account, write
 
 
@@ -111,3 +111,24 @@ async def test_an_epoch_that_another_process_keeps_from_being_signed_is_told(
         await other.execute("select pg_advisory_xact_lock(42713, 0)")
         with pytest.raises(Conflict, match="Epoch 2 has begun, but another process"):
             await sign_epoch(conn, installation.key, installation.copies, epoch=epoch, abandon=True)
+
+
+async def test_the_loop_goes_on_with_a_key_that_took_the_place_of_a_lost_one(
+    pool, conn, owner, installation, monkeypatch
+):
+    stop = asyncio.Event()
+    loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
+    await until(lambda: conn.fetchval("select exists (select from audit_checkpoint)"))
+    # It seals and does not sign, so that it does not come first with the old key.
+    monkeypatch.setattr(sealer, "SIGN_EVERY", 3600)
+    await asyncio.sleep(0.3)
+    epoch = await new_epoch(owner, reason="the key is lost", actor=DANA)
+    key_file(installation.settings).unlink()
+    key = signing_key(installation.settings, new=True)
+    await sign_epoch(conn, key, installation.copies, epoch=epoch, abandon=False)
+
+    monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
+    await write(conn, 1)
+    await until(lambda: conn.fetchval("select count(*) = 2 from audit_checkpoint where key_name = $1", key.name))
+    stop.set()
+    await loop
