@@ -87,12 +87,13 @@ def begin_epoch(
         _require_key(settings, new_key=new_key)
         async with open_atlas(settings) as atlas:
             await _require_whole(atlas, accept_loss=accept_loss)
-            key = signing_key(settings, new=new_key)
             conn = await connect(atlas.url, application="atlas audit new-epoch")
             try:
                 epoch = await new_epoch(conn, reason=reason, actor=caller())
             finally:
                 await conn.close()
+            # Made only now: where no epoch has begun, another key could sign nothing.
+            key = signing_key(settings, new=new_key)
             async with atlas.pool.acquire() as conn:
                 await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
             return epoch
@@ -106,7 +107,7 @@ def _require_key(settings: Settings, *, new_key: bool) -> None:
     if new_key and path.exists():
         raise Conflict(
             f"There is a key already: {path}.",
-            remedy="Move it away if another is to take its place.",
+            remedy="Leave --new-key out to go on with it, or move it away if another is to take its place.",
         )
     if not new_key and not path.exists():
         raise Refused(

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atlas.errors import AtlasError
+from atlas.pool import connect
 from audit import Event, record
 from cli.main import app
 from engine.tenants import add_tenant
@@ -365,6 +366,20 @@ async def test_a_loss_is_accepted_in_a_note_although_a_scheduler_signs_at_that_m
     assert (await call).code == 0
     note = await owner.fetchval("select note from audit_checkpoint where epoch = 2")
     assert "\nabandons " in note
+
+
+async def test_a_new_key_is_made_once_its_epoch_has_begun(audit, key, database_url):
+    await audit("verify")
+    (key.parent / "audit.key").unlink()
+    writer = await connect(database_url)
+    async with writer.transaction():
+        await record(writer, Event("THING_CHANGED", "thing", "1", DANA))
+        done = await audit("new-epoch", "--reason", "the key is lost", "--new-key")
+        assert "has been open for too long" in done.refusal
+    await writer.close()
+    assert not (key.parent / "audit.key").exists()
+    assert (await audit("new-epoch", "--reason", "the key is lost", "--new-key")).code == 0
+    assert (await audit("verify")).code == 0
 
 
 async def test_what_a_replaced_key_signed_is_still_believed(audit, key, tmp_path):
