@@ -48,6 +48,8 @@ class Verification:
         self._began = self._sure = self._tree.size
         self._newest: Checkpoint | None = None
         self._conflicts: list[Checkpoint] = []
+        # How far notes agreed with the account, by how many had contradicted it before.
+        self._agreed: dict[int, int] = {}
         self._given_up: list[Checkpoint] = []
         self._outside: dict[int, list[Checkpoint]] = defaultdict(list)
         for note in outside:
@@ -224,8 +226,7 @@ class Verification:
         if checkpoint.size != self._tree.size or checkpoint.root != self._tree.root():
             self._conflicts.append(checkpoint)
             return False
-        if not self._conflicts:
-            self._sure = checkpoint.size
+        self._agreed[len(self._conflicts)] = checkpoint.size
         if self._newest is None or checkpoint.at > self._newest.at:
             self._newest = checkpoint
         return True
@@ -240,10 +241,11 @@ class Verification:
             self.report.notices.append(f"{words} this export cannot show whether what they cover is still there.")
 
     def _judge_conflicts(self) -> None:
-        told = 0
-        for one in sorted(self._conflicts, key=lambda one: one.size):
-            # A note cannot excuse itself, nor can its own copy.
-            if any(later.abandons >= one.size and later.at > one.at for later in self._given_up):
+        told, excused = 0, [self._is_given_up(one) for one in self._conflicts]
+        first = excused.index(False) if False in excused else len(excused)
+        self._sure = max((size for count, size in self._agreed.items() if count <= first), default=self._began)
+        for one, given_up in sorted(zip(self._conflicts, excused, strict=True), key=lambda pair: pair[0].size):
+            if given_up:
                 self.report.notices.append(
                     f"The tree of {one.size} leaves signed at {one.at} was given up by its signer."
                 )
@@ -262,6 +264,10 @@ class Verification:
                 )
         if told > 1:
             self.report.notices.append(f"{told - 1} more checkpoints contradict the account.")
+
+    def _is_given_up(self, one: Checkpoint) -> bool:
+        """True if a later note gives up that tree. A note cannot excuse itself, nor can its own copy."""
+        return any(later.abandons >= one.size and later.at > one.at for later in self._given_up)
 
     def _judge_orders(self) -> None:
         through = self._pruned_through

@@ -1,10 +1,13 @@
 """Verifying the living account: what it covers, what it remembers, when it complains."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from audit import Mark, record, seal, verify
 from audit.checkpoint import publish
 from audit.verifier.account import Report
+from audit.verifier.notes import Checkpoint
 from tests.audit.given import TENANTS, Installation, account, event, kinds, write
 
 
@@ -243,6 +246,26 @@ async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, o
     await owner.execute(f"delete from audit_checkpoint where size > {await cut(owner)}")
 
     assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
+
+
+async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_since(conn, installation):
+    """Also where a later seal has the size that the lost tree had."""
+    await account(conn, installation, seals=2)
+    size, at = await conn.fetchval("select max(size) from audit_seal"), datetime.now(UTC)
+    name, sign = installation.key.name, installation.key.sign
+    lost = sign(Checkpoint(name, size + 4, bytes(32), at))
+    await write(conn, 1)
+    await seal(conn)
+    root = await conn.fetchval("select root from audit_seal order by n desc limit 1")
+    given_up = sign(Checkpoint(name, size + 2, root, at + timedelta(seconds=1), abandons=size + 4))
+    for _ in range(4):
+        await write(conn, 1)
+        await seal(conn)
+        await installation.sign(conn)
+
+    report = await verify(conn, installation.keys, [lost, given_up, *installation.notes])
+    assert report.findings == []
+    assert report.notices == [f"The tree of {size + 4} leaves signed at {at} was given up by its signer."]
 
 
 async def test_an_account_without_any_row_is_whole(conn, installation):
