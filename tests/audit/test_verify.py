@@ -6,6 +6,7 @@ import pytest
 
 from audit import Mark, record, seal, verify
 from audit.checkpoint import publish
+from audit.copies import NEWEST, read_copies
 from audit.verifier.account import Report
 from audit.verifier.notes import Checkpoint
 from tests.audit.given import TENANTS, Installation, account, event, kinds, write
@@ -266,6 +267,30 @@ async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_si
     report = await verify(conn, installation.keys, [lost, given_up, *installation.notes])
     assert report.findings == []
     assert report.notices == [f"The tree of {size + 4} leaves signed at {at} was given up by its signer."]
+
+
+async def test_a_note_that_gives_up_a_tree_stays_in_view_among_the_copies(conn, installation):
+    await account(conn, installation, seals=2)
+    mark = await verify(conn, installation.keys)
+    key, at = installation.key, datetime.now(UTC)
+    given_up = key.sign(Checkpoint(key.name, mark.size, bytes.fromhex(mark.root), at, abandons=mark.size + 4))
+    lost = key.sign(Checkpoint(key.name, mark.size + 4, bytes(32), at - timedelta(seconds=1)))
+    for _ in range(3):
+        await write(conn, 1)
+        await seal(conn)
+        await installation.sign(conn)
+    [file] = installation.copies.glob("*.checkpoints")
+    for day, notes in (
+        ("2026-01-01", [lost]), ("2026-01-02", [given_up, *installation.notes]),
+        ("2026-01-03", [given_up, *installation.notes * NEWEST]),
+    ):  # fmt: skip
+        (installation.copies / f"{day}.checkpoints").write_text("\n".join(notes))
+    file.unlink()
+
+    copies = read_copies(installation.copies)
+    assert (copies.count(given_up), len(copies)) == (2, 1 + 2 + 1 + NEWEST)
+    report = await verify(conn, installation.keys, copies, since=Mark(mark.last_seal, mark.root))
+    assert report.findings == []
 
 
 async def test_an_account_without_any_row_is_whole(conn, installation):
