@@ -7,7 +7,10 @@
 with
 -- Asked here and not before: another epoch may begin while an account is walked through.
 newest as (
-  select epoch, system_identifier = atlas_system_identifier() as same_cluster from audit_epoch order by epoch desc nulls last limit 1
+  select e.epoch, e.system_identifier = atlas_system_identifier()
+    and pg_snapshot_xmax(pg_current_snapshot()) >= coalesce(pg_snapshot_xmax(s.snap_cur), '0') as same_cluster
+  from (select epoch, system_identifier from audit_epoch order by epoch desc nulls last limit 1) e
+  left join lateral (select snap_cur from audit_seal where epoch = e.epoch order by n desc limit 1) s on true
 ),
 reached as (
   select coalesce(max(n), 0) as n from audit_seal

@@ -61,6 +61,33 @@ async def test_a_restored_account_goes_on_in_an_epoch_of_its_own(conn, database_
     await pool.close()
 
 
+async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_identifier(
+    conn, owner, database_url, second_cluster, installation
+):
+    await owner.execute("alter table audit_epoch disable trigger all; update audit_epoch set system_identifier = 0")
+    await owner.execute(
+        "create or replace function atlas_system_identifier() returns bigint language sql stable as 'select 0::bigint'"
+    )
+    # More transactions than a restore takes.
+    burn = "do $$ begin for i in 1..9000 loop perform pg_current_xact_id(); commit; end loop; end $$"
+    await owner.execute(burn)
+    await account(conn, installation, seals=3)
+    await restore(database_url, second_cluster)
+    pool, owner = await open_pool(second_cluster), await connect(second_cluster)
+    async with pool.acquire() as restored:
+        await write(restored, 4)
+        report = await verify(restored, installation.keys, installation.notes)
+        assert kinds(report) == {"cluster"}
+        assert report.unsealed == 4
+
+        await new_epoch(owner, reason="restored", actor=DANA)
+        await seal(restored)
+        await installation.sign(restored)
+        assert (await verify(restored, installation.keys, installation.notes)).findings == []
+    await owner.close()
+    await pool.close()
+
+
 async def test_a_backup_that_lacks_the_end_gets_no_signature_until_the_loss_is_accepted(
     conn, database_url, second_cluster, installation
 ):
