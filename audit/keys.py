@@ -90,8 +90,13 @@ def public_key_file(settings: Settings) -> Path:
 
 def public_keys(settings: Settings) -> list[Key]:
     """The installation's public key, and those of the keys that signed before it: `audit.*.pub` beside `audit.pub`."""
+    return [read_key(path) for path in public_key_files(settings) or [public_key_file(settings)]]
+
+
+def public_key_files(settings: Settings) -> list[Path]:
+    """The files of those keys, the newest first; after a loss, only those that were put back."""
     own = public_key_file(settings)
-    return [read_key(path) for path in (own, *sorted(own.parent.glob(f"{escape(own.stem)}.*.pub")))]
+    return [path for path in (own, *sorted(own.parent.glob(f"{escape(own.stem)}.*.pub"))) if path.exists()]
 
 
 def is_open_to_others(path: Path) -> bool:

@@ -9,7 +9,7 @@ from atlas.errors import Conflict, NotFound, Refused
 from atlas.pool import connect
 from atlas.settings import Settings
 from audit import Pruned, erase, new_epoch, prune, sign_epoch, verify
-from audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
+from audit.keys import checkpoint_folder, key_file, public_key_files, signing_key
 from audit.verifier.account import Finding
 from cli.audit.reading import Tenant
 from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
@@ -126,8 +126,7 @@ async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
 
 
 async def _findings(atlas: Atlas) -> list[Finding]:
-    known = public_key_file(atlas.settings).exists()
-    keys = verification_keys(atlas.settings, None) if known else []
+    keys = verification_keys(atlas.settings, None) if public_key_files(atlas.settings) else []
     async with atlas.pool.acquire() as conn:
         report = await verify(conn, keys, outside_copies(atlas.settings, None))
     return [finding for finding in report.findings if finding.kind not in EXPECTED_AFTER_RESTORE]

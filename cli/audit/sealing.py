@@ -7,7 +7,7 @@ from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 from audit import seal_first
 from audit.copies import read_copies
-from audit.keys import checkpoint_folder, public_key_file, public_keys, read_key
+from audit.keys import checkpoint_folder, public_key_files, public_keys, read_key
 from audit.verifier.notes import Key
 from cli.output import warn
 from cli.runtime import Atlas
@@ -22,7 +22,7 @@ async def seal_and_tell(atlas: Atlas, *, without_key: bool = False) -> None:
 
 def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[Key]:
     """The public keys that were named, else the installation's own, with those of keys that were replaced."""
-    if not given and not public_key_file(settings).exists():
+    if not given and not public_key_files(settings):
         raise Refused(
             "No public key is at hand to check the signatures of checkpoints.",
             remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",

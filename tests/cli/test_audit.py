@@ -396,14 +396,15 @@ async def test_what_a_replaced_key_signed_is_still_believed(audit, key, tmp_path
     assert (len(keys), (await audit("verify", "--export", str(file), *named)).code) == (3, 0)
 
 
-async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key):
+@pytest.mark.parametrize("name", ["audit.pub", "audit.1a2b3c4d.pub"])
+async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
     await audit("verify")
     copy = key.read_text()
     for file in key.parent.iterdir():
         file.unlink()
     done = await audit("new-epoch", "--reason", "all keys are lost", "--new-key")
     assert "is not signed by a key that was given" in done.refusal
-    (key.parent / "audit.pub").write_text(copy)
+    (key.parent / name).write_text(copy)
     assert (await audit("new-epoch", "--reason", "all keys are lost", "--new-key")).code == 0
     assert (await audit("verify")).code == 0
 
