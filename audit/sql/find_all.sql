@@ -1,13 +1,14 @@
 -- A page of the account, newest first, across tenants: for operators and auditors of the installation. The index
 -- (epoch, xid, id) gives the order; a moment becomes a transaction id by the seals around it, so that old rows
 -- are not read only to be left out. Of an epoch that was restored into another cluster, or has ended, all are read: what was
--- left of it has transaction ids that say nothing about its time.
+-- left of it has transaction ids that say nothing about its time. That seal is found by the index (sealed_at), also
+-- where there is none: by its number, every seal would be looked at.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
 from audit_log a
 where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_id)
   and (a.epoch, a.xid) >= (
-    coalesce((select s.epoch from audit_seal s where s.sealed_at < :since::timestamptz - interval '1 minute' order by s.n desc limit 1), 0),
+    coalesce((select s.epoch from audit_seal s where s.sealed_at < :since::timestamptz - interval '1 minute' order by s.sealed_at desc limit 1), 0),
     coalesce((
       select case
           when last.rest or e.system_identifier <> atlas_system_identifier()
@@ -17,7 +18,7 @@ where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_
       join audit_epoch e on e.epoch = s.epoch
       cross join lateral (select b.rest, b.snap_cur from audit_seal b where b.epoch = s.epoch order by b.n desc limit 1) last
       where s.sealed_at < :since - interval '1 minute'
-      order by s.n desc limit 1), '0'))
+      order by s.sealed_at desc limit 1), '0'))
   and (:actor_id::text is null or a.actor_id = :actor_id)
   and (:actions::text[] is null or a.action = any (:actions))
   and (:entity_type::text is null or a.entity_type = :entity_type)

@@ -97,6 +97,24 @@ async def test_a_page_is_read_by_its_index_without_sorting_the_account(conn, own
         assert "Seq Scan on audit_log" not in text
 
 
+@pytest.mark.parametrize("since", ["null", "'2001-01-01'", "now() + interval '1 hour'"])
+async def test_a_moment_is_found_among_the_seals_by_an_index(conn, since):
+    for _ in range(20):
+        await write(conn, 1)
+        await seal(conn)
+    place = {"before_epoch": "9", "before_xid": "'999999'", "before_id": "0", "limit": "10", "since": since}
+    values = ", ".join(place.get(name, "null") for name in FIND_ALL.names)
+    async with conn.transaction():
+        # As it is planned once a connection has run it some times.
+        await conn.execute("set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off")
+        await conn.execute(f"prepare page as {FIND_ALL.sql}")
+        plan = await conn.fetchval(f"explain (analyze, format json) execute page ({values})")
+        await conn.execute("deallocate page")
+    seals = [node for node in _nodes(json.loads(plan)[0]["Plan"]) if node.get("Relation Name") == "audit_seal"]
+    assert seals
+    assert all(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 1 for node in seals)
+
+
 @pytest.fixture
 async def restored(conn, owner):
     """An account in another cluster than the one that wrote it, where transaction ids were an hour ahead of these."""
