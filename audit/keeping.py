@@ -36,14 +36,20 @@ async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> Pru
 
     Leaves and checkpoints stay, so the tree, old proofs and later verification stand; an `AUDIT_PRUNED` event tells.
     """
-    async with conn.transaction():
-        through: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
-        if through is None:
-            return None
-        rows: int = await fetch_value(
-            conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
-        )
-        return Pruned(through, rows)
+    try:
+        async with conn.transaction():
+            through: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
+            if through is None:
+                return None
+            rows: int = await fetch_value(
+                conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
+            )
+            return Pruned(through, rows)
+    except asyncpg.UniqueViolationError as error:
+        raise Conflict(
+            f"The rows of the seals up to {through} were removed by someone else at the same time.",
+            remedy="Nothing is left to do; run it again to be sure.",
+        ) from error
 
 
 async def new_epoch(conn: Connection, *, reason: str, actor: Actor, patience: timedelta = PATIENCE) -> int:

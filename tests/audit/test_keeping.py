@@ -51,6 +51,21 @@ async def pruned(conn, owner, installation):
     return done, old
 
 
+async def test_of_two_removals_at_once_one_is_told_of_the_other(conn, owner, installation, database_url):
+    await account(conn, installation, seals=4)
+    await grown_old(owner, 3)
+    other = await connect(database_url)
+    waits = "select exists (select from pg_locks where pid = $1 and not granted)"
+    async with owner.transaction():
+        await prune(owner, older_than=timedelta(days=10), actor=DANA)
+        second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=DANA))
+        while not await owner.fetchval(waits, other.get_server_pid()):
+            await asyncio.sleep(0.02)
+    with pytest.raises(Conflict, match="were removed by someone else at the same time"):
+        await second
+    await other.close()
+
+
 async def test_the_rows_of_old_seals_go_and_their_leaves_stay(conn, pruned, installation):
     done, _ = pruned
     assert done.rows > 0
