@@ -193,13 +193,14 @@ def _end(file: Path) -> str:
 def _remember(key: SigningKey, signed: Signed) -> None:
     path = _memory(key)
     scratch = path.with_suffix(".state.new")
-    write_privately(scratch, json.dumps(asdict(signed)).encode())
-    scratch.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with _writing_beside(key):
+        write_privately(scratch, json.dumps(asdict(signed)).encode())
+        scratch.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _memory(key: SigningKey) -> Path:
@@ -209,11 +210,24 @@ def _memory(key: SigningKey) -> Path:
 @contextmanager
 def _exclusively(key: SigningKey) -> Iterator[bool]:
     """One process signs at a time; False if another does at this moment."""
-    key.folder.mkdir(parents=True, exist_ok=True)
-    with (key.folder / f"{key.stem}.lock").open("a") as lock:
+    with _writing_beside(key):
+        key.folder.mkdir(parents=True, exist_ok=True)
+        lock = (key.folder / f"{key.stem}.lock").open("a")
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
         yield True
+
+
+@contextmanager
+def _writing_beside(key: SigningKey) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"The signer cannot keep its memory in {key.folder}: {error}.",
+            remedy="Let this program write there; the disk may be full.",
+        ) from error

@@ -300,6 +300,15 @@ async def test_only_one_process_signs_at_a_time(conn, installation):
     assert await publish(conn, installation.key, installation.copies) is not None
 
 
+@pytest.mark.parametrize("name", ["audit.lock", "audit.state.new"])
+async def test_a_signer_that_cannot_write_beside_its_key_says_where(conn, installation, name):
+    (installation.key.folder / name).mkdir()
+    await write(conn, 1)
+    await seal(conn)
+    with pytest.raises(SettingsError, match=r"cannot keep its memory in .*keys: .*Is a directory"):
+        await installation.sign(conn)
+
+
 async def test_the_memory_of_the_signer_is_whole_and_private(conn, installation):
     await account(conn, installation, seals=2)
     state = installation.key.folder / "audit.state"
