@@ -103,7 +103,10 @@ async def _verify_living(
 def _mark(path: Path) -> Mark | None:
     try:
         mark = Mark.read(path)
-        if mark is not None and not (type(mark.seal) is int and isinstance(mark.root, str)):
+        names_one = mark is None or (
+            type(mark.seal) is int and mark.seal in range(2**63) and isinstance(mark.root, str)
+        )
+        if not names_one:
             raise ValueError("it names no seal")
     except (OSError, ValueError, TypeError) as error:
         raise SettingsError(

@@ -88,7 +88,11 @@ async def test_a_whole_account_verifies_and_a_changed_one_does_not(audit, key, o
     assert "1 findings" in done.stdout
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '{"seal": 1}', '{"seal": "x", "root": "y"}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[1]", '{"seal": 1}', '{"seal": "x", "root": "y"}', '{"seal": 1e3, "root": "y"}']
+    + [f'{{"seal": {seal}, "root": "y"}}' for seal in (-1, 2**63, 10**30)],
+)
 async def test_a_mark_that_is_damaged_is_refused_with_its_place(audit, key, tmp_path, content):
     (tmp_path / "home" / "audit.verified.json").write_text(content)
     assert "audit.verified.json" in (await audit("verify", "--incremental")).refusal
