@@ -161,6 +161,7 @@ class _Walk:
                 case _:
                     self._report.find("row", f"An order removed rows up to seal {at}, which does not exist.")
         for row in await fetch(self._conn, PRIVATE):
-            words = f"A personal value ({row['field']}) is not the one that an event of its thing commits to"
-            words += f" as {row['commitment']}."
-            self._report.find("private", words)
+            words = "is not the one that an event of its thing commits to as"
+            if row["erased"]:
+                words = "is there, though an event tells that it was erased:"
+            self._report.find("private", f"A personal value ({row['field']}) {words} {row['commitment']}.")

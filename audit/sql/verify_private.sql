@@ -1,13 +1,14 @@
 -- Personal values that are not what was committed to, and those that no event of their thing and their tenant commits to
 -- under their name: they were put there, moved or renamed by someone else, and an export, a removal by order or an erasure
 -- would not find them. The search columns are compared with the bytes elsewhere. Values of no thing are
--- compared with their own commitment alone. Across tenants: the account is verified as a whole.
-(select field, encode(commitment, 'hex') as commitment
+-- compared with their own commitment alone. And values that an event tells as erased: someone has put them back. Across
+-- tenants: the account is verified as a whole.
+(select field, encode(commitment, 'hex') as commitment, false as erased
  from audit_private
  where sha256(salt || convert_to(value, 'UTF8')) is distinct from commitment
  limit 100)
 union
-(select p.field, encode(p.commitment, 'hex')
+(select p.field, encode(p.commitment, 'hex'), false
  from audit_private p
  where p.entity_id is not null
    and not exists (
@@ -19,4 +20,11 @@ union
          select from jsonb_path_query(a.meta, '$.**') o, jsonb_build_object('commitment', encode(p.commitment, 'hex')) shape,
            coalesce(p.field, '') named
          where o @> jsonb_build_object(named, shape) or o @> jsonb_build_object(named, jsonb_build_array(shape))))
+ limit 100)
+union
+(select p.field, encode(p.commitment, 'hex'), true
+ from audit_log a
+ cross join jsonb_path_query(a.meta, '$.commitments[*]') told
+ join audit_private p on p.commitment = case when told #>> '{}' ~ '^[0-9a-f]{64}$' then decode(told #>> '{}', 'hex') end
+ where a.entity_id = 'subject' and a.entity_type = 'audit_private' and a.action = 'ERASED'
  limit 100);

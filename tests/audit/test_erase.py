@@ -89,3 +89,17 @@ async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
     assert "ann@example.org" not in text
     assert "dear ann" not in text
     assert not any(salt in text for salt in salts)
+
+
+async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installation):
+    await record(conn, event(1), personal={"to": "ann@example.org", "from": "bob@example.org"})
+    await owner.execute("create table backup as table audit_private")
+    assert await erase(conn, "ann@example.org", actor=DANA) == 1
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).findings == []
+
+    await owner.execute("insert into audit_private table backup on conflict do nothing")
+    [finding] = (await verify(conn, installation.keys)).findings
+    assert finding.kind == "private"
+    assert "(to) is there, though an event tells that it was erased" in finding.message
