@@ -75,7 +75,12 @@ class Account:
 
     @classmethod
     async def open(cls, conn: Connection) -> "Account":
-        """Note where the account ends now."""
+        """Note where the account ends now.
+
+        What the connection asks is then answered by Postgres's own functions: a database can have a search path on
+        which others of their names come first.
+        """
+        await conn.execute("set search_path = pg_catalog, public")
         return cls(conn, *await _standing(conn))
 
     async def is_pruned(self, seal: Seal) -> bool:

@@ -351,6 +351,20 @@ async def test_a_stored_function_that_lies_does_not_hide_a_changed_row(tampered,
     assert 3 in {finding.row for finding in report.findings}
 
 
+async def test_a_function_of_a_known_name_does_not_hide_a_changed_row(tampered, installation):
+    """Times as they were, shown by a function that stands before Postgres's own."""
+    await tampered.execute("update audit_log set created_at = created_at + interval '1 day' where id = 3")
+    await tampered.execute("create schema evil")
+    await tampered.execute(
+        "create function evil.timestamptz_send(t timestamptz) returns bytea language sql as"
+        " $$ select pg_catalog.timestamptz_send(case when t > now() + interval '1 hour' then t - interval '1 day' else t end) $$"
+    )
+    await tampered.execute("set search_path = evil, pg_catalog, public")
+
+    report = await verify(tampered, installation.keys, installation.notes)
+    assert 3 in {finding.row for finding in report.findings}
+
+
 @pytest.mark.parametrize("column", ["epoch", "xid", "id"])
 async def test_a_row_without_a_place_is_found(tampered, installation, column):
     place = {"id": "100001", "epoch": "epoch", "xid": "xid"} | {column: "null"}
