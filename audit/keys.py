@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from audit.verifier.notes import DASH, ED25519, BadNote, Checkpoint, Key, key_id
+from audit.verifier.notes import DASH, ED25519, BadNote, Checkpoint, Key, key_id, parse_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def public_key_file(settings: Settings) -> Path:
 
 def public_keys(settings: Settings) -> list[Key]:
     """The installation's public key, and those of the keys that signed before it: `audit.*.pub` beside `audit.pub`."""
-    return [read_key(path) for path in public_key_files(settings) or [public_key_file(settings)]]
+    return read_keys(public_key_files(settings) or [public_key_file(settings)])
 
 
 def public_key_files(settings: Settings) -> list[Path]:
@@ -109,17 +110,19 @@ def checkpoint_folder(settings: Settings) -> Path:
     return settings.atlas_checkpoint_dir or settings.home / "checkpoints"
 
 
-def read_key(path: Path) -> Key:
-    """A public key from its file, or that of a private key."""
-    try:
-        text = path.read_text()
-        return Key.parse(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The key {path} cannot be read: {error}.") from error
-    except BadNote as reason:
-        raise SettingsError(
-            f"{path} {reason}.", remedy="Give the public key, the file that ends with .pub beside the private one."
-        ) from None
+def read_keys(paths: Iterable[Path]) -> list[Key]:
+    """Public keys from their files, each of which may hold several."""
+    keys: list[Key] = []
+    for path in paths:
+        try:
+            keys += parse_keys(path.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"The key {path} cannot be read: {error}.") from error
+        except BadNote as reason:
+            raise SettingsError(
+                f"{path} {reason}.", remedy="Give the public key, the file that ends with .pub beside the private one."
+            ) from None
+    return keys
 
 
 def _folder(settings: Settings) -> Path:

@@ -24,7 +24,7 @@ from atlas.migrations import migrate
 from atlas.pool import Connection, Pool, open_pool
 from atlas.settings import Settings, load_settings
 from audit import Extract, export, seal, seal_and_sign
-from audit.keys import public_key_file, read_key
+from audit.keys import public_keys
 from audit.verifier.export import verify_export
 from bench.peers.databases import own_database
 
@@ -125,7 +125,7 @@ async def _written(conn: Connection, path: Path, extract: Extract) -> tuple[int,
 
 
 def _verify(path: Path, settings: Settings) -> dict[str, Any]:
-    keys = [read_key(public_key_file(settings))]
+    keys = public_keys(settings)
     began, cpu = time.perf_counter(), time.process_time()
     report = verify_export(path, keys)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -21,7 +21,7 @@ from atlas.logs import get_logger
 from atlas.statements import fetch, statement
 from audit import Extract, export, find, prove
 from audit import Query as AuditQuery
-from audit.keys import public_key_file
+from audit.keys import public_key_files
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
 
@@ -131,16 +131,19 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = No
 @router.get(
     "/key",
     response_class=PlainTextResponse,
-    summary="The public key that checkpoints are checked with",
+    summary="The public keys that checkpoints are checked with, a line each",
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @allows(*READERS, by_tenant=False)
 async def show_key(call: Calling) -> str:
-    """A machine without it has none to show; it is where the account is signed."""
-    path = public_key_file(call.api.settings)
-    if not path.exists():
+    """The newest first, then those that it took the place of: what they signed is checked with them.
+
+    A machine without any has none to show; they are where the account is signed.
+    """
+    files = public_key_files(call.api.settings)
+    if not files:
         raise NotFound("public key", "on this machine", remedy="Copy audit.pub here from the machine that signs.")
-    return path.read_text()
+    return "".join(f"{path.read_text().strip()}\n" for path in files)
 
 
 @router.get(

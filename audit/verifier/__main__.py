@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .account import Report
 from .export import check_proof, verify_export
-from .notes import Key, split_notes
+from .notes import parse_keys, split_notes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,11 +17,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--export", type=Path, help="a file made by `atlas audit export`")
     what.add_argument("--proof", type=Path, help="a file made by `atlas audit proof`")
-    parser.add_argument("--key", type=Path, required=True, action="append", help="the public key; may be repeated")
+    parser.add_argument(
+        "--key", type=Path, required=True, action="append", help="a file of public keys; may be repeated"
+    )
     parser.add_argument("--checkpoints", type=Path, action="append", default=[], help="outside copies of checkpoints")
     chosen = parser.parse_args(arguments)
     try:
-        keys = [Key.parse(path.read_text()) for path in chosen.key]
+        keys = [key for path in chosen.key for key in parse_keys(path.read_text())]
         if chosen.proof:
             return _tell(check_proof(json.loads(chosen.proof.read_text()), keys))
         outside = [note for path in chosen.checkpoints for note in _notes(path)]

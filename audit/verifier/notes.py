@@ -48,6 +48,11 @@ class Key:
         return key
 
 
+def parse_keys(text: str) -> list[Key]:
+    """The keys of a file, a line each: the newest, and those that it took the place of."""
+    return [Key.parse(line) for line in text.strip().splitlines() or [""]]
+
+
 def key_id(name: str, public: bytes) -> bytes:
     """The four bytes by which a signature names its key."""
     return sha256(name.encode() + b"\n" + ED25519 + public)[:4]

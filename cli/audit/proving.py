@@ -15,7 +15,7 @@ from rich.text import Text
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 from audit import Mark, prove, prove_consistency, seal_first, verify
-from audit.keys import read_key
+from audit.keys import read_keys
 from audit.verifier.account import Report
 from audit.verifier.export import check_proof, verify_export
 from cli.audit.sealing import outside_copies, seal_and_tell, verification_keys
@@ -117,7 +117,7 @@ def _mark(path: Path) -> Mark | None:
 
 
 def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, *, json: bool) -> Report:
-    keys, outside = [read_key(path) for path in key], outside_copies(None, checkpoints)
+    keys, outside = read_keys(key), outside_copies(None, checkpoints)
     try:
         size = export.stat().st_size
         with _progress("verifying", json=json) as tell:
@@ -133,7 +133,7 @@ def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
         document = orjson.loads(check.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise SettingsError(f"The proof {check} cannot be read: {error}.") from error
-    report = check_proof(document, [read_key(path) for path in key])
+    report = check_proof(document, read_keys(key))
     words = [finding.message for finding in report.findings] or ["The proof holds."]
     document = {"ok": report.ok, "findings": report.findings, "notices": report.notices}
     say(document, "\n".join([*words, *report.notices]), json=json)

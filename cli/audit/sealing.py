@@ -7,7 +7,7 @@ from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 from audit import seal_first
 from audit.copies import read_copies
-from audit.keys import checkpoint_folder, public_key_files, public_keys, read_key
+from audit.keys import checkpoint_folder, public_key_files, public_keys, read_keys
 from audit.verifier.notes import Key
 from cli.output import warn
 from cli.runtime import Atlas
@@ -27,7 +27,7 @@ def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[
             "No public key is at hand to check the signatures of checkpoints.",
             remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",
         )
-    return [read_key(path) for path in given] if given else public_keys(settings)
+    return read_keys(given) if given else public_keys(settings)
 
 
 def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:

@@ -13,8 +13,9 @@ import api.resources.audit
 import api.resources.verifications
 from audit import new_epoch, seal_and_sign
 from audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
+from audit.verifier.__main__ import main
 from audit.verifier.export import check_proof, verify_export
-from audit.verifier.notes import Key
+from audit.verifier.notes import parse_keys
 from engine.jobs import NewJob, enqueue_many
 from tests.api.conftest import DANA
 
@@ -34,7 +35,7 @@ async def auditor(world):
 
 
 async def key_of(client):
-    return [Key.parse((await client.get("/audit/key")).text.strip())]
+    return parse_keys((await client.get("/audit/key")).text)
 
 
 async def ended(client, place):
@@ -107,6 +108,24 @@ async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, audi
     changed = file.read_bytes().replace(b"JOB_CREATED", b"JOB_DELETED", 1)
     file.write_bytes(changed)
     assert verify_export(file, await key_of(admin)).findings
+
+
+async def test_an_export_verifies_with_the_keys_shown_after_one_took_the_place_of_another(
+    account, auditor, owner, settings, pool, tmp_path
+):
+    key_file(settings).unlink()
+    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    new = signing_key(settings, new=True)
+    await seal_and_sign(pool, settings)
+    file = tmp_path / "export.ndjson"
+    file.write_bytes((await auditor.get("/audit/export")).content)
+
+    keys = await key_of(auditor)
+    assert (len(keys), keys[0].name) == (2, new.name)
+    assert verify_export(file, keys).findings == []
+    named = tmp_path / "keys.pub"
+    named.write_text((await auditor.get("/audit/key")).text)
+    assert main(["--export", str(file), "--key", str(named)]) == 0
 
 
 def ask_and_read_nothing(server, token):
