@@ -189,6 +189,10 @@ async def _lines(call: Call, extract: Extract) -> AsyncGenerator[bytes, None]:
                 yield line
 
 
+class _StandsStill(Exception):
+    """The reader takes nothing more; a statement that takes too long is another matter."""
+
+
 class _Export(StreamingResponse):
     """Lines as they are read. They keep a connection, which is given back when the reader has left or stands still."""
 
@@ -204,12 +208,15 @@ class _Export(StreamingResponse):
 
     async def stream_response(self, send: Send) -> None:
         async def send_in_time(message: Any) -> None:
-            async with asyncio.timeout(TAKE_SECONDS):
-                await send(message)
+            try:
+                async with asyncio.timeout(TAKE_SECONDS):
+                    await send(message)
+            except TimeoutError as error:
+                raise _StandsStill from error
 
         try:
             await super().stream_response(send_in_time)
-        except TimeoutError:
+        except _StandsStill:
             # What was sent has no end, and so cannot pass for a whole export.
             log.warning("an export was cut off: its reader stands still")
 

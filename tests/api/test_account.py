@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from unittest.mock import AsyncMock, Mock
 from uuid import uuid4
 
 import asyncpg
@@ -126,6 +127,19 @@ async def test_an_export_verifies_with_the_keys_shown_after_one_took_the_place_o
     named = tmp_path / "keys.pub"
     named.write_text((await auditor.get("/audit/key")).text)
     assert main(["--export", str(file), "--key", str(named)]) == 0
+
+
+async def test_a_database_that_takes_too_long_is_not_told_as_a_reader_who_stands_still(monkeypatch):
+    monkeypatch.setattr(api.resources.audit, "log", log := Mock())
+
+    async def lines():
+        yield b"one\n"
+        raise TimeoutError
+
+    response = api.resources.audit._Export(b"first\n", lines(), {})
+    with pytest.raises(TimeoutError):
+        await response.stream_response(AsyncMock())
+    assert not log.warning.called
 
 
 def ask_and_read_nothing(server, token):
