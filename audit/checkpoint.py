@@ -101,6 +101,16 @@ async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: b
         return checkpoint
 
 
+async def require_continuation(conn: Connection, key: SigningKey, folder: Path) -> None:
+    """Refuse, as signing would, an account that does not continue what was signed last."""
+    head = await fetch_row(conn, HEAD, key_name=key.name)
+    last = await asyncio.to_thread(_last, key, folder)
+    if last is not None and last.size > 0:
+        if head is None:
+            raise InconsistentTree(last, 0)
+        await _next(conn, key, head, last, abandon=False)
+
+
 async def _next(conn: Connection, key: SigningKey, head: Any, last: Signed | None, *, abandon: bool) -> Checkpoint:
     size, root = head["size"], head["root"]
     # A note that gave up a longer tree may have gone no further than the memory; the next one says it again.

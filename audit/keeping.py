@@ -10,7 +10,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
-from atlas.errors import Conflict
+from atlas.errors import Conflict, FieldError, InvalidInput
 from atlas.pool import Connection
 from atlas.statements import fetch_value, statement
 
@@ -54,6 +54,8 @@ async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> Pru
 
 async def new_epoch(conn: Connection, *, reason: str, actor: Actor, patience: timedelta = PATIENCE) -> int:
     """Begin the next epoch in this cluster and answer its number. Writers wait for a moment while it begins."""
+    if not reason.strip():
+        raise InvalidInput("The order", [FieldError("reason", "is empty")])
     try:
         async with conn.transaction():
             await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(patience / timedelta(milliseconds=1))))

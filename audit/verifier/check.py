@@ -262,8 +262,17 @@ class Verification:
                 self.report.find(
                     "checkpoint", f"{words} It changed between leaf {where[0]} and leaf {where[1]}.", leaves=where
                 )
+        self._tell_of_given_up(one for one, given_up in zip(self._conflicts, excused, strict=True) if given_up)
         if told > 1:
             self.report.notices.append(f"{told - 1} more checkpoints contradict the account.")
+
+    def _tell_of_given_up(self, told: Iterable[Checkpoint]) -> None:
+        """A loss that its signer accepted is told also where no copy of the lost tree is at hand."""
+        known = {one.size for one in told}
+        for size, abandons, at in sorted({(one.size, one.abandons, one.at) for one in self._given_up}):
+            if abandons > size and abandons not in known:
+                words = f"With {size} leaves, at {at}, the signer gave up a tree of {abandons} leaves"
+                self.report.notices.append(f"{words}: what those held beyond is not in this account.")
 
     def _is_given_up(self, one: Checkpoint) -> bool:
         """True if a later note gives up that tree. A note cannot excuse itself, nor can its own copy."""

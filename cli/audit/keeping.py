@@ -9,6 +9,7 @@ from atlas.errors import Conflict, NotFound, Refused
 from atlas.pool import connect
 from atlas.settings import Settings
 from audit import Pruned, erase, new_epoch, prune, sign_epoch, verify
+from audit.checkpoint import require_continuation
 from audit.keys import checkpoint_folder, key_file, public_key_files, signing_key
 from audit.verifier.account import Finding
 from cli.audit.reading import Tenant
@@ -87,6 +88,10 @@ def begin_epoch(
         _require_key(settings, new_key=new_key)
         async with open_atlas(settings) as atlas:
             await _require_whole(atlas, accept_loss=accept_loss)
+            if not accept_loss and not new_key:
+                # Found out before an epoch has begun: with the loss accepted, or from a better backup, it begins once.
+                async with atlas.pool.acquire() as conn:
+                    await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
             conn = await connect(atlas.url, application="atlas audit new-epoch")
             try:
                 epoch = await new_epoch(conn, reason=reason, actor=caller())

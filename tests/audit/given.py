@@ -81,3 +81,18 @@ async def account(conn: Any, installation: Installation, *, seals: int = 6, seed
 def kinds(report: Report) -> set[str]:
     """The kinds of what was found, but for a signature that is late because the test machine is slow."""
     return {finding.kind for finding in report.findings} - {"stale"}
+
+
+async def roll_back(owner, *, below: int) -> None:
+    """Take the end of the account away, as a failover does: back to the last seal of fewer leaves."""
+    for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+    last = await owner.fetchval("select max(n) from audit_seal where closes and size < $1", below)
+    at = await owner.fetchrow("select size, snap_cur::text as snap from audit_seal where n = $1", last)
+    await owner.execute(
+        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", at["snap"]
+    )
+    for table, column, value in (
+        ("audit_seal", "n", last), ("audit_seal_tenant", "n", last), ("audit_checkpoint", "size", at["size"]),
+    ):  # fmt: skip
+        await owner.execute(f"delete from {table} where {column} > {value}")

@@ -16,7 +16,7 @@ from audit import seal, verify
 from audit.checkpoint import InconsistentTree, NotCopied, OtherSigner, publish
 from audit.keys import key_file, public_key_file, read_keys, signing_key
 from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
-from tests.audit.given import Installation, account, kinds, write
+from tests.audit.given import Installation, account, kinds, roll_back, write
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
@@ -238,17 +238,7 @@ async def lose_the_end(conn, owner, installation) -> int:
     """An account that a failover has taken the end of; answers how many leaves were signed."""
     await account(conn, installation, seals=4)
     size = await conn.fetchval("select max(size) from audit_seal")
-    for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
-        await owner.execute(f"alter table {table} disable trigger all")
-    last = await owner.fetchval("select max(n) from audit_seal where closes and size < $1", size - 8)
-    at = await owner.fetchrow("select size, snap_cur::text as snap from audit_seal where n = $1", last)
-    await owner.execute(
-        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", at["snap"]
-    )
-    for table, column, value in (
-        ("audit_seal", "n", last), ("audit_seal_tenant", "n", last), ("audit_checkpoint", "size", at["size"]),
-    ):  # fmt: skip
-        await owner.execute(f"delete from {table} where {column} > {value}")
+    await roll_back(owner, below=size - 8)
     assert "cut" in kinds(await verify(conn, installation.keys, installation.notes))
     return size
 

@@ -17,7 +17,7 @@ from atlas.pool import connect
 from audit import Event, record
 from cli.main import app
 from engine.tenants import add_tenant
-from tests.audit.given import DANA, Installation, write_many
+from tests.audit.given import DANA, Installation, roll_back, write_many
 from tests.cli.conftest import Atlas, Ran, environment
 
 
@@ -339,6 +339,31 @@ async def test_a_new_epoch_is_refused_while_the_account_is_not_whole(audit, key,
     await owner.execute("delete from audit_log where entity_id = '2'")
     done = await audit("new-epoch", "--reason", "restored")
     assert "The account has 1 findings" in done.refusal
+    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+
+
+async def test_a_new_epoch_that_could_not_be_signed_does_not_begin(audit, key, conn, owner, written, tmp_path):
+    await audit("verify")
+    size = await conn.fetchval("select max(size) from audit_seal")
+    await write_many(conn, 12)
+    await audit("verify")
+    lost = await conn.fetchval("select max(size) from audit_seal")
+    await roll_back(owner, below=size + 1)
+    # The copies went with the end of the account; only the signer remembers.
+    for copies in (tmp_path / "home").rglob("*.checkpoints"):
+        copies.unlink()
+
+    assert "do not continue" in (await audit("new-epoch", "--reason", "restored")).refusal
+    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+
+    assert (await audit("new-epoch", "--reason", "restored", "--accept-loss", "--json")).document == {"epoch": 2}
+    done = await audit("verify", "--json")
+    assert done.document["findings"] == []
+    assert any(f"the signer gave up a tree of {lost} leaves" in notice for notice in done.document["notices"])
+
+
+async def test_a_new_epoch_says_why_it_begins(audit, key, owner):
+    assert "reason: is empty" in (await audit("new-epoch", "--reason", " ")).refusal
     assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
 
 
