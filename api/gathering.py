@@ -135,22 +135,24 @@ class Gathering:
         if not group:
             return
         try:
-            async with self._api.brief(conn, line.tenant_id):
-                found = await make(conn, [job for job, _ in group], actor)
-        except _OF_A_JOB as error:
-            if len(group) == 1:
-                _settle(group[0][1], error)
-                return
-            for one in group:
-                await self._enqueue_group(conn, line, [one], actor)
+            try:
+                async with self._api.brief(conn, line.tenant_id):
+                    found = await make(conn, [job for job, _ in group], actor)
+            except _OF_A_JOB as error:
+                if len(group) == 1:
+                    _settle(group[0][1], error)
+                    return
+                for one in group:
+                    await self._enqueue_group(conn, line, [one], actor)
+            else:
+                for (_, made), job in zip(group, found, strict=True):
+                    if not made.done():
+                        made.set_result(job)
         except BaseException as error:
+            # Also of those who were not tried yet: nobody else knows of them.
             for _, made in group:
                 _settle(made, error)
             raise
-        else:
-            for (_, made), job in zip(group, found, strict=True):
-                if not made.done():
-                    made.set_result(job)
 
 
 async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[Made]:

@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import api.gathering
 import api.state
 import engine.jobs.summary
 from engine.jobs import NewJob, enqueue, enqueue_many
@@ -91,6 +92,26 @@ async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tr
     assert held.result().headers["retry-after"]
     assert held.result().json()["type"] == "urn:atlas:problem:unavailable"
     assert (await ask(dedupe_key="held")).status_code == 201
+
+
+async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_each_is_tried_alone(admin, monkeypatch):
+    await make(admin, dedupe_key="held", payload={"a": 1})
+    real = api.gathering.make
+
+    async def breaking(conn, jobs, actor):
+        if [job.dedupe_key for job in jobs] == ["breaks"]:
+            conn.terminate()
+        return await real(conn, jobs, actor)
+
+    monkeypatch.setattr(api.gathering, "make", breaking)
+    keys = ("a", "b", "held", "c", "breaks", "d", "e", "f")
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(
+            *(admin.post("/jobs", json={"job_type": "x.work", "dedupe_key": key}) for key in keys)
+        )
+
+    assert [answer.status_code for answer in answers] == [201, 201, 409, 201, 503, 503, 503, 503]
+    assert (await make(admin, dedupe_key="d"))["deduplicated"] is False
 
 
 async def test_a_change_of_what_another_holds_is_told_to_come_back(admin, conn, monkeypatch):
