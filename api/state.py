@@ -23,7 +23,9 @@ WALLS = statement("api/sql/walls.sql")
 
 READ_TIMEOUT = "5s"
 WRITE_TIMEOUT = "15s"
-# Where others wait behind a transaction: for one that holds a dedupe key until it commits, say.
+# What waits for others (for one that holds a dedupe key until it commits, say) keeps a connection from everyone.
+LOCK_TIMEOUT = "2s"
+# Where others wait behind the transaction itself.
 BRIEF_LOCK_TIMEOUT = "1s"
 TENANT_SECONDS = 5.0
 # Each keeps a connection for as long as its reader takes.
@@ -82,12 +84,12 @@ class Api:
 
     @asynccontextmanager
     async def brief(self, conn: Connection, tenant_id: UUID | None) -> AsyncIterator[None]:
-        """The same in fewer round trips and without patience for locks.
+        """The same in fewer round trips and with less patience for locks.
 
         For verbs that open no transaction of their own within it.
         """
         walls = tenant_id is not None and await self._has_walls(conn)
-        terms = f"{_terms(tenant_id, walls=walls, read_only=False)}; set local lock_timeout = '{BRIEF_LOCK_TIMEOUT}'"
+        terms = _terms(tenant_id, walls=walls, read_only=False, patience=BRIEF_LOCK_TIMEOUT)
         with _busy_if_late():
             async with ended_if_hung(conn):
                 await conn.execute(f"begin; {terms}")
@@ -145,8 +147,8 @@ def _busy_if_late() -> Iterator[None]:
         raise Busy from error
 
 
-def _terms(tenant_id: UUID | None, *, walls: bool, read_only: bool) -> str:
-    terms = [f"statement_timeout = '{READ_TIMEOUT if read_only else WRITE_TIMEOUT}'"]
+def _terms(tenant_id: UUID | None, *, walls: bool, read_only: bool, patience: str = LOCK_TIMEOUT) -> str:
+    terms = [f"statement_timeout = '{READ_TIMEOUT if read_only else WRITE_TIMEOUT}'", f"lock_timeout = '{patience}'"]
     if read_only:
         # Lists and counts have many shapes; a plan for each is cheaper than one plan for all.
         terms.append("plan_cache_mode = 'force_custom_plan'")

@@ -94,6 +94,25 @@ async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tr
     assert (await ask(dedupe_key="held")).status_code == 201
 
 
+async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(admin, world, conn):
+    holding = conn.transaction()
+    await holding.start()
+    await enqueue(conn, NewJob("x.work", {}, world.acme.id, dedupe_key="held"), actor=DANA)
+    body = {"job_type": "x.work", "dedupe_key": "held"}
+    async with asyncio.timeout(6):
+        told = await asyncio.gather(
+            admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"}),
+            admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"}),
+            admin.post("/jobs", json=[body, {"job_type": "x.work"}]),
+        )
+    await holding.rollback()
+    again = await admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"})
+
+    assert [one.status_code for one in told] == [503] * 3
+    assert all(one.headers["retry-after"] for one in told)
+    assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
+
+
 async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_each_is_tried_alone(admin, monkeypatch):
     await make(admin, dedupe_key="held", payload={"a": 1})
     real = api.gathering.make
