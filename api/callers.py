@@ -28,6 +28,8 @@ from engine.tokens import Role, Token, authenticate
 REMEMBERED_SECONDS = 10.0
 LONGEST_CREDENTIAL = 512
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Roles of programs that do jobs.
+AGENTS = ("host", "worker")
 SECURE_COOKIE = "__Host-atlas"
 PLAIN_COOKIE = "atlas"
 CSRF_HEADER = "x-csrf-token"
@@ -60,9 +62,12 @@ class Caller:
         return self.token.scopes
 
     @property
-    def share(self) -> UUID:
-        """Whose share of this process it uses: its tenant's, or its own where it has none."""
-        return self.tenant_id or self.token.id
+    def share(self) -> tuple[UUID, bool]:
+        """Whose share of this process it uses: its tenant's, or its own where it has none.
+
+        Those who do a tenant's jobs have one beside it, so that whoever looks at them does not cost them their leases.
+        """
+        return self.tenant_id or self.token.id, self.role in AGENTS
 
 
 class Callers:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fastapi import Depends, Request
 
-from api.callers import Caller, address_of
+from api.callers import AGENTS, Caller, address_of
 from api.state import Api
 from atlas.actors import Actor, ActorType
 from atlas.errors import FieldError, InvalidInput, NotFound
@@ -17,7 +17,6 @@ from atlas.pool import Connection
 from engine.jobs import SYSTEM_TENANT
 from engine.tenants import Tenant
 
-AGENTS = ("host", "worker")
 TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -49,13 +48,13 @@ class Call:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Connection]:
         """A transaction that reads, behind the wall of the caller's tenant."""
-        async with self.api.transaction(self.caller.tenant_id, read_only=True) as conn:
+        async with self.api.transaction(self.caller.tenant_id, read_only=True, share=self.caller.share) as conn:
             yield conn
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Connection]:
         """A transaction that changes things, behind the wall of the caller's tenant."""
-        async with self.api.transaction(self.caller.tenant_id) as conn:
+        async with self.api.transaction(self.caller.tenant_id, share=self.caller.share) as conn:
             yield conn
 
     @asynccontextmanager
@@ -64,7 +63,7 @@ class Call:
 
         A proof walks through everyone's leaves, an estimate through everyone's statistics: each is told the tenant.
         """
-        async with self.api.transaction(None, read_only=True) as conn:
+        async with self.api.transaction(None, read_only=True, share=self.caller.share) as conn:
             yield conn
 
     @asynccontextmanager
@@ -73,7 +72,7 @@ class Call:
 
         They count the limits of all tenants, and each of their statements is whole and fenced by itself.
         """
-        async with self.api.acquire() as conn:
+        async with self.api.acquire(share=self.caller.share) as conn:
             yield conn
 
 

@@ -8,7 +8,7 @@ alone. Jobs with a dedupe key gather apart: they may have to wait for whoever ho
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -64,6 +64,7 @@ class _Line:
     """What one caller has asked for and nobody has taken up yet."""
 
     tenant_id: UUID | None
+    share: Hashable
     waiting: deque[tuple[NewJob, "asyncio.Future[Made]"]] = field(default_factory=deque)
     flushing: int = 0
 
@@ -77,11 +78,11 @@ class Gathering:
         self._tasks: set[asyncio.Task[None]] = set()
         self._admissions: Memory[tuple[str, UUID], Admission] = Memory(ADMISSION_SECONDS)
 
-    async def admission(self, job_type: str, tenant_id: UUID) -> Admission:
+    async def admission(self, call: Call, job_type: str, tenant_id: UUID) -> Admission:
         """What decides about jobs of a type, as it was at most a moment ago."""
 
         async def look_up() -> Admission:
-            async with self._api.transaction(tenant_id, read_only=True) as conn:
+            async with self._api.transaction(tenant_id, read_only=True, share=call.caller.share) as conn:
                 return await load_admission(conn, job_type, tenant_id)
 
         return await self._admissions.get((canonical(job_type), tenant_id), look_up)
@@ -93,7 +94,7 @@ class Gathering:
         key = (call.caller.tenant_id, actor.type, actor.id, job.dedupe_key is not None)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(call.caller.tenant_id)
+            line = self._lines[key] = _Line(call.caller.tenant_id, call.caller.share)
         made: asyncio.Future[Made] = asyncio.get_running_loop().create_future()
         line.waiting.append((job, made))
         if not line.flushing or (line.flushing < AT_ONCE and len(line.waiting) >= WORTH_IT):
@@ -107,7 +108,7 @@ class Gathering:
         drained = False
         try:
             # Watched by each transaction: under load one follows the other without end.
-            async with self._api.acquire(watched=False) as conn:
+            async with self._api.acquire(watched=False, share=line.share) as conn:
                 while line.waiting:
                     group = [line.waiting.popleft() for _ in range(min(len(line.waiting), LARGEST_GROUP))]
                     await self._enqueue_group(conn, line, group, actor)

@@ -1,6 +1,6 @@
 """What every request shares: the pool, who is known, how fast callers may be, and what was looked up a moment ago."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from api.memory import Memory
 from api.patience import borrowed, ended_if_hung
 from api.places import Places
 from api.rates import Buckets, Rates
+from api.shares import Shares
 from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
 from atlas.settings import Settings
@@ -50,6 +51,7 @@ class Api:
         self.url = url
         self.tick = tick
         self.rates = rates
+        self.shares = Shares(pool.get_max_size())
         self.callers = Callers(pool, rates)
         self.exports = Places("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self.verifications = Places("for verifications at the same time", most=1, most_each=1)
@@ -59,15 +61,23 @@ class Api:
         self._walls: bool | None = None
 
     @asynccontextmanager
-    async def transaction(self, tenant_id: UUID | None, *, read_only: bool = False) -> AsyncIterator[Connection]:
+    async def transaction(
+        self, tenant_id: UUID | None, *, read_only: bool = False, share: Hashable = None
+    ) -> AsyncIterator[Connection]:
         """A transaction that sees one tenant's rows alone, or everything where no tenant is named."""
-        async with self.acquire() as conn, self.terms(conn, tenant_id, read_only=read_only):
+        async with self.acquire(share=share) as conn, self.terms(conn, tenant_id, read_only=read_only):
             yield conn
 
     @asynccontextmanager
-    async def acquire(self, *, watched: bool = True) -> AsyncIterator[Connection]:
-        """A connection, within a bearable time; one that is not watched may be kept for as long as it takes."""
-        async with borrowed(self.pool, watched=watched) as conn:
+    async def acquire(self, *, watched: bool = True, share: Hashable = None) -> AsyncIterator[Connection]:
+        """A connection, within a bearable time; one that is not watched may be kept for as long as it takes.
+
+        What a caller asks for is of the caller's share.
+        """
+        async with (
+            nullcontext() if share is None else self.shares.taken(share),
+            borrowed(self.pool, watched=watched) as conn,
+        ):
             yield conn
 
     @asynccontextmanager

@@ -184,7 +184,7 @@ async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Callin
 async def _lines(call: Call, extract: Extract) -> AsyncGenerator[bytes, None]:
     # No transaction around it: the event that tells of the export stands, however the reading ends.
     with call.api.exports.taken(call.caller.share):
-        async with call.api.acquire(watched=False) as conn:
+        async with call.api.acquire(watched=False, share=call.caller.share) as conn:
             async for line in export(conn, extract, actor=call.actor):
                 yield line
 

@@ -63,7 +63,8 @@ async def create(request: Request) -> Response:
     starts = [start_of(body, call, correlation_id) for body in bodies]
     gathering: Gathering = request.app.state.gathering
     terms = [
-        await gathering.admission(one.job_type, one.tenant_id) if isinstance(one, NewJob) else None for one in starts
+        await gathering.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
+        for one in starts
     ]
     key = header(request.scope, b"idempotency-key")
     if key is None:

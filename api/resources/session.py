@@ -50,7 +50,7 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
     if caller.role not in PEOPLES_ROLES:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
-    async with api.acquire() as conn:
+    async with api.acquire(share=caller.share) as conn:
         session, clear = await open_session(conn, caller.token, actor=actor)
     secure = request.url.scheme == "https"
     lifetime = int((session.expires_at - session.created_at).total_seconds())
@@ -72,7 +72,7 @@ async def sign_out(request: Request, response: Response, call: Calling) -> None:
     session = call.caller.session
     if session is None:
         raise Unauthenticated("There is no session to end; a token is revoked instead.")
-    async with call.api.acquire() as conn:
+    async with call.api.acquire(share=call.caller.share) as conn:
         await end_session(conn, session, actor=call.actor)
     call.api.callers.forget()
     response.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)

@@ -2,11 +2,13 @@
 
 import asyncio
 import statistics
+import time
 from contextlib import asynccontextmanager, suppress
 
+import api.shares
 from api.app import create_app
 from api.rates import Rates
-from engine.jobs import NewJob, enqueue_many
+from engine.jobs import NewJob, enqueue, enqueue_many
 from tests.api.conftest import DANA, furnish, running
 from tests.workers.processes import workers
 
@@ -43,6 +45,41 @@ async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_nobody_else(pool, 
     assert min(beside) <= max(1.5 * min(alone), min(alone) + NOISE)
 
 
+async def test_a_tenant_whose_calls_take_long_keeps_no_connection_from_others(world, conn, opened, monkeypatch):
+    monkeypatch.setattr(api.shares, "SHARE_SECONDS", 0.5)
+    waiting = await opened(waiting_calls(world, conn, "acme", "enqueuer"))
+    spent, answers = await timed(
+        world.client("other", "tenant_admin").get("/jobs"),
+        world.client("acme", "worker").post("/worker/jobs/claim", json={"job_types": ["x.work"]}),
+        world.client().get("http://atlas.test/readyz"),
+    )
+    told = await asyncio.gather(*waiting)
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert spent < 1.5
+    assert {answer.status_code for answer in told} == {429, 503}
+    refused = [answer for answer in told if answer.status_code == 429]
+    assert refused[0].json()["type"] == "urn:atlas:problem:too-many-requests"
+    assert refused[0].headers["retry-after"] == "2"
+
+
+async def test_while_calls_use_all_they_may_the_process_is_ready_and_knows_who_calls(world, conn, opened):
+    waiting = [
+        call for slug in ("acme", "other") for call in await opened(waiting_calls(world, conn, slug, "enqueuer"))
+    ]
+    stranger = world.client("acme", "auditor")
+    stranger.headers["Authorization"] += "x"
+    spent, answers = await timed(world.client().get("http://atlas.test/readyz"), stranger.get("/jobs"))
+    # Next in line, behind the few that each of the others has.
+    later, [own] = await timed(world.client().get("/jobs"))
+
+    assert [answer.status_code for answer in answers] == [200, 401]
+    assert spent < 1.5
+    assert own.status_code == 200
+    assert later < 4.0
+    assert not all(call.done() for call in waiting)
+
+
 async def delays(pool, world):
     """Milliseconds from a job's creation to its start, by the database's clock, for one job after the other."""
     client = world.client("other", "enqueuer")
@@ -57,6 +94,33 @@ async def delays(pool, world):
         while len(rows := await pool.fetch(sql, ids)) < JOBS:
             await asyncio.sleep(0.05)
     return [row["waited"] for row in rows]
+
+
+@asynccontextmanager
+async def waiting_calls(world, conn, slug, role):
+    """More calls than there are connections, each of which waits for what someone's own transaction holds."""
+    tenant = {"acme": world.acme, "other": world.other}[slug]
+    holding = conn.transaction()
+    await holding.start()
+    await enqueue(conn, NewJob("x.work", {}, tenant.id, dedupe_key="held"), actor=DANA)
+    client, body = world.client(slug, role), {"job_type": "x.work", "dedupe_key": "held"}
+    calls = [
+        asyncio.create_task(client.post("/jobs", json=body, headers={"Idempotency-Key": f"call-{n}"}))
+        for n in range(30)
+    ]
+    await asyncio.sleep(0.5)
+    yield calls
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await holding.rollback()
+
+
+async def timed(*calls):
+    """How many seconds they take together, and their answers."""
+    began = time.monotonic()
+    answers = await asyncio.gather(*calls)
+    return time.monotonic() - began, answers
 
 
 def p95(waits):
