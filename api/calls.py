@@ -45,6 +45,11 @@ class Call:
         """The same, as the tenant itself."""
         return await self.api.tenant(self.home)
 
+    async def recheck(self) -> None:
+        """Refuse to go on if the credential is no longer good; for calls that last. Mostly that is remembered."""
+        assert self.caller.again is not None
+        await self.caller.again()
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Connection]:
         """A transaction that reads, behind the wall of the caller's tenant."""

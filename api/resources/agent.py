@@ -123,6 +123,7 @@ async def fetch_next(
     with waiting.bell(host_id) as bell:
         while True:
             bell.clear()
+            await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
             async with call.claiming() as conn:
                 found = await next_host_job(conn, host_id, lease=lease)

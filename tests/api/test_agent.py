@@ -64,6 +64,23 @@ async def test_a_host_that_waits_is_sent_away_when_the_process_is_about_to_end(w
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+async def test_a_host_that_waits_gets_no_job_once_its_token_is_no_longer_good(
+    world, host, place, pool, owner, operator, how
+):
+    waiting = asyncio.create_task(host.get(place, params={"wait": 20}))
+    await asyncio.sleep(0.5)
+    if how == "revoked":
+        assert (await operator.delete(f"/tokens/{world.ids['acme', 'host']}")).status_code == 200
+    else:
+        await owner.execute("update api_tokens set expires_at = now() where id = $1", world.ids["acme", "host"])
+        world.app.state.api.callers.forget()  # as when some seconds have passed
+    id = await give(pool, world)
+
+    assert (await waiting).status_code == 401
+    assert await owner.fetchval("select status from jobs where id = $1", UUID(id)) == "queued"
+
+
 async def test_a_failure_is_retried_and_a_result_that_is_sent_again_changes_nothing(world, host, place, pool):
     id = await give(pool, world, max_retries=1)
     job = (await host.get(place, params={"wait": 0})).json()
