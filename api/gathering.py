@@ -17,8 +17,9 @@ from uuid import UUID
 import asyncpg
 
 from api.calls import Call
+from api.errors import Busy
 from api.memory import Memory
-from api.state import Api
+from api.state import BRIEF_LOCK_TIMEOUT, Api
 from atlas.actors import Actor
 from atlas.errors import AtlasError, Conflict
 from atlas.pool import Connection
@@ -36,6 +37,8 @@ AT_ONCE = 2
 WORTH_IT = 16
 LARGEST_GROUP = 500
 ADMISSION_SECONDS = 2.0
+# How long a job waits for others once its group has: longer than an ordinary enqueue under the same key takes.
+LATE_LOCK_TIMEOUT = "50ms"
 
 _OF_A_JOB = (
     AtlasError,
@@ -44,6 +47,7 @@ _OF_A_JOB = (
     asyncpg.TransactionRollbackError,
 )
 _Key = tuple[UUID | None, str, str, bool]
+_Group = list[tuple[NewJob, "asyncio.Future[Made]"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +133,51 @@ class Gathering:
         if not line.flushing:
             self._lines.pop(key, None)
 
-    async def _enqueue_group(
-        self, conn: Connection, line: _Line, group: list[tuple[NewJob, "asyncio.Future[Made]"]], actor: Actor
-    ) -> None:
+    async def _enqueue_group(self, conn: Connection, line: _Line, group: _Group, actor: Actor) -> None:
         group = [(job, made) for job, made in group if not made.done()]
         if not group:
             return
         try:
             try:
-                async with self._api.brief(conn, line.tenant_id):
-                    found = await make(conn, [job for job, _ in group], actor)
+                await self._enqueue_together(conn, line, group, actor)
             except _OF_A_JOB as error:
-                if len(group) == 1:
+                if len(group) > 1:
+                    await self._enqueue_each(conn, line, group, actor, late=isinstance(error, Busy))
+                else:
                     _settle(group[0][1], error)
-                    return
-                for one in group:
-                    await self._enqueue_group(conn, line, [one], actor)
-            else:
-                for (_, made), job in zip(group, found, strict=True):
-                    if not made.done():
-                        made.set_result(job)
         except BaseException as error:
             # Also of those who were not tried yet: nobody else knows of them.
             for _, made in group:
                 _settle(made, error)
             raise
+
+    async def _enqueue_each(self, conn: Connection, line: _Line, group: _Group, actor: Actor, *, late: bool) -> None:
+        """One by one. Once the group has waited for a key that others hold, no other wait is as long."""
+        held: dict[tuple[UUID, str | None], Busy] = {}
+        for job, made in group:
+            key = (job.tenant_id, job.dedupe_key)
+            if key in held:
+                _settle(made, held[key])
+            if made.done():
+                continue
+            try:
+                patience = LATE_LOCK_TIMEOUT if late else BRIEF_LOCK_TIMEOUT
+                await self._enqueue_together(conn, line, [(job, made)], actor, patience=patience)
+            except _OF_A_JOB as error:
+                _settle(made, error)
+                if isinstance(error, Busy):
+                    late = True
+                    if job.dedupe_key is not None:
+                        held[key] = error
+
+    async def _enqueue_together(
+        self, conn: Connection, line: _Line, group: _Group, actor: Actor, *, patience: str = BRIEF_LOCK_TIMEOUT
+    ) -> None:
+        async with self._api.brief(conn, line.tenant_id, patience=patience):
+            found = await make(conn, [job for job, _ in group], actor)
+        for (_, made), job in zip(group, found, strict=True):
+            if not made.done():
+                made.set_result(job)
 
 
 async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[Made]:

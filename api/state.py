@@ -93,13 +93,15 @@ class Api:
                 yield
 
     @asynccontextmanager
-    async def brief(self, conn: Connection, tenant_id: UUID | None) -> AsyncIterator[None]:
+    async def brief(
+        self, conn: Connection, tenant_id: UUID | None, *, patience: str = BRIEF_LOCK_TIMEOUT
+    ) -> AsyncIterator[None]:
         """The same in fewer round trips and with less patience for locks.
 
         For verbs that open no transaction of their own within it.
         """
         walls = tenant_id is not None and await self._has_walls(conn)
-        terms = _terms(tenant_id, walls=walls, read_only=False, patience=BRIEF_LOCK_TIMEOUT)
+        terms = _terms(tenant_id, walls=walls, read_only=False, patience=patience)
         with _busy_if_late():
             async with ended_if_hung(conn):
                 await conn.execute(f"begin; {terms}")

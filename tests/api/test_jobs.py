@@ -94,6 +94,22 @@ async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tr
     assert (await ask(dedupe_key="held")).status_code == 201
 
 
+async def test_many_who_ask_for_a_held_dedupe_key_delay_those_with_another_as_little_as_one(admin, world, conn):
+    holding = conn.transaction()
+    await holding.start()
+    for key in ("held", "taken"):
+        await enqueue(conn, NewJob("x.work", {}, world.acme.id, dedupe_key=key), actor=DANA)
+
+    async def ask(key):
+        return (await admin.post("/jobs", json={"job_type": "x.work", "dedupe_key": key})).status_code
+
+    async with asyncio.timeout(6):
+        told = await asyncio.gather(*(ask(key) for key in ["held"] * 20 + ["taken"] * 5 + ["free", "other"]))
+    await holding.rollback()
+
+    assert told == [503] * 25 + [201] * 2
+
+
 async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(admin, world, conn):
     holding = conn.transaction()
     await holding.start()
