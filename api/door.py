@@ -1,5 +1,6 @@
 """The door of every route: who asks, whether they may, how fast, and what they send."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from api.border import header
 from api.calls import open_call
-from api.errors import BodyTooLarge, Forbidden, UnsupportedMedia
+from api.errors import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
 from api.state import Api
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import MOST_NODES, read_json
@@ -22,6 +23,8 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
+# For the whole of it: four MiB over a slow line, and an end to whoever sends a byte now and then.
+BODY_SECONDS = 60.0
 # Digits of a length that is worth reading as a number.
 LONGEST_LENGTH = 18
 
@@ -98,7 +101,11 @@ async def admit(request: Request, terms: Terms) -> None:
 async def read_body(request: Request, terms: Terms) -> Any:
     """The body as a JSON value, counted while it arrives and checked before anyone uses it."""
     kind = header(request.scope, b"content-type") or ""
-    body = await _read(request, terms.body_limit)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await _read(request, terms.body_limit)
+    except TimeoutError:
+        raise BodyTooSlow(BODY_SECONDS) from None
     if not _is_json(kind) and (body or kind):
         raise UnsupportedMedia(kind)
     if not body and not terms.raw:

@@ -30,6 +30,13 @@ class BodyTooLarge(AtlasError):
         )
 
 
+class BodyTooSlow(AtlasError):
+    """A body takes longer to arrive than anyone may take."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The body did not arrive within {seconds:.0f} s.", remedy="Send less at a time.")
+
+
 class UnsupportedMedia(AtlasError):
     """The body is not in a form that is read here."""
 

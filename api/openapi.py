@@ -25,6 +25,7 @@ WORDS = {
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
     409: "It does not fit the state that the thing is in.",
+    408: "The body takes too long to arrive.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "The request is not valid; `errors` names each field and reason.",
@@ -97,7 +98,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     if terms.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
         answers.add(404)
     if "requestBody" in operation or terms.raw:
-        answers |= {413, 415, 422}
+        answers |= {408, 413, 415, 422}
     if method != "GET" or "{" in route.path_format:
         answers.add(409)
     if route.path_format.endswith(("/session", "/metrics")):

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from api.errors import AWAY, BodyTooLarge, Forbidden, TooManyRequests, Unauthenticated, UnsupportedMedia
+from api.errors import AWAY, BodyTooLarge, BodyTooSlow, Forbidden, TooManyRequests, Unauthenticated, UnsupportedMedia
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -85,6 +85,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (LeaseLost, 409, "lease-lost"),
     (Conflict, 409, "conflict"),
     (Refused, 409, "refused"),
+    (BodyTooSlow, 408, "body-too-slow"),
     (BodyTooLarge, 413, "body-too-large"),
     (UnsupportedMedia, 415, "unsupported-media"),
     (InvalidInput, 422, "invalid-input"),
@@ -219,7 +220,7 @@ def _of_atlas(error: AtlasError) -> _Told:
         headers["Retry-After"] = str(max(1, math.ceil(error.after)))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="atlas"'
-    if status == 413:
+    if status in (408, 413):
         headers["Connection"] = "close"
     if status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)

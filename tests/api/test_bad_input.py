@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+import api.door
 from tests.api.test_matrix import BODIES, body_of, filled
 
 PROOF = os.environ.get("ATLAS_PROOF") == "1"
@@ -172,6 +173,25 @@ async def test_a_body_is_counted_while_it_arrives_and_not_read_to_its_end(server
 
     async with httpx.AsyncClient() as client:  # the server goes on
         assert (await client.get(f"{server.address}/healthz")).json() == {"ok": True}
+
+
+async def test_a_body_that_does_not_arrive_is_waited_for_no_longer_than_a_whole_one_may_take(server, monkeypatch):
+    monkeypatch.setattr(api.door, "BODY_SECONDS", 1.0)
+    host, port = server.address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        "POST /api/v1/session HTTP/1.1\r\nHost: atlas\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+    )
+    writer.write(head.encode())
+    reading = asyncio.create_task(reader.read())
+    async with asyncio.timeout(10):
+        while not reading.done():  # Each byte is soon enough after the one before.
+            writer.write(b" ")
+            await asyncio.sleep(0.2)
+    writer.close()
+
+    assert reading.result().startswith(b"HTTP/1.1 408")
+    assert b"urn:atlas:problem:body-too-slow" in reading.result()
 
 
 NOT_JSON = [
