@@ -98,7 +98,8 @@ async def _verify(api: Api, id: UUID, actor: Actor, place: contextlib.ExitStack)
         telling.cancel()
         # What it writes at this moment must not come after the end.
         await asyncio.gather(telling, return_exceptions=True)
-        await _end(api, id, told)
+    # Not if the process ends: then there is nothing to tell, and nobody waits for a database that is away.
+    await _end(api, id, told)
 
 
 async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
@@ -135,8 +136,12 @@ async def _end(api: Api, id: UUID, told: dict[str, Any]) -> None:
 async def _tell(api: Api, id: UUID, told: dict[str, Any]) -> None:
     while True:
         await asyncio.sleep(TELL_SECONDS)
-        async with api.acquire() as conn:
-            await _keep(conn, id, told)
+        try:
+            async with api.acquire() as conn:
+                await _keep(conn, id, told)
+        except (*AWAY, asyncpg.PostgresError) as error:
+            # The next time it may be told again; who is silent for long counts as lost.
+            log.warning("how far a verification is could not be told", verification_id=str(id), reason=str(error))
 
 
 async def _keep(conn: Any, id: UUID, told: dict[str, Any]) -> None:

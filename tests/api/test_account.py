@@ -270,6 +270,53 @@ async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_fai
     assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"
 
 
+async def test_a_verification_that_could_not_tell_how_far_it_is_for_once_tells_it_again(
+    account, auditor, world, monkeypatch
+):
+    go, told = asyncio.Event(), []
+    keep, verify = api.resources.verifications._keep, api.resources.verifications.verify
+
+    async def keeping(conn, *arguments):
+        told.append(conn)
+        if len(told) == 2:
+            conn.terminate()
+        await keep(conn, *arguments)
+
+    async def slow(*arguments, **options):
+        await go.wait()
+        return await verify(*arguments, **options)
+
+    monkeypatch.setattr(api.resources.verifications, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(api.resources.verifications, "_keep", keeping)
+    monkeypatch.setattr(api.resources.verifications, "verify", slow)
+    started = (await auditor.post("/audit/verifications")).json()
+    async with asyncio.timeout(10):
+        while len(told) < 4:
+            await asyncio.sleep(0.05)
+    go.set()
+    assert (await ended(auditor, f"/audit/verifications/{started['id']}"))["status"] == "whole"
+
+
+async def test_a_process_that_ends_does_not_wait_to_tell_the_end_of_a_verification(
+    account, auditor, world, monkeypatch
+):
+    begun = asyncio.Event()
+
+    async def endless(*_, **__):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def away(*_):
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(api.resources.verifications, "verify", endless)
+    await auditor.post("/audit/verifications")
+    await begun.wait()
+    monkeypatch.setattr(api.resources.verifications, "_keep", away)
+    async with asyncio.timeout(5):
+        await world.app.state.chores.stop()
+
+
 async def test_a_verification_knows_the_key_before_the_one_that_signs(account, auditor, settings, owner, pool):
     key_file(settings).unlink()
     signing_key(settings, new=True)
