@@ -84,7 +84,7 @@ class Call:
 async def open_call(api: Api, caller: Caller, request: Request, request_id: str) -> Call:
     """The call of a request; `?tenant=` is an operator's to choose, and everyone else's to confirm."""
     tenant_id = caller.tenant_id
-    if b"tenant=" in request.scope["query_string"]:
+    if request.scope["query_string"]:
         wanted = request.query_params.getlist("tenant")
         if wanted:
             tenant_id = await named_tenant(api, caller, wanted[-1])

@@ -230,6 +230,10 @@ async def test_an_operator_names_the_tenant_and_work_without_one_is_the_systems(
     assert named.json()["tenant_id"] == str(world.acme.id)
     assert unnamed.json()["tenant_id"] == "00000000-0000-7000-8000-000000000001"
     assert unknown.status_code == 404
+    for spelled, status in {"?%74enant=acme": 201, "?tenant": 422, "?tenant=": 422, "?%74enant=nobody": 404}.items():
+        answer = await operator.post(f"/jobs{spelled}", json={"job_type": "x.work"})
+        assert answer.status_code == status, spelled
+        assert answer.json().get("tenant_id", str(world.acme.id)) == str(world.acme.id)
 
 
 async def test_a_job_for_later_waits_and_one_of_a_command_names_it(admin, operator):
