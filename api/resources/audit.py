@@ -1,6 +1,7 @@
 """The account: read it, prove a row of it, take a part of it along."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -28,8 +29,10 @@ router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
 SEALS = statement("api/sql/seals.sql")
 CHECKPOINTS = statement("api/sql/checkpoints.sql")
 NEWEST = 2**63 - 1
-# A reader that takes no part of an export for so long has left.
+# A reader that takes no part of an export for so long has left; so has one that falls so far behind the least rate, in
+# bytes a second. Few can export at the same time.
 TAKE_SECONDS = 60.0
+LEAST_RATE = 64 * 1024
 
 log = get_logger("api")
 
@@ -194,7 +197,7 @@ class _StandsStill(Exception):
 
 
 class _Export(StreamingResponse):
-    """Lines as they are read. They keep a connection, which is given back when the reader has left or stands still."""
+    """Lines as they are read. They keep a connection, which is given back when the reader has left or is too slow."""
 
     def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None], headers: dict[str, str]) -> None:
         super().__init__(_chained(first, rest), media_type="application/x-ndjson", headers=headers)
@@ -207,18 +210,24 @@ class _Export(StreamingResponse):
             await self._rest.aclose()
 
     async def stream_response(self, send: Send) -> None:
+        patience = TAKE_SECONDS
+
         async def send_in_time(message: Any) -> None:
+            nonlocal patience
+            began = time.monotonic()
             try:
-                async with asyncio.timeout(TAKE_SECONDS):
+                async with asyncio.timeout(patience):
                     await send(message)
             except TimeoutError as error:
                 raise _StandsStill from error
+            earned = len(message.get("body", b"")) / LEAST_RATE
+            patience = min(TAKE_SECONDS, patience - (time.monotonic() - began) + earned)
 
         try:
             await super().stream_response(send_in_time)
         except _StandsStill:
             # What was sent has no end, and so cannot pass for a whole export.
-            log.warning("an export was cut off: its reader stands still")
+            log.warning("an export was cut off: its reader stands still or is too slow")
 
 
 async def _chained(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes]:

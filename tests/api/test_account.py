@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from contextlib import suppress
 from unittest.mock import AsyncMock, Mock
 from uuid import uuid4
 
@@ -142,23 +143,28 @@ async def test_a_database_that_takes_too_long_is_not_told_as_a_reader_who_stands
     assert not log.warning.called
 
 
-def ask_and_read_nothing(server, token):
+def ask_and_read_nothing(server, token, room=4096):
     """An export whose reader stands still."""
     asked = socket.socket()
-    asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     asked.connect(server.listening.getsockname())
     asked.sendall(f"GET /api/v1/audit/export HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
     return asked
 
 
+async def grow_account(server, pool, settings, seals=1):
+    """An account that does not fit into what lies between a server and a reader; an export is sent seal by seal."""
+    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    for _ in range(seals):
+        fields = {"tenant_id": server.world.acme.id, "correlation_id": "c" * 200}
+        await enqueue_many(pool, [NewJob("x" * 200, {}, **fields) for _ in range(2000 // seals)], actor=DANA)
+        await seal_and_sign(pool, settings)
+
+
 async def test_readers_who_stand_still_keep_no_connection_from_others(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(api.resources.audit, "TAKE_SECONDS", 3.0)
-    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     world = server.world
-    async with pool.acquire() as conn:
-        large = [NewJob("x" * 200, {}, world.acme.id, correlation_id="c" * 200) for _ in range(2000)]
-        await enqueue_many(conn, large, actor=DANA)
-    await seal_and_sign(pool, settings)
+    await grow_account(server, pool, settings)
 
     async def client(slug, role):
         headers = world.headers(slug, role)
@@ -179,6 +185,28 @@ async def test_readers_who_stand_still_keep_no_connection_from_others(server, po
     assert again.text.splitlines()[-1] == '{"type":"end"}'
     for one in still:
         one.close()
+
+
+async def test_a_reader_who_takes_a_little_now_and_then_is_cut_off_too(server, pool, settings, monkeypatch, opened):
+    monkeypatch.setattr(api.resources.audit, "TAKE_SECONDS", 3.0)
+    monkeypatch.setattr(api.resources.audit, "LEAST_RATE", 1024 * 1024)
+    token = server.world.tokens["acme", "auditor"]
+    await grow_account(server, pool, settings, seals=40)
+    slow = ask_and_read_nothing(server, token, room=16 * 1024)
+    slow.setblocking(False)
+    client = httpx.AsyncClient(base_url=server.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    auditor = await opened(client)
+    answers = []
+    async with asyncio.timeout(15):
+        while 200 not in answers:
+            for _ in range(10):
+                with suppress(BlockingIOError):
+                    slow.recv(4096)
+                await asyncio.sleep(0.05)
+            answers.append((await auditor.get("/api/v1/audit/export")).status_code)
+    slow.close()
+
+    assert set(answers) == {200, 429}
 
 
 async def test_personal_values_are_exported_by_operators_only(account, operator, auditor, admin):
