@@ -13,6 +13,8 @@ from engine.templates.plain import as_text, plain
 # A value larger than this is not a payload.
 LARGEST_RESULT = 256 * 1024
 MOST_DIGITS = 20
+# As many as the largest float has. Multiplying and dividing take the square of a number's bits.
+MOST_BITS = 1024
 
 _NAMES = (
     "abs,capitalize,count,d,default,first,float,int,items,last,length,list,lower,max,min,reverse,round,sort,string,sum,"
@@ -29,8 +31,14 @@ def bounded_filters(builtin: Mapping[str, Filter]) -> dict[str, Filter]:
     known = {name: builtin[name] for name in _NAMES.split(",")}
     known |= {"join": _join, "replace": _replace, "tojson": _to_json, "split": _split, "string": string}
     known["sum"] = _sum_of_numbers(known["sum"])
+    known["int"] = _int_in_reach(known["int"])
     known["round"] = _round_in_reach(known["round"])
     return {name: one if name in _QUICK else _counted(one) for name, one in known.items()}
+
+
+def is_sane(value: Any) -> bool:
+    """Whether a value is a number that one may reckon with."""
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS)
 
 
 def string(value: Any) -> str:
@@ -73,6 +81,16 @@ def _sum_of_numbers(add: Filter) -> Filter:
         return add(environment, value, attribute, start)
 
     return sum
+
+
+def _int_in_reach(make: Filter) -> Filter:
+    def whole(value: Any, default: Any = 0, base: int = 10) -> Any:
+        number = make(value, default, base)
+        if isinstance(number, int) and not is_sane(number):
+            raise ValueError(f"int makes numbers of at most {MOST_BITS} bits")
+        return number
+
+    return whole
 
 
 def _round_in_reach(round: Filter) -> Filter:

@@ -9,7 +9,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.templates.budget import length, spend
-from engine.templates.filters import bounded_filters, string
+from engine.templates.filters import bounded_filters, is_sane, string
 
 _TESTS = (
     "boolean,defined,divisibleby,eq,equalto,even,false,float,ge,greaterthan,gt,in,integer,iterable,le,lessthan,lower,lt,"
@@ -31,7 +31,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's expressions over plain JSON. What could grow without bound is counted before it is made."""
 
     code_generator_class = _Generator
-    intercepted_binops = frozenset(("+", "*", "**", "%"))
+    intercepted_binops = frozenset(("+", "*", "**", "%", "//"))
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, autoescape=False, optimized=False, keep_trailing_newline=True)
@@ -63,7 +63,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if operator == "+":
             spend(length(left) + length(right))
             return super().call_binop(context, operator, left, right)
-        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        numbers = is_sane(left) and is_sane(right)
         if not numbers or (operator == "**" and abs(right) > 64) or (operator == "**" and abs(left) > 2**32):
             raise SecurityError(f"{operator!r} takes two numbers of a sane size")
         return super().call_binop(context, operator, left, right)

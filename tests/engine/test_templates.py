@@ -111,10 +111,16 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, words):
         "{{ input.lists | sum(start=[]) | length }}",
         "{{ 1 | round(3000000, 'floor') }}",
         ["{{ input.many | tojson | length }}"] * 1000,
+        "{{ (HEX * HEX) % HEX > 1 }}".replace("HEX", "(input.digits | int(0, 16))"),
+        "{{ (input.digits | int(0, 16)) // 3 > 1 }}",
+        "{{ HEX % HEX > 1 }}".replace("HEX", "0x" + "f" * 3000),
+        "{{ HEX // HEX > 1 }}".replace("HEX", "0x" + "f" * 3000),
     ],
 )
 def test_a_template_that_would_grow_without_bound_is_refused_in_a_moment(template):
-    scope = {"input": {"long": "x" * 200_000, "many": [*range(10_000)], "lists": [[1]] * 50_000}}
+    scope = {
+        "input": {"long": "x" * 200_000, "many": [*range(10_000)], "lists": [[1]] * 50_000, "digits": "f" * 200_000}
+    }
     began = time.process_time()
 
     with pytest.raises(TemplateError):
@@ -161,6 +167,10 @@ def test_an_expression_nested_too_deeply_is_refused_when_it_is_checked(expressio
         ("{{ 'a' + 'b' }}", "ab"),
         ("{{ input.items | reverse | unique | list }}", [2, 1]),
         ("{{ steps.a.output.y | sum(attribute='z') }}", 1.5),
+        ("{{ input.text | int + 'ff' | int(0, 16) + '1e2' | int + 'x' | int(7) }}", 123 + 255 + 100 + 7),
+        ("{{ input.n // 2 % 7 }}", 5),
+        ("{{ 2.5 // 2 }}", 1.0),
+        ("{{ 9**60 // 9**59 }}", 9),
     ],
 )
 def test_what_is_counted_answers_as_it_did(template, expected):
