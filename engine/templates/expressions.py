@@ -89,6 +89,9 @@ def _compile(source: str) -> Expression:
     except (RecursionError, MemoryError, SyntaxError) as error:
         # Of the parser, or of Python over what the parser made.
         raise TemplateError([FieldError("", f"{{{{ {source[:40]}… }}}}: is nested too deeply")]) from error
+    except ValueError as error:
+        # Python reads and writes numbers of some thousand digits only.
+        raise TemplateError([FieldError("", f"{{{{ {source[:40]}… }}}}: holds a number that is too long")]) from error
     return Expression(source, compiled, paths)
 
 

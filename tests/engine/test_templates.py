@@ -177,6 +177,14 @@ def test_what_is_counted_answers_as_it_did(template, expected):
     assert render(template, SCOPE) == expected
 
 
+@pytest.mark.parametrize("number", ["1" * 5000, "0x" + "f" * 5000])
+def test_a_number_of_too_many_digits_is_a_mistake_of_the_template(number):
+    [found] = check_template({"x": f"{{{{ {number} }}}}"})
+
+    assert found.field == "x"
+    assert "a number that is too long" in found.reason
+
+
 def test_a_check_names_every_mistake_with_its_path():
     found = check_template(
         {"to": "{{ inptu.x }}", "list": ["fine", "{{ input. }}"], "deep": {"x": "{% set a = 1 %}"}}, names={"input"}
