@@ -1,6 +1,7 @@
 """Jinja's expressions over plain JSON, without calls, attributes of Python objects, or anything unbounded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from jinja2 import StrictUndefined, Undefined, UndefinedError, nodes
@@ -15,6 +16,8 @@ _TESTS = (
     "boolean,defined,divisibleby,eq,equalto,even,false,float,ge,greaterthan,gt,in,integer,iterable,le,lessthan,lower,lt,"
     "mapping,ne,none,number,odd,sequence,string,true,undefined,upper,==,!=,<,<=,>,>="
 )
+# These divide, which with a text is to fill it in, to any width it asks for.
+_DIVIDING = ("divisibleby", "even", "odd")
 
 
 class _Generator(CodeGenerator):
@@ -38,6 +41,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {}
         self.filters = bounded_filters(self.filters)
         self.tests = {name: self.tests[name] for name in _TESTS.split(",")}
+        self.tests |= {name: _of_numbers(self.tests[name]) for name in _DIVIDING}
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self.getitem(obj, attribute)
@@ -67,3 +71,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if not numbers or (operator == "**" and abs(right) > 64) or (operator == "**" and abs(left) > 2**32):
             raise SecurityError(f"{operator!r} takes two numbers of a sane size")
         return super().call_binop(context, operator, left, right)
+
+
+def _of_numbers(test: Any) -> Callable[..., Any]:
+    @wraps(test)
+    def tested(*numbers: Any) -> Any:
+        if not all(is_sane(one) or isinstance(one, Undefined) for one in numbers):
+            raise TypeError(f"{test.__name__.removeprefix('test_')} takes numbers of a sane size")
+        return test(*numbers)
+
+    return tested
