@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from jinja2 import Undefined
 
-from engine.templates.budget import length, spend
+from engine.templates.budget import VALUE_WORK, length, look_over, spend
 from engine.templates.plain import as_text, plain
 
 # A value larger than this is not a payload.
@@ -22,6 +22,10 @@ _NAMES = (
 )
 # These look at no more than a value or two.
 _QUICK = {"count", "d", "default", "first", "last", "length"}
+# These compare what is in a value with one another; a text is so many values to them.
+_COMPARING = {"max", "min", "sort", "unique"}
+# A character takes as long as so many to be part of a title.
+TITLE_WORK = 16
 
 Filter = Callable[..., Any]
 
@@ -33,7 +37,7 @@ def bounded_filters(builtin: Mapping[str, Filter]) -> dict[str, Filter]:
     known["sum"] = _sum_of_numbers(known["sum"])
     known["int"] = _int_in_reach(known["int"])
     known["round"] = _round_in_reach(known["round"])
-    return {name: one if name in _QUICK else _counted(one) for name, one in known.items()}
+    return {name: one if name in _QUICK else _counted(one, _price(name)) for name, one in known.items()}
 
 
 def is_sane(value: Any) -> bool:
@@ -103,13 +107,28 @@ def _round_in_reach(round: Filter) -> Filter:
     return rounded
 
 
-def _counted(function: Filter) -> Filter:
-    """A filter that pays for the length of its value. Its answer has a length too, so that the next one pays."""
+def _price(name: str) -> Callable[[Any], None]:
+    if name in _COMPARING:
+        return _compare
+    if name == "title":
+        return lambda value: spend(TITLE_WORK * length(value))
+    return lambda value: spend(length(value))
+
+
+def _compare(value: Any) -> None:
+    if isinstance(value, str):
+        spend(2 * VALUE_WORK * len(value))
+    else:
+        look_over(value, VALUE_WORK)
+
+
+def _counted(function: Filter, pay: Callable[[Any], None]) -> Filter:
+    """A filter that pays for its value first. Its answer has a length too, so that the next one pays."""
     place = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
     def counted(*arguments: Any, **options: Any) -> Any:
-        spend(length(arguments[place]))
+        pay(arguments[place])
         answer = function(*arguments, **options)
         return list(answer) if isinstance(answer, Iterator) else answer
 

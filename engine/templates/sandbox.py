@@ -5,11 +5,11 @@ from functools import wraps
 from typing import Any
 
 from jinja2 import StrictUndefined, Undefined, UndefinedError, nodes
-from jinja2.compiler import CodeGenerator, Frame
+from jinja2.compiler import CodeGenerator, Frame, operators
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.templates.budget import length, spend
+from engine.templates.budget import length, look_over, spend
 from engine.templates.filters import bounded_filters, is_sane, string
 
 _TESTS = (
@@ -18,6 +18,7 @@ _TESTS = (
 )
 # These divide, which with a text is to fill it in, to any width it asks for.
 _DIVIDING = ("divisibleby", "even", "odd")
+_COMPARING = "eq,equalto,ge,greaterthan,gt,in,le,lessthan,lower,lt,ne,upper,==,!=,<,<=,>,>="
 
 
 class _Generator(CodeGenerator):
@@ -28,6 +29,29 @@ class _Generator(CodeGenerator):
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        self.write("(environment.compared(")
+        self.visit(node.expr, frame)
+        self.write(")")
+        for operand in node.ops:
+            self.visit(operand, frame)
+        self.write(")")
+
+    def visit_Operand(self, node: nodes.Operand, frame: Frame) -> None:
+        self.write(f" {operators[node.op]} environment.compared(")
+        self.visit(node.expr, frame)
+        self.write(")")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if not isinstance(node.arg, nodes.Slice):
+            super().visit_Getitem(node, frame)
+            return
+        self.write("environment.copied(")
+        self.visit(node.node, frame)
+        self.write(")[")
+        self.visit(node.arg, frame)
+        self.write("]")
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -42,6 +66,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters = bounded_filters(self.filters)
         self.tests = {name: self.tests[name] for name in _TESTS.split(",")}
         self.tests |= {name: _of_numbers(self.tests[name]) for name in _DIVIDING}
+        self.tests |= {name: _counted(self.tests[name]) for name in _COMPARING.split(",")}
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self.getitem(obj, attribute)
@@ -63,6 +88,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """What `~` makes of its parts."""
         return "".join(map(string, parts))
 
+    def compared(self, value: Any) -> Any:
+        """A value on one side of a comparison."""
+        look_over(value, 1)
+        return value
+
+    def copied(self, value: Any) -> Any:
+        """A value of which a part is taken."""
+        spend(len(value) if isinstance(value, str | list) else 0)
+        return value
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "+":
             spend(length(left) + length(right))
@@ -81,3 +116,13 @@ def _of_numbers(test: Any) -> Callable[..., Any]:
         return test(*numbers)
 
     return tested
+
+
+def _counted(test: Any) -> Callable[..., Any]:
+    @wraps(test)
+    def counted(*values: Any) -> Any:
+        for value in values:
+            look_over(value, 1)
+        return test(*values)
+
+    return counted

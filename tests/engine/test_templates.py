@@ -133,6 +133,41 @@ def test_a_template_that_would_grow_without_bound_is_refused_in_a_moment(templat
     assert time.process_time() - began < 0.5
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        ["{{ input.words" + " | title" * 30 + " | length }}"] * 2,
+        ["{{ (input.words | sort | length) + (input.words | unique | list | length) }}"] * 20,
+        ["{{ (input.words | max) ~ (input.words | min) }}"] * 40,
+        ["{{ input.texts" + " | sort" * 60 + " | length }}"] * 40,
+        ["{{ input.nested" + " | sort(attribute='x')" * 60 + " | length }}"] * 40,
+        ["{{ [" + "input.nested == input.twins, " * 200 + "] | length }}"] * 20,
+        ["{{ [" + "input.n is in(input.nested), " * 200 + "] | length }}"] * 20,
+        ["{{ [" + "input.needle not in input.hay, " * 200 + "] | length }}"] * 20,
+        ["{{ [" + "input.long[::-1], " * 200 + "] | length }}"] * 20,
+    ],
+)
+def test_a_template_that_looks_at_much_and_makes_little_is_refused_too(template):
+    texts = ["ä" * 60_000 + str(number) for number in range(4)]
+    scope = {
+        "input": {
+            "n": 0,
+            "long": "x" * 200_000,
+            "words": "ab " * 80_000,
+            "texts": texts,
+            "nested": [{"x": text} for text in texts],
+            "twins": [{"x": text[:-1] + text[-1]} for text in texts],
+            "hay": "a" * 120_000,
+            "needle": "a" * 60_000 + "b",
+        }
+    }
+    began = time.process_time()
+
+    with pytest.raises(TemplateError, match="takes more work"):
+        render(template, scope)
+    assert time.process_time() - began < 1.5
+
+
 def test_depth_and_length_have_a_limit():
     deep: object = "{{ input.n }}"
     for _ in range(40):
