@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 MOST_WORK = 16 * 1024 * 1024
+# What renderings that belong together may take.
+MOST_SHARED_WORK = 4 * MOST_WORK
 # A value takes as long to look at as so many characters.
 VALUE_WORK = 32
+# To begin with an expression takes as long as so many.
+EXPRESSION_WORK = 256
 # A character beyond ASCII takes as long as so many of it.
 FOREIGN_WORK = 4
 
@@ -15,14 +20,25 @@ FOREIGN_WORK = 4
 _left: ContextVar[list[int]] = ContextVar("work")
 
 
+@dataclass(slots=True)
+class Budget:
+    """What is left to all of the renderings that share it."""
+
+    left: int = MOST_SHARED_WORK
+
+
 @contextmanager
-def within_budget() -> Iterator[None]:
-    """One rendering, with all of its work before it."""
-    before = _left.set([MOST_WORK])
+def within_budget(shared: Budget | None = None) -> Iterator[None]:
+    """One rendering, with all of its work before it, or what those before it have left."""
+    most = MOST_WORK if shared is None else min(MOST_WORK, shared.left)
+    left = [most]
+    before = _left.set(left)
     try:
         yield
     finally:
         _left.reset(before)
+        if shared is not None:
+            shared.left -= most - left[0]
 
 
 def spend(work: int) -> None:
@@ -30,7 +46,7 @@ def spend(work: int) -> None:
     left = _left.get()
     left[0] -= work
     if left[0] < 0:
-        raise ValueError("takes more work than a template may make")
+        raise ValueError("takes more work than templates may make")
 
 
 def length(value: Any) -> int:

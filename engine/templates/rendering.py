@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from atlas.errors import FieldError
-from engine.templates.budget import within_budget
+from engine.templates.budget import EXPRESSION_WORK, Budget, spend, within_budget
 from engine.templates.expressions import Expression, TemplateError, cut, references
 from engine.templates.filters import LARGEST_RESULT
 from engine.templates.plain import as_text, plain
@@ -14,9 +14,19 @@ from engine.templates.plain import as_text, plain
 DEEPEST = 32
 
 
-def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: int = LARGEST_RESULT) -> Any:
-    """The template with its expressions filled in: strings, and the strings inside lists and objects."""
-    rendered = _within_bounds(template, scope, path)
+def render(
+    template: Any,
+    scope: Mapping[str, Any],
+    *,
+    path: str = "",
+    limit: int = LARGEST_RESULT,
+    budget: Budget | None = None,
+) -> Any:
+    """The template with its expressions filled in: strings, and the strings inside lists and objects.
+
+    A `budget` is shared with other renderings.
+    """
+    rendered = _within_bounds(template, scope, path, budget)
     try:
         size = len(orjson.dumps(rendered))
     except TypeError as error:
@@ -26,14 +36,14 @@ def render(template: Any, scope: Mapping[str, Any], *, path: str = "", limit: in
     return rendered
 
 
-def evaluate(template: str, scope: Mapping[str, Any], *, path: str = "") -> Any:
+def evaluate(template: str, scope: Mapping[str, Any], *, path: str = "", budget: Budget | None = None) -> Any:
     """A condition's value. Here alone the braces may be left out: `steps.ask.output.approved`."""
     text = template if "{{" in template else f"{{{{ {template} }}}}"
-    return _within_bounds(text, scope, path)
+    return _within_bounds(text, scope, path, budget)
 
 
-def _within_bounds(template: Any, scope: Mapping[str, Any], path: str) -> Any:
-    with within_budget():
+def _within_bounds(template: Any, scope: Mapping[str, Any], path: str, budget: Budget | None) -> Any:
+    with within_budget(budget):
         return _render(template, scope, path, DEEPEST)
 
 
@@ -84,6 +94,7 @@ def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
 
 def _value(expression: Expression, scope: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
     try:
+        spend(EXPRESSION_WORK)
         return make(expression.evaluate(**scope))
     except Exception as error:
         # People's own code: a filter raises what it likes, and it is a mistake of the template whatever it is.

@@ -85,6 +85,11 @@ class Run:
         """The subject of who asked for the run."""
         return self._recorder.requested_by
 
+    @property
+    def is_undone(self) -> bool:
+        """Whether the run has failed, and is called to undo what it did."""
+        return self._recorder.history.failure is not None
+
     def idempotency_key(self, step: str) -> str:
         """The same for every attempt of a step, and each its own: hand it to providers that know such keys.
 

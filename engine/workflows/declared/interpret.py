@@ -9,9 +9,10 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from engine.jobs.schemas import schema_errors
-from engine.templates import evaluate, references, render
+from engine.templates import references
 from engine.workflows.branches import current
 from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
+from engine.workflows.declared.filling import Filling
 from engine.workflows.errors import StepFailed, Suspended, WorkflowFailed
 from engine.workflows.history import UNDO
 from engine.workflows.run import LONGEST_APPROVAL, Run
@@ -34,6 +35,7 @@ class _Execution:
         self._run = run
         self._document = document
         self._input = input
+        self._filling = Filling(is_undone=run.is_undone)
         self._results: dict[str, dict[str, Any]] = {}
         loop = asyncio.get_running_loop()
         self._ended: dict[str, asyncio.Future[Ended]] = {step.id: loop.create_future() for step in document.steps}
@@ -44,7 +46,7 @@ class _Execution:
         await self._run.branch_out("", [_branch_of(step) for step in steps], works)
         if self._document.output is not None:
             scope = {"input": self._input, "run": self._facts(), "steps": self._results}
-            return render(self._document.output, scope, path="output")
+            return await self._filling.fill(self._document.output, scope, "output")
         done = [step.id for step in self._document.last if self._results[step.id]["status"] != "skipped"]
         return {id: self._results[id]["output"] for id in done}
 
@@ -69,7 +71,7 @@ class _Execution:
             raise Suspended
         if "broken" in needs:
             return "broken"
-        if "skipped" in needs or not self._wanted(step):
+        if "skipped" in needs or not await self._wanted(step):
             self._results[step.id] = {"status": "skipped", "output": None}
             return "skipped"
         return await self._attempt(step)
@@ -84,33 +86,34 @@ class _Execution:
             return "failed"
         self._results[step.id] = {"status": "succeeded", "output": output}
         if isinstance(step.on_failure, Undo):
-            self._register(step, step.on_failure)
+            await self._register(step, step.on_failure)
         return "succeeded"
 
-    def _wanted(self, step: Step) -> bool:
+    async def _wanted(self, step: Step) -> bool:
         if step.if_ is None or isinstance(step.if_, bool):
             return step.if_ is not False
-        return bool(evaluate(step.if_, self._scope(step), path=f"steps.{step.id}.if"))
+        return await self._filling.holds(step.if_, self._scope(step), f"steps.{step.id}.if")
 
     async def _act(self, step: Step) -> Any:
         if step.each is None:
             return await self._act_once(step, self._scope(step))
-        scopes = self._scopes(step)
+        scopes = await self._scopes(step)
         works: list[Callable[[], Awaitable[Any]]] = [
             lambda scope=scope: self._act_once(step, scope)  # type: ignore[misc]
             for scope in scopes
         ]
         return await self._run.branch_out("each", [str(number) for number in range(len(scopes))], works)
 
-    def _scopes(self, step: Step) -> list[dict[str, Any]]:
+    async def _scopes(self, step: Step) -> list[dict[str, Any]]:
         """What the step's templates know, for each of its items."""
-        items = render(step.each, self._scope(step), path=f"steps.{step.id}.each")
+        scope = self._scope(step)
+        items = await self._filling.fill(step.each, scope, f"steps.{step.id}.each")
         if not isinstance(items, list) or len(items) > MOST_ITEMS:
             raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
-        return [{**self._scope(step), "item": item, "index": index} for index, item in enumerate(items)]
+        return [{**scope, "item": item, "index": index} for index, item in enumerate(items)]
 
     async def _act_once(self, step: Step, scope: dict[str, Any]) -> Any:
-        filled = render(step.with_, scope, path=f"steps.{step.id}.with")
+        filled = await self._filling.fill(step.with_, scope, f"steps.{step.id}.with")
         timeout = None if step.timeout is None else seconds_of(step.timeout)
         match step.kind:
             case "job":
@@ -122,7 +125,7 @@ class _Execution:
             case "event":
                 return await self._run.wait_event(str(step.event), filled, timeout, step=step.id, required=True)
             case _:
-                title = render(step.approval, scope, path=f"steps.{step.id}.approval")
+                title = await self._filling.fill(step.approval, scope, f"steps.{step.id}.approval")
                 expires = LONGEST_APPROVAL if timeout is None else timedelta(seconds=timeout)
                 decision = await self._run.approval(step.id, title=str(title), expires=expires, detail=filled)
                 return asdict(decision)
@@ -137,7 +140,7 @@ class _Execution:
         raise AssertionError("unreachable")
 
     async def _sleep(self, step: Step, scope: dict[str, Any]) -> None:
-        value: Seconds = render(step.sleep, scope, path=f"steps.{step.id}.sleep")
+        value: Seconds = await self._filling.fill(step.sleep, scope, f"steps.{step.id}.sleep")
         seconds = seconds_of(value)
         if seconds is not None:
             await self._run.sleep(seconds, name=step.id)
@@ -148,13 +151,13 @@ class _Execution:
             raise WorkflowFailed(f"Step {step.id!r}: {value!r} is neither a duration nor a moment.", {}) from error
         await self._run.sleep_until(moment, name=step.id)
 
-    def _register(self, step: Step, undo: Undo) -> None:
+    async def _register(self, step: Step, undo: Undo) -> None:
         """One undoing of the step, or one of each item where it speaks of them."""
         of_items = step.each is not None and any(path[0] in ("item", "index") for path in references(undo.with_))
         act = self._run.job if undo.job is not None else self._run.child
-        for scope in self._scopes(step) if of_items else [self._scope(step)]:
+        for scope in await self._scopes(step) if of_items else [self._scope(step)]:
             scope["steps"] = {**scope.get("steps", {}), step.id: self._results[step.id]}
-            filled = render(undo.with_, scope, path=f"steps.{step.id}.onFailure.with")
+            filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with")
             self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled)
 
     def _scope(self, step: Step) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Declared workflows: checked when saved, kept by version, run like code."""
 
 import asyncio
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from atlas.errors import InvalidInput
 from engine.jobs import SYSTEM_TENANT, PermanentError, job
+from engine.templates import render
 from engine.tenants import add_tenant
 from engine.workflows import (
     check_document,
@@ -356,6 +358,51 @@ async def test_a_template_that_cannot_be_filled_in_fails_the_run_with_its_path(k
     run = await kit.run("d")
 
     assert "steps.a.with.x: {{ input.absent }}: there is no 'absent'" in run.error["message"]
+
+
+@pytest.fixture
+async def holds():
+    """How long the event loop was held between two turns of it, each time, in seconds of work."""
+    found: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            found.append(time.thread_time() - began)
+
+    watcher = asyncio.create_task(watch())
+    yield found
+    watcher.cancel()
+
+
+def heavy(titles: int) -> dict[str, Any]:
+    """A step whose template takes a moment for each item."""
+    expression = f"{{{{ (input.text{' | title' * titles} | length) * 0 + item }}}}"
+    return {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": expression}}
+
+
+async def test_templates_that_take_too_much_together_fail_their_own_run(kit, holds):
+    await save(kit, doc(heavy(3)))
+    run = await kit.run("d", {"text": "ab " * 80_000, "items": [*range(30)]})
+
+    assert run.status == "failed"
+    assert "takes more work than templates may make" in run.error["message"]
+    assert max(holds) < 1.5
+
+
+async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
+    step, input = heavy(1), {"text": "ab " * 80_000, "items": [*range(8)]}
+    began = time.thread_time()
+    render(step["with"], {"input": input, "item": 0})
+    one = time.thread_time() - began
+    await save(kit, doc(step))
+    run_ids = [await kit.ask("d", input) for _ in range(2)]
+    await kit.tick()
+    await kit.work()
+
+    assert [(await kit.get(run_id)).status for run_id in run_ids] == ["succeeded"] * 2
+    assert max(holds) < 4 * one
 
 
 STEP = {"id": "a", "sleep": 1}
