@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_WORK = 16 * 1024 * 1024
-# What renderings that belong together may take.
-MOST_SHARED_WORK = 4 * MOST_WORK
 # A value takes as long to look at as so many characters.
 VALUE_WORK = 32
 # To begin with an expression takes as long as so many.
@@ -24,7 +22,7 @@ _left: ContextVar[list[int]] = ContextVar("work")
 class Budget:
     """What is left to all of the renderings that share it."""
 
-    left: int = MOST_SHARED_WORK
+    left: int
 
 
 @contextmanager

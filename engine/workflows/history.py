@@ -66,6 +66,9 @@ class History:
     def __len__(self) -> int:
         return len(self._steps)
 
+    def __contains__(self, spot: Spot) -> bool:
+        return spot in self._steps
+
     @property
     def failure(self) -> Recorded | None:
         """The failure that is being undone, if the run has come to that."""

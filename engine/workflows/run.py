@@ -19,7 +19,7 @@ from atlas.stored import stored_text
 from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import NewJob
-from engine.jobs.outcomes import seconds_within
+from engine.jobs.outcomes import PermanentError, seconds_within
 from engine.workflows.branches import Branch, side_by_side
 from engine.workflows.calls import StepCall, perform
 from engine.workflows.errors import StepFailed, Suspended
@@ -89,6 +89,16 @@ class Run:
     def is_undone(self) -> bool:
         """Whether the run has failed, and is called to undo what it did."""
         return self._recorder.history.failure is not None
+
+    @property
+    def begins_nothing(self) -> bool:
+        """Whether what is asked for next in this branch is recorded or comes too late: its arguments do not matter."""
+        branch = self._recorder.branch()
+        return self.is_undone or (branch.path, branch.position) in self._recorder.history
+
+    def give_up(self, error: PermanentError) -> None:
+        """The run ends with this failure, whatever its branches make of it."""
+        self._recorder.fatal = self._recorder.fatal or error
 
     def idempotency_key(self, step: str) -> str:
         """The same for every attempt of a step, and each its own: hand it to providers that know such keys.

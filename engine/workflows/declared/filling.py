@@ -1,6 +1,6 @@
 """Filling in the templates of a run on the worker's event loop, which its lease and all other jobs live on.
 
-The templates of one attempt share a budget, so that heavy ones fail their own run. One template is filled in at a time,
+The templates of one attempt share a budget, so that heavy ones end their own run. One template is filled in at a time,
 and the loop gets a turn when it has been held for a moment: an `each` has up to a thousand items, and all of them are
 ready at once.
 """
@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from engine.templates import Budget, evaluate, render
+from engine.jobs.outcomes import PermanentError
+from engine.templates import Budget, TemplateError, evaluate, render
+from engine.workflows.run import Run
 
+# Enough for a thousand items of an `each` that are as large as a payload may be.
+MOST_WORK = 256 * 1024 * 1024
 LONGEST_HOLD_SECONDS = 0.02
 
 
@@ -35,8 +39,9 @@ class Filling:
     A run that is being undone has no shared budget: what it registered before must be registered again.
     """
 
-    def __init__(self, *, is_undone: bool) -> None:
-        self._budget = None if is_undone else Budget()
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._budget = None if run.is_undone else Budget(MOST_WORK)
         self._turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
 
     async def fill(self, template: Any, scope: Mapping[str, Any], path: str) -> Any:
@@ -53,8 +58,17 @@ class Filling:
             began = time.monotonic()
             try:
                 return work()
+            except TemplateError as error:
+                self._end_if_spent(error)
+                raise
             finally:
                 turns.held += time.monotonic() - began
                 if turns.held > LONGEST_HOLD_SECONDS:
                     turns.held = 0.0
                     await asyncio.sleep(0)
+
+    def _end_if_spent(self, error: TemplateError) -> None:
+        """The next attempt would have a budget of its own: a run that has spent one does not get there."""
+        if self._budget is not None and self._budget.left < 0:
+            words = f"The templates of the run take too much work together. {error}"
+            self._run.give_up(PermanentError(words, remedy="Let children (workflow) do parts of it."))

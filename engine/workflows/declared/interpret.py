@@ -35,7 +35,7 @@ class _Execution:
         self._run = run
         self._document = document
         self._input = input
-        self._filling = Filling(is_undone=run.is_undone)
+        self._filling = Filling(run)
         self._results: dict[str, dict[str, Any]] = {}
         loop = asyncio.get_running_loop()
         self._ended: dict[str, asyncio.Future[Ended]] = {step.id: loop.create_future() for step in document.steps}
@@ -113,25 +113,37 @@ class _Execution:
         return [{**scope, "item": item, "index": index} for index, item in enumerate(items)]
 
     async def _act_once(self, step: Step, scope: dict[str, Any]) -> Any:
-        filled = await self._filling.fill(step.with_, scope, f"steps.{step.id}.with")
         timeout = None if step.timeout is None else seconds_of(step.timeout)
         match step.kind:
             case "job":
+                filled = await self._with(step, scope)
                 return await self._run.job(step.id, str(step.job), filled, retries=step.retries, timeout=timeout)
             case "workflow":
-                return await self._child(step, filled, timeout)
+                return await self._child(step, scope, timeout)
             case "sleep":
                 return await self._sleep(step, scope)
             case "event":
+                filled = await self._with(step, scope)
                 return await self._run.wait_event(str(step.event), filled, timeout, step=step.id, required=True)
             case _:
-                title = await self._filling.fill(step.approval, scope, f"steps.{step.id}.approval")
+                filled = await self._with(step, scope)
+                title = "" if self._run.begins_nothing else await self._title(step, scope)
                 expires = LONGEST_APPROVAL if timeout is None else timedelta(seconds=timeout)
-                decision = await self._run.approval(step.id, title=str(title), expires=expires, detail=filled)
-                return asdict(decision)
+                return asdict(await self._run.approval(step.id, title=title, expires=expires, detail=filled))
 
-    async def _child(self, step: Step, filled: dict[str, Any], timeout: float | None) -> Any:
+    async def _with(self, step: Step, scope: dict[str, Any]) -> dict[str, Any]:
+        """What the step is asked with; nothing where it is recorded."""
+        if self._run.begins_nothing:
+            return {}
+        filled: dict[str, Any] = await self._filling.fill(step.with_, scope, f"steps.{step.id}.with")
+        return filled
+
+    async def _title(self, step: Step, scope: dict[str, Any]) -> str:
+        return str(await self._filling.fill(step.approval, scope, f"steps.{step.id}.approval"))
+
+    async def _child(self, step: Step, scope: dict[str, Any], timeout: float | None) -> Any:
         for left in range(step.retries or 0, -1, -1):
+            filled = await self._with(step, scope)
             try:
                 return await self._run.child(step.id, str(step.workflow), filled, timeout=timeout)
             except StepFailed:
@@ -140,6 +152,9 @@ class _Execution:
         raise AssertionError("unreachable")
 
     async def _sleep(self, step: Step, scope: dict[str, Any]) -> None:
+        if self._run.begins_nothing:
+            await self._run.sleep(0, name=step.id)
+            return
         value: Seconds = await self._filling.fill(step.sleep, scope, f"steps.{step.id}.sleep")
         seconds = seconds_of(value)
         if seconds is not None:

@@ -20,7 +20,9 @@ from engine.workflows import (
     publish_event,
     save_workflow,
 )
+from engine.workflows.declared import filling
 from engine.workflows.declared.examples import example_workflows, load_examples
+from engine.workflows.declared.filling import Filling
 from engine.workflows.declared.store import enable_workflow, known_document, list_workflows
 from engine.workflows.manage import retry_run
 from engine.workflows.publish import publish_workflows
@@ -382,12 +384,16 @@ def heavy(titles: int) -> dict[str, Any]:
     return {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": expression}}
 
 
-async def test_templates_that_take_too_much_together_fail_their_own_run(kit, holds):
-    await save(kit, doc(heavy(3)))
+async def test_templates_that_take_too_much_together_end_their_own_run(kit, monkeypatch, holds):
+    monkeypatch.setattr(filling, "MOST_WORK", 32 * 1024 * 1024)
+    undo = {"job": "wf.double", "with": {"x": 7}}
+    steps = [{"id": "first", "job": "wf.double", "with": {"x": 1}, "onFailure": undo}, {**heavy(3), "needs": ["first"]}]
+    await save(kit, doc(*steps))
     run = await kit.run("d", {"text": "ab " * 80_000, "items": [*range(30)]})
 
     assert run.status == "failed"
-    assert "takes more work than templates may make" in run.error["message"]
+    assert run.error["message"].startswith("The templates of the run take too much work together.")
+    assert run.error["compensated"] == ["first/first"]
     assert max(holds) < 1.5
 
 
@@ -403,6 +409,24 @@ async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
 
     assert [(await kit.get(run_id)).status for run_id in run_ids] == ["succeeded"] * 2
     assert max(holds) < 4 * one
+
+
+async def test_a_step_that_is_recorded_is_not_filled_in_again(kit, monkeypatch):
+    paths: list[str] = []
+    fill = Filling.fill
+
+    async def filled(self: Filling, template: Any, scope: Any, path: str) -> Any:
+        paths.append(path)
+        return await fill(self, template, scope, path)
+
+    monkeypatch.setattr(Filling, "fill", filled)
+    steps = [{"id": "a", "each": [1, 2, 3], "job": "wf.double", "with": {"x": "{{ item }}"}}]
+    steps += [{"id": "b", "needs": ["a"], "workflow": "wf.exhausts", "with": {"x": "{{ input.x }}"}, "retries": 2}]
+    await save(kit, doc(*steps))
+    run = await kit.run("d", {"x": 1})
+
+    assert "Step 'b#3' failed" in run.error["message"]
+    assert (paths.count("steps.a.with"), paths.count("steps.b.with")) == (3, 3)
 
 
 STEP = {"id": "a", "sleep": 1}
