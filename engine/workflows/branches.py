@@ -27,12 +27,12 @@ class Branch:
         """The name, with a number from its second use in this branch on."""
         used = self.names.get(name, 0) + 1
         self.names[name] = used
-        return _numbered(name, used)
+        return numbered(name, used)
 
     def next_use(self, name: str) -> str:
         """What the thing of this name is called that is at work, or comes next."""
         used = self.names.get(name, 0)
-        return _numbered(name, used if self.at_work == name else used + 1)
+        return numbered(name, used if self.at_work == name else used + 1)
 
     def begin(self, name: str) -> None:
         """One thing at a time: two at once would be counted in the order of chance."""
@@ -44,7 +44,8 @@ class Branch:
         self.at_work = name
 
 
-def _numbered(name: str, used: int) -> str:
+def numbered(name: str, used: int) -> str:
+    """What the first, second, … thing of a name is called."""
     return name if used == 1 else f"{name}#{used}"
 
 

@@ -20,7 +20,7 @@ from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
 from engine.jobs.enqueue import NewJob
 from engine.jobs.outcomes import PermanentError, seconds_within
-from engine.workflows.branches import Branch, side_by_side
+from engine.workflows.branches import Branch, numbered, side_by_side
 from engine.workflows.calls import StepCall, perform
 from engine.workflows.errors import StepFailed, Suspended
 from engine.workflows.history import NewApproval, NewChild, Recorded, Wait
@@ -313,15 +313,21 @@ class Run:
         return float(await self._value(name, draw))
 
     def on_failure(
-        self, name: str, function: Callable[..., Any], *arguments: Any, retries: int = DEFAULT_RETRIES
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: Any,
+        retries: int = DEFAULT_RETRIES,
+        number: int | None = None,
     ) -> None:
         """From here on, if the run fails, this is done: what was registered last is undone first.
 
         The function is called as a step. A method of the run itself (`run.job`, `run.child`, …) is done as such.
-        Canceling a run does not undo anything.
+        Canceling a run does not undo anything. Several of one name are numbered as they come, or have a `number`.
         """
         branch = self._recorder.branch()
-        key = f"{branch.path}{branch.unique(f'on_failure {name}').removeprefix('on_failure ')}"
+        unique = numbered(name, number) if number else branch.unique(f"on_failure {name}").removeprefix("on_failure ")
+        key = f"{branch.path}{unique}"
         self.undos[key] = Undo(name, function, arguments, retries)
 
     async def _admitted(self, place: Place, job: NewJob) -> NewJob:

@@ -13,7 +13,7 @@ from engine.templates import references
 from engine.workflows.branches import current
 from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
 from engine.workflows.declared.filling import Filling
-from engine.workflows.errors import StepFailed, Suspended, WorkflowFailed
+from engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
 from engine.workflows.history import UNDO
 from engine.workflows.run import LONGEST_APPROVAL, Run
 
@@ -77,16 +77,18 @@ class _Execution:
         return await self._attempt(step)
 
     async def _attempt(self, step: Step) -> Ended:
+        done: dict[int, Any] = {}
         try:
-            output = await self._act(step)
-        except StepFailed as error:
-            if step.on_failure != "continue":
+            output = await self._act(step, done)
+        except (Exception, Suspended, FailureReached) as error:
+            # The run may fail here: by this step, or by another while this one waits.
+            await self._register(step, "failed", done)
+            if step.on_failure != "continue" or not isinstance(error, StepFailed):
                 raise
             self._results[step.id] = {"status": "failed", "output": None, "error": error.reason}
             return "failed"
         self._results[step.id] = {"status": "succeeded", "output": output}
-        if isinstance(step.on_failure, Undo):
-            await self._register(step, step.on_failure)
+        await self._register(step, "succeeded", done)
         return "succeeded"
 
     async def _wanted(self, step: Step) -> bool:
@@ -94,14 +96,17 @@ class _Execution:
             return step.if_ is not False
         return await self._filling.holds(step.if_, self._scope(step), f"steps.{step.id}.if")
 
-    async def _act(self, step: Step) -> Any:
+    async def _act(self, step: Step, done: dict[int, Any]) -> Any:
+        """Do the step; what it answered for an item is also told in `done`."""
         if step.each is None:
             return await self._act_once(step, self._scope(step))
         scopes = await self._scopes(step)
-        works: list[Callable[[], Awaitable[Any]]] = [
-            lambda scope=scope: self._act_once(step, scope)  # type: ignore[misc]
-            for scope in scopes
-        ]
+
+        async def act(scope: dict[str, Any]) -> Any:
+            done[scope["index"]] = output = await self._act_once(step, scope)
+            return output
+
+        works: list[Callable[[], Awaitable[Any]]] = [lambda scope=scope: act(scope) for scope in scopes]  # type: ignore[misc]
         return await self._run.branch_out("each", [str(number) for number in range(len(scopes))], works)
 
     async def _scopes(self, step: Step) -> list[dict[str, Any]]:
@@ -166,14 +171,27 @@ class _Execution:
             raise WorkflowFailed(f"Step {step.id!r}: {value!r} is neither a duration nor a moment.", {}) from error
         await self._run.sleep_until(moment, name=step.id)
 
-    async def _register(self, step: Step, undo: Undo) -> None:
-        """One undoing of the step, or one of each item where it speaks of them."""
-        of_items = step.each is not None and any(path[0] in ("item", "index") for path in references(undo.with_))
+    async def _register(self, step: Step, status: str, done: dict[int, Any]) -> None:
+        """One undoing of the step when it has succeeded, or one of each item that has, where it speaks of them."""
+        undo = step.on_failure
+        if not isinstance(undo, Undo):
+            return
+        if _is_of_items(step, undo):
+            scopes = await self._scopes(step) if done else []
+            result = {"status": status, "output": [done.get(index) for index in range(len(scopes))]}
+            for index in sorted(done):
+                # Its own number: which of the others have succeeded may change until all is undone.
+                await self._register_one(step, undo, scopes[index], result, index + 1)
+        elif status == "succeeded":
+            await self._register_one(step, undo, self._scope(step), self._results[step.id], 1)
+
+    async def _register_one(
+        self, step: Step, undo: Undo, scope: dict[str, Any], result: dict[str, Any], number: int
+    ) -> None:
+        scope["steps"] = {**scope.get("steps", {}), step.id: result}
+        filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with")
         act = self._run.job if undo.job is not None else self._run.child
-        for scope in await self._scopes(step) if of_items else [self._scope(step)]:
-            scope["steps"] = {**scope.get("steps", {}), step.id: self._results[step.id]}
-            filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with")
-            self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled)
+        self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled, number=number)
 
     def _scope(self, step: Step) -> dict[str, Any]:
         before = self._document.ancestors(step.id)
@@ -187,6 +205,10 @@ class _Execution:
 
     def _facts(self) -> dict[str, Any]:
         return {"id": str(self._run.id), "workflow": self._run.workflow, "requested_by": self._run.requested_by}
+
+
+def _is_of_items(step: Step, undo: Undo) -> bool:
+    return step.each is not None and any(path[0] in ("item", "index") for path in references(undo.with_))
 
 
 def _branch_of(step: Step) -> str:

@@ -145,6 +145,17 @@ async def test_a_step_for_each_item_is_undone_item_by_item_if_its_undoing_names_
     assert [one["to"] for one in sent][2:] == undone
 
 
+async def test_the_items_that_succeeded_are_undone_when_another_item_fails(kit):
+    undo = {"job": "wf.mail", "with": {"to": "undo {{ item }} of {{ steps.a.output | length }}"}}
+    step = {"id": "a", "each": ["ada", "nobody", "bob"], "job": "wf.mail", "with": {"to": "{{ item }}"}}
+    await save(kit, doc({**step, "onFailure": undo}))
+    run = await kit.run("d")
+
+    assert run.error["message"] == "Step 'a' failed: no such address"
+    assert [one["to"] for one in sent][2:] == ["undo bob of 3", "undo ada of 3"]
+    assert run.error["compensated"] == ["a/a#3", "a/a"]
+
+
 async def test_a_step_for_each_item_runs_side_by_side(kit):
     await save(
         kit,
