@@ -129,10 +129,11 @@ def _return_type(function: Callable[..., Any]) -> Any | None:
 
 
 def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
+    # By name, also where a model asks for its aliases: those for writing are not read.
     try:
-        return without_nul(adapter.dump_json(value).decode())
+        return without_nul(adapter.dump_json(value, by_alias=False).decode())
     except PydanticSerializationError:
-        return stored_json(adapter.dump_python(value, mode="json"))
+        return stored_json(adapter.dump_python(value, mode="json", by_alias=False))
 
 
 def _plain(value: Any) -> Any:

@@ -168,23 +168,33 @@ class Invoice(BaseModel):
     number: int = Field(alias="invoiceNumber")
     cents: int = Field(serialization_alias="amountInCents")
     lines: list[str] = Field(validation_alias="invoiceLines")
+    tax: int = Field(default=0, serialization_alias="taxInCents")
+
+
+class SentInvoice(Invoice, serialize_by_alias=True):
+    """One that is written with those names."""
 
 
 @workflow("wf.invoices")
 async def invoices(run: Run, input: dict[str, Any]) -> Any:
+    facts = {"invoiceNumber": 7, "cents": 100, "invoiceLines": ["tea"], "tax": 19}
+
     async def invoice() -> Invoice:
-        return Invoice.model_validate({"invoiceNumber": 7, "cents": 100, "invoiceLines": ["tea"]})
+        return Invoice.model_validate(facts)
+
+    async def sent() -> list[SentInvoice]:
+        return [SentInvoice.model_validate(facts)]
 
     async def ratios() -> list[float]:
         calls["ratios"] += 1
         return [float("nan")]
 
-    found = await run.step("invoice", invoice)
+    found = [await run.step("invoice", invoice), *await run.step("sent", sent)]
     await run.sleep(0)
     try:
         await run.step("ratios", ratios)
     except StepFailed as error:
-        return {"number": found.number, "cents": found.cents, "lines": found.lines, "reason": error.reason}
+        return {"invoices": [(one.number, one.cents, one.lines, one.tax) for one in found], "reason": error.reason}
 
 
 @workflow("wf.catches")
