@@ -24,6 +24,8 @@ from workers.engine_run.grouped import AskAgain, Grouped
 CHECKPOINT_LANES = 2
 MOST_CHECKPOINTS = 500
 MOST_RUNS = 200
+# A history has up to 64 MiB; 200 of ten steps are read in the same time by 16 as all at once.
+MOST_HISTORIES = 16
 # How long what is published about a job type is remembered.
 TERMS_SECONDS = 1.0
 MOST_TERMS = 1000
@@ -41,7 +43,7 @@ class WorkerJournal:
         self._worker_id = worker_id
         self._known_terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
         self.checkpoints = Grouped(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
-        self.histories = Grouped(pool, self._load, most=MOST_RUNS)
+        self.histories = Grouped(pool, self._load, most=MOST_HISTORIES)
         self.suspensions = Grouped(pool, self._suspend, most=MOST_RUNS)
         # Asked for rarely; grouped all the same, because what is grouped outlives a database that goes away.
         self.documents = Grouped(pool, self._document, most=1)

@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from atlas.ids import new_id
 from engine.workflows import Run, workflow
 from tests.engine.workflows.flows import calls
 from workers.engine_run import journal
@@ -92,6 +93,22 @@ async def test_a_wait_whose_answer_was_lost_starts_one_child_and_asks_one_questi
     )
     assert (answers > 1, made) == (True, 1)
     assert (await kit.get(run_id)).status == ("waiting" if kind == "approval" else "succeeded")
+
+
+async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
+    sizes: list[int] = []
+    load = journal.load_histories
+
+    async def counted(conn: Any, run_ids: Any) -> Any:
+        sizes.append(len(run_ids))
+        return await load(conn, run_ids)
+
+    monkeypatch.setattr(journal, "load_histories", counted)
+    histories = journal.WorkerJournal(pool, "worker").histories
+    found = await asyncio.gather(*(histories.ask(new_id()) for _ in range(50)))
+
+    assert [len(one) for one in found] == [0] * 50
+    assert sizes == [16, 16, 16, 2]
 
 
 async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):
