@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from atlas.errors import FieldError, InvalidInput
 from atlas.stored import holds_nul
+from engine.fields import check_name
 from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.schemas import check_schema
 from engine.jobs.secret_fields import has_secrets
@@ -46,7 +47,7 @@ def check_document(value: Any) -> list[FieldError]:
         document = Document.model_validate(value)
     except ValidationError as error:
         return [FieldError(_path(one["loc"]), _reason(one)) for one in error.errors(include_url=False)]
-    errors = [*_check_schema(document), *_check_graph(document)]
+    errors = [*_check_key(document), *_check_schema(document), *_check_graph(document)]
     if errors:
         return errors
     return [
@@ -69,6 +70,13 @@ def _reason(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "is not a field of a workflow"
     return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _check_key(document: Document) -> Iterator[FieldError]:
+    """A key is what requests name and what stands in the address of the workflow."""
+    yield from check_name("key", document.key)
+    if "/" in document.key or document.key.startswith("."):
+        yield FieldError("key", "must not hold a slash, nor begin with a dot")
 
 
 def _check_schema(document: Document) -> Iterator[FieldError]:

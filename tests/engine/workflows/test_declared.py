@@ -489,6 +489,11 @@ STEP = {"id": "a", "sleep": 1}
         (doc({"id": "a", "approval": "x", "timeout": "600000w"}), "steps[0].timeout", "of up to 100 years"),
         (doc({"id": "a", "job": "x", "with": {"y": "\0"}}), "", "U+0000"),
         (doc(STEP, key="d\0"), "", "U+0000"),
+        (doc(STEP, key=" "), "key", "must not be empty"),
+        (doc(STEP, key="a\nb"), "key", "line breaks or control characters"),
+        (doc(STEP, key="a\u202eb"), "key", "line breaks or control characters"),
+        (doc(STEP, key="a/b"), "key", "a slash"),
+        (doc(STEP, key=".."), "key", "begin with a dot"),
         (doc({"id": "a", "job": "ENGINE_RUN"}), "steps[0].job", "ask for the workflow by its name"),
         (
             doc({"id": "a", "job": "x", "onFailure": {"job": "ENGINE_RUN"}}),
