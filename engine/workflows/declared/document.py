@@ -91,8 +91,10 @@ class Document(_Part):
         return [step for step in self.steps if step.id not in needed]
 
 
-def seconds_of(value: Seconds) -> float | None:
+def seconds_of(value: Any) -> float | None:
     """Seconds from a number or from a text such as 90s, 10m, 1h30m; None if it is neither, or over a hundred years."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
     if isinstance(value, str):
         if not _DURATION.fullmatch(value):
             return None

@@ -11,7 +11,7 @@ import jsonschema_rs
 from engine.jobs.schemas import schema_errors
 from engine.templates import references
 from engine.workflows.branches import current
-from engine.workflows.declared.document import Document, Seconds, Step, Undo, seconds_of
+from engine.workflows.declared.document import Document, Step, Undo, seconds_of
 from engine.workflows.declared.filling import Filling
 from engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
 from engine.workflows.history import UNDO
@@ -160,7 +160,7 @@ class _Execution:
         if self._run.begins_nothing:
             await self._run.sleep(0, name=step.id)
             return
-        value: Seconds = await self._filling.fill(step.sleep, scope, f"steps.{step.id}.sleep")
+        value = await self._filling.fill(step.sleep, scope, f"steps.{step.id}.sleep")
         seconds = seconds_of(value)
         if seconds is not None:
             await self._run.sleep(seconds, name=step.id)

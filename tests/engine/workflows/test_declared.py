@@ -373,6 +373,15 @@ async def test_a_template_that_cannot_be_filled_in_fails_the_run_with_its_path(k
     assert "steps.a.with.x: {{ input.absent }}: there is no 'absent'" in run.error["message"]
 
 
+@pytest.mark.parametrize("value", [[1], None, True, {"a": 1}, "", -1])
+async def test_what_is_no_time_to_sleep_for_fails_the_run_with_the_step(kit, value):
+    await save(kit, doc({"id": "a", "sleep": "{{ input.for }}"}))
+    run = await kit.run("d", {"for": value})
+
+    assert run.status == "failed"
+    assert run.error["message"] == f"Step 'a': {value!r} is neither a duration nor a moment."
+
+
 @pytest.fixture
 async def holds():
     """How long the event loop was held between two turns of it, each time, in seconds of work."""
