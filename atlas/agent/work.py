@@ -12,13 +12,14 @@ from atlas.agent.commands import Commands
 from atlas.agent.lease import Lease, Why
 from atlas.errors import AtlasError
 from atlas.programs.runner import Account, Order, Run, Stream, start
-from atlas.programs.text import ending, last_line, plain
+from atlas.programs.text import ending, plain
 
 # For jobs that bring no limit of their own.
 USUAL_SECONDS = 3600.0
 # What is kept of the output, in characters.
 TAIL = 4000
 TAIL_OF_ERROR = 1500
+LONGEST_LAST_LINE = 200
 # What a command gets of the agent's environment. The token is not in it.
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
@@ -60,7 +61,9 @@ def _result(account: Account, why: Why | None, duration_ms: int) -> Result:
     said = _tail(account.stderr) or _tail(account.stdout)
     words = f"The command was ended, for {why.value}." if why else f"The command {ending(account.exit_code)}"
     if why is None:
-        words += f": {last_line(said)}" if said else "."
+        # Atlas looks for secrets, and for pieces of them where a line begins or ends. So no piece stands within one.
+        last = said.rpartition("\n")[2].strip()
+        words += "." if not said else f": {last}" if len(last) <= LONGEST_LAST_LINE else ":"
     return Result("failed", duration_ms, error=f"{words}\n{said[-TAIL_OF_ERROR:]}".rstrip())
 
 
@@ -82,8 +85,8 @@ def _no_number(name: str) -> None:
 
 
 def _tail(stream: Stream) -> str:
-    text = (stream.head + stream.tail if stream.left_out <= 0 else stream.tail).decode("utf-8", "replace")
-    return plain(text).strip()[-TAIL:]
+    kept = stream.head + stream.tail if stream.left_out <= 0 else stream.tail.partition(b"\n")[2] or stream.tail
+    return plain(kept.decode("utf-8", "replace")).strip()[-TAIL:]
 
 
 def _environment(job: HostJob) -> dict[str, str]:

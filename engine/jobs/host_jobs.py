@@ -30,6 +30,9 @@ NEXT = statement("engine/jobs/sql/host_next.sql")
 HEARTBEAT = statement("engine/jobs/sql/host_heartbeat.sql")
 CURRENT = statement("engine/jobs/sql/host_job.sql")
 
+# Where an agent puts the end of what a program printed.
+STDOUT_TAIL = "stdout_tail"
+
 # Another claim counts limits for a millisecond or two; asking again is quicker than the host's next poll.
 BUSY_TRIES = 20
 BUSY_PAUSE = 0.005
@@ -109,7 +112,7 @@ async def host_progress(
     """Tell how far a job is."""
     held = await _held(conn, host_id, job_id, lease_no)
     redactor = await _redactor(conn, held.job)
-    words = message if message is None or redactor is None else redactor.text(message)
+    words = message if message is None or redactor is None else redactor.cut(message, at_end=True)
     if not await report_progress(conn, claimant_of(host_id), job_id, lease_no, percent=percent, message=words):
         raise LeaseLost(job_id, lease_no)
 
@@ -167,7 +170,7 @@ def _ending(host_id: UUID, held: _Held, result: HostResult, redactor: Redactor |
     notes = Notes(detail={"result": {} if result.duration_ms is None else {"duration_ms": result.duration_ms}})
     match result.status:
         case "succeeded" | "success":
-            output = dump_output(result.output if redactor is None else redactor.value(result.output))
+            output = dump_output(result.output if redactor is None else _redacted(result.output, redactor))
             if output is not None and is_larger(output, INPUT_LIMIT):
                 raise InvalidInput("The result", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
             return succeed(held.job, claimant, output, "JOB_SUCCEEDED", notes)
@@ -175,10 +178,18 @@ def _ending(host_id: UUID, held: _Held, result: HostResult, redactor: Redactor |
             return decide(held.job, claimant, JobCanceled("Canceled while running."), held.policy, notes)
         case "failed":
             words = result.error or "The host gave no reason."
-            error = HostFailed(words if redactor is None else redactor.text(words))
+            error = HostFailed(words if redactor is None else redactor.report(words))
             return decide(held.job, claimant, error, held.policy, notes)
         case _:
             raise InvalidInput("The result", [FieldError("status", "is neither succeeded nor failed")])
+
+
+def _redacted(output: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """An output without secrets. An agent cuts what it sends of a program's words, also within a secret."""
+    tail = output.get(STDOUT_TAIL)
+    if isinstance(tail, str):
+        output = {**output, STDOUT_TAIL: redactor.cut(tail, at_start=True, at_end=True)}
+    return redactor.value(output)  # type: ignore[no-any-return]
 
 
 def _claimant(host_id: UUID) -> Claimant:

@@ -54,6 +54,13 @@ class Redactor:
             text = text[max((_overlap(shape, text) for shape in self._shown), default=0) :]
         return text
 
+    def report(self, text: str) -> str:
+        """The same for a sentence about a program with the end of what it printed below: both may have been cut."""
+        sentence, newline, printed = self.text(text).partition("\n")
+        return "".join(
+            (self.cut(sentence, at_start=True, at_end=True), newline, self.cut(printed, at_start=True, at_end=True))
+        )
+
     def value(self, value: Any) -> Any:
         """A JSON value without the secrets, in its keys too."""
         match value:

@@ -110,7 +110,7 @@ async def progress_remote(
 ) -> None:
     """Tell how far a job is."""
     held = await _held(conn, token_id, job_id, attempt)
-    words = message if message is None or held.redactor is None else held.redactor.text(message)
+    words = message if message is None or held.redactor is None else held.redactor.cut(message, at_end=True)
     if not await report_progress(conn, claimant_of(token_id), job_id, attempt, percent=percent, message=words):
         raise LeaseLost(job_id, attempt)
 

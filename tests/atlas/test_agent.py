@@ -3,18 +3,21 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from atlas.agent import agent as module
 from atlas.agent import calls
+from atlas.agent.work import TAIL, TAIL_OF_ERROR
 from atlas.api_calls import Patience
 from atlas.api_errors import Unauthenticated
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from engine.jobs import cancel, get_job, list_attempts
+from engine.jobs import cancel, enqueue_definition, get_job, list_attempts
+from engine.jobs.definitions import add_definition
+from engine.jobs.secret_key import SecretKey, use_secret_key
 from tests.api.conftest import DANA, QUICK, furnish
 from tests.api.serving import Served, served
 from tests.atlas.box import Box, is_alive, until
@@ -30,6 +33,13 @@ def impatient(monkeypatch) -> None:
     monkeypatch.setattr(calls, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(calls, "LATE_SECONDS", 1.0)
     monkeypatch.setattr(module, "PAUSES", Patience(first_pause=0.05, longest_pause=0.2))
+
+
+@pytest.fixture
+def own_key() -> Iterator[None]:
+    use_secret_key(SecretKey(bytes(32)))
+    yield
+    use_secret_key(None)
 
 
 @pytest.fixture
@@ -72,6 +82,27 @@ async def test_what_fails_says_why_and_is_retried_by_its_policy(box):
     assert failed.error["message"].startswith("The command ended with exit status 3: no disk")
     assert "what: begins with a dash" in refused.error["message"]
     assert len(box.starts("a")) == 1
+
+
+# What follows the secret, so that the cut leaves all but its first letter: in the error, in its first line, in the output.
+@pytest.mark.parametrize(("kept", "status"), [(TAIL_OF_ERROR, 3), (TAIL, 3), (TAIL, 0)])
+async def test_no_piece_of_a_secret_is_told_where_the_agent_cuts_what_a_command_said(box, own_key, kept, status):
+    secret = "S3cr3t-abcdefghijklmnopqrstuvwxyz0123456789"
+    program = box.folder / "teller"
+    program.write_text(f'#!/bin/sh\necho "refused: $1{"x" * (kept - len(secret) + 1)}"\nexit {status}\n')
+    program.chmod(0o755)
+    box.commands["box.tell"] = [str(program), "{{ token }}"]
+    schema = {"type": "object", "properties": {"token": {"type": "string", "x-secret": True}}}
+    terms = {"key": "box.tell", "argv": ["/bin/true"], "arg_schema": schema, "max_retries": 0}
+    await add_definition(box.conn, terms, actor=DANA)
+    host = {"tenant_id": box.host.tenant_id, "host_id": box.host.id}
+    job_id = (await enqueue_definition(box.conn, "box.tell", {"token": secret}, **host, actor=DANA)).id
+    async with box.agent():
+        job = await box.becomes(job_id, "dead_letter" if status else "succeeded")
+
+    told = f"{job.error} {job.output}"
+    assert "xxxx" in told
+    assert secret[1:12] not in told
 
 
 async def test_a_result_that_atlas_does_not_take_is_reported_as_a_failure(box):

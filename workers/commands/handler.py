@@ -125,8 +125,12 @@ def _parsed(account: Account) -> dict[str, Any]:
 
 
 async def _progress(ctx: JobContext, percent: float, message: str | None) -> None:
+    words = None if message is None else plain(message)
+    if words is not None and ctx.redactor is not None:
+        # The supervisor cuts long messages, also within a secret.
+        words = ctx.redactor.cut(words, at_end=True)
     try:
-        await ctx.progress(percent, None if message is None else plain(message))
+        await ctx.progress(percent, words)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         # How far it is can wait; the program goes on.
         log.warning("progress could not be stored", job_id=str(ctx.job_id), reason=str(error) or type(error).__name__)

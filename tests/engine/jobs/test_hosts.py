@@ -289,6 +289,14 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
     whole = await conn.fetchval("select string_agg(t::text, '') from jobs t")
     whole += await conn.fetchval("select string_agg(t::text || convert_from(t.body, 'UTF8'), '') from audit_log t")
     assert "hunter22" not in whole
+
+    await make_due(conn, job_id)
+    await fetched(conn, host)
+    await host_progress(conn, host.id, job_id, 2, percent=1, message="with hunter2")
+    assert "hunter2" not in (await load(conn, job_id))["progress"]
+    output = {"stdout_tail": "unter22 was refused", "next": "unter22"}
+    await host_result(conn, host.id, job_id, 2, HostResult("succeeded", output=output))
+    assert orjson.loads((await load(conn, job_id))["output"]) == {"stdout_tail": " was refused", "next": "unter22"}
     use_secret_key(None)
 
 

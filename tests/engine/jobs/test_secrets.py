@@ -268,6 +268,16 @@ def test_a_piece_of_a_secret_at_a_cut_goes_too():
     assert redactor.cut("hunter22-an", at_start=True) == "hunter22-an"
 
 
+def test_a_report_about_a_program_tells_no_piece_of_a_secret_at_the_ends_of_its_two_parts():
+    redactor = Redactor({"hunter22-and-more": "f00d", "first\nsecond": "beef"})
+
+    assert (
+        redactor.report("It said hunter22-an\nter22-and-more, and\nwent on as hunter2")
+        == "It said \n, and\nwent on as "
+    )
+    assert redactor.report("and-more first\nsecond") == " [secret beef]"
+
+
 def test_an_error_keeps_what_decides_and_loses_what_must_not_be_told():
     redactor, notes = Redactor({"hunter22": "f00d"}), Notes(audit_meta={"k": ["hunter22", 5]})
     permanent = redactor.error(PermanentError("bad hunter22", remedy="not hunter22", outcome="unknown"), notes)

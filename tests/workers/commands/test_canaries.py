@@ -120,6 +120,16 @@ async def test_no_canary_is_seen_but_by_the_program_and_the_handler(define, orde
             assert job.progress["message"].startswith("[secret ")
 
 
+async def test_a_long_message_is_not_cut_within_a_secret(define, order, run_commands, story):
+    tell = 'echo "::progress 10 $(head -c 480 /dev/zero | tr "\\0" x)$T"'
+    await define("long", tell, fields={"token": SECRET}, env={"T": "{{token}}", "PATH": "/usr/bin:/bin"})
+    job_id = await order("long", {"token": "hunter22-and-more-than-that"})
+    await run_commands()
+
+    job, _ = await story(job_id)
+    assert job.progress["message"] == "x" * 480
+
+
 async def test_the_program_gets_its_secret_in_clear_and_the_record_of_its_argv_does_not(
     define, order, drain, story, program
 ):
