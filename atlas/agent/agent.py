@@ -131,9 +131,10 @@ class Agent:
                 # Or an earlier report was accepted, and its answer lost.
                 return None
             except InvalidInput as error:
-                if result.error is not None and result.error.startswith(UNFIT):
+                fit = _without_what_was_refused(result, f"{UNFIT} {error.message[:1000]}")
+                if fit is None:
                     return None
-                result = Result("failed", result.duration_ms, error=f"{UNFIT} {error.message[:1000]}")
+                result = fit
                 continue
             except (ApiError, Unreachable) as error:
                 if is_final(error):
@@ -147,3 +148,15 @@ class Agent:
                 await asyncio.sleep(pause)
             else:
                 await self._unless_stopping(asyncio.sleep(pause))
+
+
+def _without_what_was_refused(result: Result, reason: str) -> Result | None:
+    """The result that says the reason instead; None if there is nothing left to leave out.
+
+    A command that ended well has done its work: what it says too much is no reason to run it again.
+    """
+    if result.status == "succeeded" and not str(result.output.get("warning")).startswith(UNFIT):
+        return Result("succeeded", result.duration_ms, {"exit_code": 0, "warning": reason})
+    if not str(result.error).startswith(UNFIT):
+        return Result("failed", result.duration_ms, error=reason)
+    return None
