@@ -61,10 +61,10 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
         return "waiting", f"Its run waits for {' and '.join(map(_awaited, orjson.loads(row['waits'])))}{_until(row)}."
     if row["due_at"] is not None:
         return "not_due", f"It is not due until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC{_after_failures(row)}."
-    if row["host_id"] is not None:
-        return "host", f"It waits for host {row['host_id']} to fetch it."
     if row["disabled"]:
         return "disabled", f"The definition {row['job_type']} is disabled. An operator can make it active again."
+    if row["host_id"] is not None:
+        return "host", f"It waits for host {row['host_id']} to fetch it."
     if row["workers"] == 0:
         return "no_worker", _no_worker(row)
     if row["type_limit"] is not None and row["type_running"] >= row["type_limit"]:

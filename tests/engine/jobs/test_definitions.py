@@ -1,12 +1,13 @@
 """Definitions: who may add what, and how the job type, the claim and the payload follow."""
 
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import pytest
 
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
-from engine.jobs import NewJob, admit, claim, enqueue, enqueue_definition
+from engine.jobs import NewJob, admit, claim, enqueue, enqueue_definition, enqueue_many, explain
 from engine.jobs.backoff import ATLAS
 from engine.jobs.definitions import (
     add_definition,
@@ -15,7 +16,10 @@ from engine.jobs.definitions import (
     find_definition,
     list_definitions,
 )
+from engine.jobs.host_jobs import HostResult, host_result, next_host_job
+from engine.jobs.hosts import add_host
 from engine.jobs.publish import check_published, publish_types
+from engine.jobs.remote import claim_remote
 from engine.jobs.types import DuplicateJobType, JobType
 from engine.tenants import add_tenant
 from tests.engine.jobs.given import DANA, actions, given_worker, load
@@ -194,6 +198,50 @@ async def test_no_job_of_a_disabled_definition_is_made(conn):
         await enqueue_definition(conn, "sync-dropbox", {"provider_id": "p1", "path": "a"}, actor=DANA)
     with pytest.raises(NotFound):
         await enqueue_definition(conn, "nothing", {}, actor=DANA)
+
+
+async def test_no_waiting_job_of_a_disabled_definition_is_begun_by_a_host_or_a_worker_outside(conn):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    host = await add_host(conn, tenant_id=tenant.id, name="rack-1", actor=DANA)
+    await add_definition(conn, {"key": "tidy", "argv": ["/bin/true"]}, actor=DANA)
+    terms = {"tenant_id": tenant.id, "priority": 5, "actor": DANA}
+    outside = (await enqueue_definition(conn, "tidy", {}, **terms)).id
+    bound = (await enqueue_definition(conn, "tidy", {}, host_id=host.id, **terms)).id
+    await disable_definition(conn, "tidy", actor=DANA)
+    other = [NewJob("other", {}, tenant.id), NewJob("other", {}, tenant.id, host_id=host.id)]
+    await enqueue_many(conn, other, actor=DANA)
+
+    assert [(await explain(conn, one)).reason for one in (outside, bound)] == ["disabled", "disabled"]
+    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy", "other"], limit=10, lease=30)
+    assert [one.job.id for one in claimed] == [other[0].id]
+    given = await next_host_job(conn, host.id, lease=30)
+    assert given is not None
+    assert given.job.id == other[1].id
+
+    await host_result(conn, host.id, given.job.id, given.lease, HostResult("succeeded"))
+    await edit_definition(conn, "tidy", {"is_active": True}, actor=DANA)
+    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
+    assert [one.job.id for one in claimed] == [outside]
+    given = await next_host_job(conn, host.id, lease=30)
+    assert given is not None
+    assert given.job.id == bound
+
+
+async def test_hosts_and_workers_outside_hear_the_time_limit_of_a_definition(conn):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    host = await add_host(conn, tenant_id=tenant.id, name="rack-1", actor=DANA)
+    await add_definition(conn, {"key": "tidy", "argv": ["/bin/true"], "timeout_seconds": 7}, actor=DANA)
+    for options in ({}, {"timeout_seconds": 3, "priority": -1}):
+        for place in ({}, {"host_id": host.id}):
+            await enqueue_definition(conn, "tidy", {}, tenant_id=tenant.id, actor=DANA, **options, **place)
+
+    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
+    assert [one.job.timeout_seconds for one in claimed] == [7, 3]
+    for expected in (7, 3):
+        given = await next_host_job(conn, host.id, lease=30)
+        assert given is not None
+        assert given.job.timeout_seconds == expected
+        await host_result(conn, host.id, given.job.id, given.lease, HostResult("succeeded"))
 
 
 async def test_the_door_serves_types_that_have_no_definition_as_well(conn):
