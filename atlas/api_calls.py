@@ -98,7 +98,7 @@ class Line:
                 headers={"Authorization": f"Bearer {self.token}", **request.headers()},
                 **options,
             )
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(self.url, reason, may_be_done=not isinstance(error, NEVER_SENT)) from error
         if not answer.is_success:

@@ -56,16 +56,22 @@ class Lease:
         """Renew and tell no more."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                log.error("job %s could not be kept to its end", self._job.id, exc_info=ended)
 
     async def _keep(self) -> None:
         every = self._job.lease_seconds / 3
         pause = every
-        while not self.over.done() or self.over.result() is not Why.LOST:
-            await asyncio.sleep(pause)
-            pause = every if await self._renewed() else min(every, SOON_SECONDS)
-            if time.monotonic() >= self._good_until:
-                self.end(Why.LOST)
+        try:
+            while not self.over.done() or self.over.result() is not Why.LOST:
+                await asyncio.sleep(pause)
+                pause = every if await self._renewed() else min(every, SOON_SECONDS)
+                if time.monotonic() >= self._good_until:
+                    self.end(Why.LOST)
+        finally:
+            # However this ends, nobody renews the lease from now on.
+            self.end(Why.LOST)
 
     async def _renewed(self) -> bool:
         asked = time.monotonic()

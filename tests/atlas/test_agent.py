@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,6 +196,23 @@ async def test_a_command_is_killed_when_its_lease_is_over_and_nobody_can_be_aske
         job = await brief.becomes(job_id, "succeeded")
 
     assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 2)
+    assert agent.counts == {"dropped": 1, "succeeded": 1}
+
+
+async def test_a_command_is_killed_when_its_heartbeats_end_in_an_error(brief, monkeypatch):
+    async def broken(*_: Any) -> bool:
+        raise RuntimeError("nobody thought of this")
+
+    job_id = await brief.job("a", "wait")
+    async with brief.agent() as agent:
+        pid = await brief.started("a")
+        with monkeypatch.context() as for_now:
+            for_now.setattr(calls.HostCalls, "heartbeat", broken)
+            await until(lambda: not is_alive(pid))
+        await brief.silence(job_id)
+        brief.go("a")
+        await brief.becomes(job_id, "succeeded")
+
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 

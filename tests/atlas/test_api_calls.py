@@ -68,6 +68,14 @@ async def test_what_is_not_an_atlas_is_named_so():
                     await atlas.gate()
 
 
+async def test_an_answer_that_cannot_be_unpacked_is_none():
+    async with answering(lambda _: (200, {"content-encoding": "gzip"}, "not gzip")) as (url, heard):
+        async with AtlasClient(url, "t", patience=Patience(tries=2, first_pause=0.01)) as atlas:
+            with pytest.raises(Unreachable) as told:
+                await atlas.gate()
+    assert (told.value.may_be_done, len(heard)) == (True, 2)
+
+
 @pytest.mark.parametrize(
     "url",
     ["127.0.0.1:8080", "ftp://x", "http://", "http://user:word@x", "http://x:port", "http://x:99999", "http://x/#y"],
