@@ -130,8 +130,8 @@ class Agent:
             except LeaseLost:
                 # Or an earlier report was accepted, and its answer lost.
                 return None
-            except InvalidInput as error:
-                fit = _without_what_was_refused(result, f"{UNFIT} {error.message[:1000]}")
+            except (InvalidInput, RecursionError) as error:
+                fit = _without_what_was_refused(result, f"{UNFIT} {str(error)[:1000]}")
                 if fit is None:
                     return None
                 result = fit

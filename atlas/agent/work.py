@@ -35,6 +35,9 @@ async def carry_out(job: HostJob, commands: Commands, lease: Lease) -> Result | 
         account = await _account(await start(job.id, order, lease.note), lease)
     except AtlasError as error:
         return Result("failed", _ms(began), error=str(error))
+    except OSError as error:
+        # No more processes, files or memory for now: the job's policy says when to try again.
+        return Result("failed", _ms(began), error=f"The command could not be run: {error.strerror or error}.")
     finally:
         alarm.cancel()
     why = lease.over.result() if lease.over.done() else None
@@ -73,7 +76,7 @@ def _output(account: Account) -> Mapping[str, Any]:
         return {"exit_code": account.exit_code, "stdout_tail": _tail(account.stdout)}
     try:
         told = json.loads(account.output or "", parse_constant=_no_number)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     if isinstance(told, dict) and not account.overlong:
         return told

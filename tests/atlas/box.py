@@ -28,6 +28,7 @@ case "$2" in
   work) echo "::progress 40 halfway"; echo seen; echo '::output {{"done": true}}' ;;
   fail) echo "no disk" >&2; exit 3 ;;
   big) echo "::output {{\\"a\\": \\"$(head -c 262140 /dev/zero | tr '\\0' x)\\"}}" ;;
+  deep) printf '::output {{"a":%s%s}}' "$(printf '[%.0s' $(seq 20000))" "$(printf ']%.0s' $(seq 20000))" ;;
   huge) echo '::output {{"a": 1e400}}' ;;
   wait) echo "::progress 40 halfway"; trap '' TERM; while [ ! -e "{folder}/$1.go" ]; do sleep 0.02; done; echo went ;;
 esac

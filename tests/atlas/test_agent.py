@@ -1,6 +1,8 @@
 """The reference agent on a real server: what it runs, and what it does when the network or a process goes away."""
 
 import asyncio
+import errno
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -115,6 +117,29 @@ async def test_an_output_that_atlas_does_not_take_undoes_no_work(box, what):
     assert job.output["exit_code"] == 0
     assert job.output["warning"].startswith("The command ended, but its result was refused: The ")
     assert (len(box.starts("a")), agent.counts) == (1, {"succeeded": 1})
+
+
+async def test_an_output_that_is_nested_beyond_reading_undoes_no_work_and_does_not_end_the_agent(box):
+    job_id = await box.job("a", "deep")
+    async with box.agent():
+        job = await box.becomes(job_id, "succeeded")
+        assert job.output["warning"] == "The ::output line is too long or not a JSON object."
+        await box.becomes(await box.job("b", "work"), "succeeded")
+
+    assert len(box.starts("a")) == 1
+
+
+async def test_a_machine_without_room_for_a_process_fails_the_job_and_not_the_agent(box, monkeypatch):
+    async def full(*_: Any, **__: Any) -> Any:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    failing = await box.job("a", "work", max_retries=0)
+    with monkeypatch.context() as for_now:
+        for_now.setattr(asyncio, "create_subprocess_exec", full)
+        async with box.agent():
+            failed = await box.becomes(failing, "dead_letter")
+
+    assert failed.error["message"] == "The command could not be run: Resource temporarily unavailable."
 
 
 async def test_a_canceled_job_is_ended_with_all_it_started(brief):
