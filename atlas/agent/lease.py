@@ -1,7 +1,8 @@
 """Holding a job: heartbeats while it is in the host's hands, and the reason to let it go when there is one.
 
 A lease that could not be renewed in time is over, whatever the network does next: Atlas may have given the job away. So
-the host measures it from the moment it last asked with success, and stops by itself.
+the host measures it from the moment it last asked with success, and stops by itself. Nobody knows how old the answer is
+that brought the job, of a machine that slept or a network that was slow: a first renewal comes before the command.
 """
 
 import asyncio
@@ -40,12 +41,20 @@ class Lease:
         self._good_until = time.monotonic() + job.lease_seconds
         self._progress: tuple[float, str | None] | None = None
         self._news = asyncio.Event()
+        # Set by the first renewal, or by what came instead.
+        self._known = asyncio.Event()
         self._tasks = [asyncio.create_task(work) for work in (self._keep(), self._tell())]
 
     def end(self, why: Why) -> None:
         """Ask for the command's end; the first reason holds."""
         if not self.over.done():
             self.over.set_result(why)
+        self._known.set()
+
+    async def is_held(self) -> bool:
+        """Wait until Atlas says that the job is in this host's hands; False if there is a reason not to begin."""
+        await self._known.wait()
+        return not self.over.done()
 
     async def note(self, percent: float, message: str | None) -> None:
         """Take in how far the command is; the newest is told, when there is time for it."""
@@ -62,11 +71,11 @@ class Lease:
 
     async def _keep(self) -> None:
         every = self._job.lease_seconds / 3
-        pause = every
+        pause = 0.0
         try:
             while not self.over.done() or self.over.result() is not Why.LOST:
                 await asyncio.sleep(pause)
-                pause = every if await self._renewed() else min(every, SOON_SECONDS)
+                pause = every if await self._renewed() else min(every / 4, SOON_SECONDS)
                 if time.monotonic() >= self._good_until:
                     self.end(Why.LOST)
         finally:
@@ -86,6 +95,7 @@ class Lease:
         self._good_until = asked + self._job.lease_seconds
         if canceled:
             self.end(Why.CANCELED)
+        self._known.set()
         return True
 
     async def _tell(self) -> None:

@@ -27,6 +27,9 @@ ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 async def carry_out(job: HostJob, commands: Commands, lease: Lease) -> Result | None:
     """Run the job's command to its end and say how it went; None if the job is no longer the host's."""
     began = time.monotonic()
+    if not await lease.is_held():
+        why = lease.over.result()
+        return None if why is Why.LOST else Result("failed", 0, error=f"The command was not begun, for {why.value}.")
     time_limit = float(job.timeout_seconds or USUAL_SECONDS)
     alarm = asyncio.get_running_loop().call_later(time_limit, lease.end, Why.TIMEOUT)
     try:
@@ -40,8 +43,8 @@ async def carry_out(job: HostJob, commands: Commands, lease: Lease) -> Result | 
         return Result("failed", _ms(began), error=f"The command could not be run: {error.strerror or error}.")
     finally:
         alarm.cancel()
-    why = lease.over.result() if lease.over.done() else None
-    return None if why is Why.LOST else _result(account, why, _ms(began))
+    ended = lease.over.result() if lease.over.done() else None
+    return None if ended is Why.LOST else _result(account, ended, _ms(began))
 
 
 async def _account(run: Run, lease: Lease) -> Account:

@@ -65,6 +65,21 @@ async def proxy(brief) -> AsyncIterator[FaultyProxy]:
         yield between
 
 
+@pytest.fixture
+def asleep(monkeypatch) -> asyncio.Event:
+    """The machine sleeps between the answer that brings a job and its reading, until this is set."""
+    fetch, woken = calls.HostCalls.next, asyncio.Event()
+
+    async def late(self: calls.HostCalls, host_id: str) -> calls.HostJob | None:
+        job = await fetch(self, host_id)
+        if job is not None:
+            await woken.wait()
+        return job
+
+    monkeypatch.setattr(calls.HostCalls, "next", late)
+    return woken
+
+
 async def test_a_job_runs_with_progress_and_output(box):
     job_id = await box.job("a", "work")
     async with box.agent() as agent:
@@ -186,6 +201,29 @@ async def test_a_job_whose_handing_over_was_lost_comes_back_when_its_lease_is_ov
         job = await brief.becomes(job_id, "succeeded")
 
     assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 1)
+
+
+async def test_no_command_is_begun_on_a_lease_that_is_over(brief, asleep):
+    job_id = await brief.job("a", "work")
+    async with brief.agent() as agent:
+        await brief.becomes(job_id, "running")
+        await brief.silence(job_id)
+        asleep.set()
+        job = await brief.becomes(job_id, "succeeded")
+
+    assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 1)
+    assert agent.counts == {"dropped": 1, "succeeded": 1}
+
+
+async def test_a_job_that_is_canceled_on_its_way_to_the_host_is_not_begun(brief, asleep):
+    job_id = await brief.job("a", "work")
+    async with brief.agent():
+        await brief.becomes(job_id, "running")
+        await cancel(brief.conn, job_id, actor=DANA)
+        asleep.set()
+        await brief.becomes(job_id, "canceled")
+
+    assert brief.starts("a") == []
 
 
 async def test_a_command_goes_on_through_an_outage_shorter_than_its_lease(brief, proxy):
