@@ -191,7 +191,8 @@ class Supervisor:
         now = time.monotonic()
         if self._progress is None or now < self._progress_at + PROGRESS_SECONDS:
             return
-        # A worker that does not read must not hold up the one who watches the clock.
+        # A worker that does not read must not hold up the one who watches the clock: where the pipe takes anything, it
+        # takes a page, and no message makes more.
         if select.select([], [REPORT], [], 0)[1]:
             _report({"progress": self._progress})
         self._progress, self._progress_at = None, now
@@ -224,7 +225,7 @@ def _read_order() -> bytes:
 
 
 def _report(document: dict[str, Any]) -> None:
-    text = json.dumps(document).encode() + b"\n"
+    text = json.dumps(document, ensure_ascii=False).encode() + b"\n"
     with contextlib.suppress(BrokenPipeError):
         while text:
             text = text[os.write(REPORT, text) :]

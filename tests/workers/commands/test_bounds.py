@@ -1,12 +1,14 @@
 """Programs that misbehave: each is gone within its limit and two seconds, and the worker does not notice."""
 
 import asyncio
+import fcntl
 import os
 import subprocess
 import sys
 import time
 from typing import Any
 
+import orjson
 import psutil
 import pytest
 
@@ -123,6 +125,29 @@ async def test_a_program_that_uses_too_much_fails(define, order, run_commands, s
     job, attempt = await story(job_id)
     assert (job.status, attempt["status"]) == ("failed", "failed"), attempt
     assert sign in job.error["message"]
+
+
+def test_the_time_limit_holds_where_nobody_reads_what_a_program_tells(program, tmp_path):
+    path = program("teller", f"while :; do echo '::progress 1 {'😀' * 500}'; sleep 0.05; done")
+    bounds = {"limits": {}, "time_limit": 1.0, "grace": 1.0, "own_user": False}
+    order = {"argv": [path], "env": {"PATH": os.environ["PATH"]}, "folder": str(tmp_path / "own"), **bounds}
+    supervisor = subprocess.Popen(
+        [sys.executable, "-m", "atlas.programs.supervisor"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        fcntl.fcntl(supervisor.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        supervisor.stdin.write(orjson.dumps(order) + b"\n")
+        supervisor.stdin.flush()
+        began = time.monotonic()
+        started = orjson.loads(os.read(supervisor.stdout.fileno(), 4096))["started"]
+        while psutil.pid_exists(started) and time.monotonic() < began + 10:
+            time.sleep(0.05)
+        assert time.monotonic() < began + LIMIT + MARGIN
+    finally:
+        supervisor.kill()
+        supervisor.communicate()
 
 
 async def test_a_program_goes_with_a_worker_that_is_killed(define, order, pool, database_url, eventually):
