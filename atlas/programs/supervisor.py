@@ -33,9 +33,11 @@ def main() -> None:
     # The worker's pipe decides when to stop, not a signal that was meant for the worker.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    text = _read_order()
+    text, _, more = _read_order().partition(b"\n")
     if text:
-        Supervisor(json.loads(text)).run()
+        supervisor = Supervisor(json.loads(text))
+        # More than the order is there already: stop.
+        supervisor.decline() if more else supervisor.run()
 
 
 class Supervisor:
@@ -55,6 +57,11 @@ class Supervisor:
         self._progress: list[Any] | None = None
         self._progress_at = 0.0
         self._output: str | None = None
+
+    def decline(self) -> None:
+        """Tell of a program that was stopped before it began: it never does."""
+        self._status = signal.SIGTERM
+        _report({"ended": self._account()})
 
     def run(self) -> None:
         """Start the program, watch it to its end, end what it left behind, and tell."""
@@ -216,7 +223,7 @@ def _told(capture: Capture) -> dict[str, Any]:
 
 def _read_order() -> bytes:
     text = b""
-    while not text.endswith(b"\n"):
+    while b"\n" not in text:
         piece = os.read(CONTROL, CHUNK)
         if not piece:
             return b""

@@ -3,15 +3,18 @@
 import asyncio
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import psutil
 import pytest
 
+from atlas.programs.runner import Order, start
 from engine.jobs import cancel
 from tests.workers.commands.conftest import DANA
 from workers.commands.types import load_command_types
@@ -148,6 +151,19 @@ def test_the_time_limit_holds_where_nobody_reads_what_a_program_tells(program, t
     finally:
         supervisor.kill()
         supervisor.communicate()
+
+
+async def test_a_program_that_is_stopped_before_it_begins_never_does(program, tmp_path):
+    async def ignore(*_: Any) -> None:
+        return None
+
+    touch = program("touch", 'touch "$1"')
+    order = Order([touch, str(tmp_path / "begun")], {"PATH": os.environ["PATH"]}, {}, 60.0, own_user=False)
+    run = await start(uuid4(), order, ignore)
+    account = await run.stop()
+
+    assert (account.exit_code, account.timed_out, account.stdout.total) == (-signal.SIGTERM, False, 0)
+    assert not (tmp_path / "begun").exists()
 
 
 async def test_a_program_goes_with_a_worker_that_is_killed(define, order, pool, database_url, eventually):
