@@ -81,7 +81,8 @@ def become_program(
     os.execve(
         argv[0].encode(),
         [argument.encode() for argument in argv],
-        {name.encode(): value.encode() for name, value in env.items()},
+        # Values that are passed on may hold any byte.
+        {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in env.items()},
     )
 
 

@@ -4,6 +4,7 @@ A name has a text to fill, like those of the argv, or null for the value that th
 that change how programs are loaded or started are never accepted.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -65,9 +66,9 @@ def fill_env(
 
 
 def inherited_secrets(env: Mapping[str, str | None], inherited: Mapping[str, str]) -> list[str]:
-    """The values of the worker's own environment that a program gets and should not tell."""
+    """The values of the worker's own environment that a program gets and should not tell, as its output shows them."""
     return [
-        inherited[name]
+        os.fsencode(inherited[name]).decode("utf-8", "replace")
         for name, text in env.items()
         if text is None and name in inherited and _SOUNDS_SECRET.search(name)
     ]

@@ -189,6 +189,23 @@ async def test_values_of_the_workers_own_environment_are_not_told(define, order,
     assert "[secret of the worker's environment]" in attempt["stdout_tail"]
 
 
+async def test_a_value_of_the_workers_environment_is_passed_on_byte_by_byte(
+    define, order, run_commands, story, monkeypatch
+):
+    monkeypatch.setenv("PLACE", "caf\udce9")
+    monkeypatch.setenv("UPSTREAM_TOKEN", "t0ps3cret\udce9")
+    tell = "printf '%s' \"$PLACE\" | od -An -tx1; printf '%s' \"$UPSTREAM_TOKEN\""
+    await define("places", tell, env={"PLACE": None, "UPSTREAM_TOKEN": None, "PATH": "/usr/bin:/bin"}, max_retries=0)
+    job_id = await order("places")
+    await run_commands()
+
+    job, attempt = await story(job_id)
+    assert (job.status, attempt["stdout_tail"]) == (
+        "succeeded",
+        " 63 61 66 e9\n[secret of the worker's environment]",
+    )
+
+
 async def test_a_tick_runs_commands_too(define, order, pool, database_url, story):
     await define("say", "echo '::output {\"a\": 1}'")
     job_id = await order("say")
