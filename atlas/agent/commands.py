@@ -83,11 +83,11 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
 
 
 def _scalars(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Texts as they are, numbers and booleans as JSON writes them."""
+    """Texts as they are, numbers and booleans as JSON writes them. A field that bears the name of a fact is none."""
     return {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in payload.items()
-        if isinstance(value, str | int | float)
+        if isinstance(value, str | int | float) and name not in FACTS
     }
 
 

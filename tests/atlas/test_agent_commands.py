@@ -63,7 +63,8 @@ def test_a_value_that_is_no_argument_is_refused(value):
 
 def test_a_fact_is_never_taken_from_the_payload():
     commands = Commands.of({"x": ["/bin/true", "{{ server_instance.id }}"]})
-    with pytest.raises(InvalidInput):
-        commands.argv("x", {"name": "a"}, FACTS)
+    for payload in ({"name": "a"}, {"server_instance.id": "/any/other"}):
+        with pytest.raises(InvalidInput, match="server_instance.id: is missing"):
+            commands.argv("x", payload, FACTS)
     with pytest.raises(AtlasError, match="no command for job type y"):
         commands.argv("y", {}, FACTS)
