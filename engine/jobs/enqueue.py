@@ -148,9 +148,14 @@ async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Acto
 
 
 async def _placed(conn: Connection, job: NewJob) -> NewJob:
-    instance_id = job.server_instance_id
-    if instance_id is None and job.job_type in SERVER_TYPES:
-        instance_id = as_id(str(job.input.get("serverInstanceId")))
+    instance_id, named = job.server_instance_id, None
+    if job.job_type in SERVER_TYPES:
+        named = job.input.get("serverInstanceId")
+    if named is not None and instance_id not in (None, as_id(str(named))):
+        reason = "is not the server instance that the input names as serverInstanceId"
+        raise InvalidInput("The job", [FieldError("server_instance_id", reason)])
+    if instance_id is None:
+        instance_id = as_id(str(named))
     if job.host_id is None and instance_id is None and job.job_type not in SERVER_TYPES:
         return job
     where = await place(conn, job.job_type, job.tenant_id, host_id=job.host_id, instance_id=instance_id)

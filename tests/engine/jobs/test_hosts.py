@@ -65,9 +65,11 @@ async def test_a_server_job_goes_to_the_host_that_has_the_server(conn, host):
     instance = await add_server_instance(conn, host, name="db-1", actor=DANA)
     started = NewJob("SERVER_START", {}, host.tenant_id, server_instance_id=instance.id)
     stopped = NewJob("SERVER_STOP", {"serverInstanceId": str(instance.id)}, host.tenant_id)
-    await enqueue_many(conn, [started, stopped], actor=DANA)
+    both = {"serverInstanceId": str(instance.id).upper()}
+    restarted = NewJob("SERVER_RESTART", both, host.tenant_id, server_instance_id=instance.id)
+    await enqueue_many(conn, [started, stopped, restarted], actor=DANA)
 
-    for job in (started, stopped):
+    for job in (started, stopped, restarted):
         row = await load(conn, job.id)
         assert (row["host_id"], row["server_instance_id"], row["max_retries"]) == (host.id, instance.id, 2)
     given = await fetched(conn, host)
@@ -88,6 +90,10 @@ async def test_a_server_job_without_its_server_is_refused(conn, host):
         (
             NewJob("SERVER_STOP", {}, host.tenant_id, server_instance_id=instance.id, host_id=second.id),
             "is not the host of the server instance",
+        ),
+        (
+            NewJob("SERVER_STOP", {"serverInstanceId": str(uuid4())}, host.tenant_id, server_instance_id=instance.id),
+            "is not the server instance that the input names",
         ),
         (NewJob("backup.take", {}, host.tenant_id, host_id=uuid4()), "there is no host"),
         (NewJob("backup.take", {}, other.id, host_id=host.id), "there is no host"),
