@@ -23,6 +23,7 @@ from engine.jobs.definition_spec import DefinitionSpec, Limits, read_spec
 
 ADD = statement("engine/jobs/sql/add_definition.sql")
 EDIT = statement("engine/jobs/sql/edit_definition.sql")
+DISABLE = statement("engine/jobs/sql/disable_definition.sql")
 FIND = statement("engine/jobs/sql/find_definition.sql")
 HOLD = statement("engine/jobs/sql/hold_definition.sql")
 TERMS = statement("engine/jobs/sql/definition_terms.sql")
@@ -69,9 +70,7 @@ async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any]
     if "key" in changes and changes["key"] != key:
         raise InvalidInput("The definition", [FieldError("key", "cannot be changed: jobs are stored under it")])
     async with conn.transaction():
-        held = await fetch_row(conn, HOLD, key=key)
-        if held is None:
-            raise _unknown(key)
+        held = await _held(conn, key)
         before = _definition(held).spec
         spec = read_spec({**before.model_dump(), **changes})
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
@@ -83,7 +82,12 @@ async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any]
 
 async def disable_definition(conn: Connection, key: str, *, actor: Actor) -> Definition:
     """Run it no more: no job of it is made or begun. What runs goes on; what waits waits until it is active again."""
-    return await edit_definition(conn, key, {"is_active": False}, actor=actor)
+    async with conn.transaction():
+        held = await _held(conn, key)
+        definition = _definition(await fetch_row(conn, DISABLE, id=held["id"]))
+        action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held["is_active"] else ("DEFINITION_EDITED", [])
+        await record(conn, _event(action, definition, actor, changed=changed))
+    return definition
 
 
 async def find_definition(conn: Queryable, key: str) -> Definition:
@@ -103,6 +107,14 @@ async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Defini
     """What an attempt runs under at this moment: the definition, if it is active, and the tenant's short name."""
     row = await conn.fetchrow(TERMS.sql, *TERMS.bind({"key": key, "tenant_id": tenant_id}))
     return None if row is None else (_definition(row), row["tenant_slug"])
+
+
+async def _held(conn: Connection, key: str) -> Any:
+    """The row of a definition, held until the end of the transaction."""
+    row = await fetch_row(conn, HOLD, key=key)
+    if row is None:
+        raise _unknown(key)
+    return row
 
 
 def _columns(spec: DefinitionSpec) -> dict[str, Any]:

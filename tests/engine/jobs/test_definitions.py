@@ -149,6 +149,22 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
     assert orjson.loads(facts)["changed"] == ["timeout_seconds"]
 
 
+async def test_a_definition_that_todays_rules_refuse_can_be_disabled(conn):
+    made = await add_definition(conn, {**SYNC, "env": {"A": "b"}}, actor=DANA)
+    # As an earlier version, whose rules were looser, would have stored it.
+    await conn.execute("""update job_definitions set env = '{"LD_PRELOAD": "/x.so"}'""")
+
+    with pytest.raises(InvalidInput, match="env.LD_PRELOAD"):
+        await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 5}, actor=DANA)
+    disabled = await disable_definition(conn, "sync-dropbox", actor=DANA)
+    assert (disabled.spec.is_active, disabled.spec.env) == (False, {"LD_PRELOAD": "/x.so"})
+    with pytest.raises(NotFound):
+        await disable_definition(conn, "nothing", actor=DANA)
+
+    await disable_definition(conn, "sync-dropbox", actor=DANA)
+    assert await actions(conn, made.id) == ["DEFINITION_ADDED", "DEFINITION_DISABLED", "DEFINITION_EDITED"]
+
+
 async def test_what_an_environment_holds_is_not_in_the_account(conn):
     await add_definition(conn, {**SYNC, "env": {"API_URL": "http://user:hunter22@example.test"}}, actor=DANA)
 
