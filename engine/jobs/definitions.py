@@ -72,7 +72,7 @@ async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any]
     async with conn.transaction():
         held = await _held(conn, key)
         before = _definition(held).spec
-        spec = read_spec({**before.model_dump(), **changes})
+        spec = read_spec(_merged(before, changes))
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
         definition = _definition(await fetch_row(conn, EDIT, id=held["id"], **_columns(spec)))
         action = "DEFINITION_DISABLED" if before.is_active and not spec.is_active else "DEFINITION_EDITED"
@@ -115,6 +115,16 @@ async def _held(conn: Connection, key: str) -> Any:
     if row is None:
         raise _unknown(key)
     return row
+
+
+def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
+    known = before.model_dump()
+    if "max_attempts" in changes:
+        del known["max_retries"]  # Another word for the same.
+    merged = {**known, **changes}
+    if isinstance(limits := changes.get("limits"), Mapping):
+        merged["limits"] = {**known["limits"], **limits}
+    return merged
 
 
 def _columns(spec: DefinitionSpec) -> dict[str, Any]:

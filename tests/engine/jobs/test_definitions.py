@@ -136,6 +136,14 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
 
     edited = await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 5}, actor=DANA)
     assert (edited.spec.timeout_seconds, edited.spec.argv) == (5, SYNC["argv"])
+    edited = await edit_definition(conn, "sync-dropbox", {"max_attempts": 5}, actor=DANA)
+    assert edited.spec.max_retries == 4
+    with pytest.raises(InvalidInput, match="max_attempts"):
+        await edit_definition(conn, "sync-dropbox", {"max_attempts": 5, "max_retries": 1}, actor=DANA)
+    await edit_definition(conn, "sync-dropbox", {"limits": {"files": 99, "cpu_seconds": 9}}, actor=DANA)
+    changes = {"limits": {"memory_mb": 65, "cpu_seconds": None}}
+    limits = (await edit_definition(conn, "sync-dropbox", changes, actor=DANA)).spec.limits
+    assert (limits.files, limits.memory_mb, limits.cpu_seconds) == (99, 65, None)
     with pytest.raises(InvalidInput, match="names path"):
         await edit_definition(conn, "sync-dropbox", {"arg_schema": {"type": "object"}}, actor=DANA)
     with pytest.raises(InvalidInput, match="key: cannot be changed"):
@@ -144,9 +152,10 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
         await edit_definition(conn, "nothing", {"timeout_seconds": 5}, actor=DANA)
 
     assert (await disable_definition(conn, "sync-dropbox", actor=DANA)).spec.is_active is False
-    assert await actions(conn, made.id) == ["DEFINITION_ADDED", "DEFINITION_EDITED", "DEFINITION_DISABLED"]
-    facts = await conn.fetchval("select meta from audit_log where action = 'DEFINITION_EDITED'")
-    assert orjson.loads(facts)["changed"] == ["timeout_seconds"]
+    assert await actions(conn, made.id) == ["DEFINITION_ADDED", *["DEFINITION_EDITED"] * 4, "DEFINITION_DISABLED"]
+    facts = await conn.fetch("select meta from audit_log where action = 'DEFINITION_EDITED' order by id")
+    changed = [orjson.loads(one["meta"])["changed"] for one in facts]
+    assert changed == [["timeout_seconds"], ["max_retries"], ["limits"], ["limits"]]
 
 
 async def test_a_definition_that_todays_rules_refuse_can_be_disabled(conn):
