@@ -43,7 +43,7 @@ class DefinitionShown(Shown):
     id: UUID
     key: str
     description: str
-    argv: list[Any] = Field(description="The program and its arguments; `{name}` is filled from the payload.")
+    argv: list[Any] = Field(description="The program and its arguments; `{{ name }}` is filled from the payload.")
     arg_schema: Document
     timeout_seconds: int
     max_retries: int
@@ -99,7 +99,7 @@ class NewDefinition(DefinitionChange):
             "examples": [
                 {
                     "key": "backup.run",
-                    "argv": ["/usr/bin/pg_dump", "--dbname={database}"],
+                    "argv": ["/usr/bin/pg_dump", "--dbname={{ database }}"],
                     "arg_schema": {
                         "type": "object",
                         "properties": {"database": {"type": "string", "pattern": "^[a-z]+$"}},

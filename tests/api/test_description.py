@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.jobs.argv import fields_of
+
 PROOF = os.environ.get("ATLAS_PROOF") == "1"
 EXAMPLES = 200 if PROOF else 2
 PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples,fuzzing"
@@ -42,6 +44,20 @@ async def test_every_operation_says_who_may_and_what_else_is_answered(world, ope
         assert {"429", "503"} <= one["responses"].keys(), (path, method)
         assert ("security" in one) == ("x-roles" in one), (path, method)
     assert "HTTPValidationError" not in spec["components"]["schemas"]
+
+
+async def test_the_example_of_a_definition_is_filled_from_its_payload(world, operator):
+    spec = (await operator.get("http://atlas.test/openapi.json")).json()
+    [example] = spec["components"]["schemas"]["NewDefinition"]["examples"]
+    place = f"/admin/jobs/definitions/{example['key']}"
+
+    assert (await operator.post("/admin/jobs/definitions", json=example)).status_code == 201
+    fields = {field for text in example["argv"] for field in fields_of(text)}
+    assert fields == set(example["arg_schema"]["properties"])
+    edited = await operator.patch(place, json={"max_attempts": 5, "limits": {"files": 99}})
+    assert (edited.json()["max_retries"], edited.json()["limits"]["files"]) == (4, 99)
+    edited = await operator.patch(place, json={"limits": {"memory_mb": 65}})
+    assert (edited.json()["limits"]["memory_mb"], edited.json()["limits"]["files"]) == (65, 99)
 
 
 async def test_the_first_page_leads_to_documentation_that_needs_nobody_else(world, operator):
