@@ -27,6 +27,8 @@ T = TypeVar("T")
 log = logging.getLogger("atlas.agent")
 
 PAUSES = Patience(first_pause=0.5, longest_pause=15.0)
+# However long Retry-After says: what answers is not always Atlas, and a host that waits does nothing at all.
+LONGEST_AFTER = 60.0
 # What a result may take that is still to be delivered when the agent stops.
 FAREWELL_SECONDS = 10.0
 UNFIT = "The command ended, but its result was refused:"
@@ -85,7 +87,7 @@ class Agent:
                 if is_final(error):
                     raise
                 log.warning("Atlas could not be asked: %s", error)
-                await self._unless_stopping(asyncio.sleep(PAUSES.pause(tried, error.after)))
+                await self._unless_stopping(asyncio.sleep(_pause(tried, error)))
         return None
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -140,7 +142,7 @@ class Agent:
                 if is_final(error):
                     return None
                 log.warning("the result of job %s is kept: %s", job.id, error)
-                pause = PAUSES.pause(tried, error.after)
+                pause = _pause(tried, error)
             if self._stopping.is_set():
                 give_up_at = give_up_at or time.monotonic() + FAREWELL_SECONDS
                 if self._hurry.is_set() or time.monotonic() + pause > give_up_at:
@@ -148,6 +150,10 @@ class Agent:
                 await asyncio.sleep(pause)
             else:
                 await self._unless_stopping(asyncio.sleep(pause))
+
+
+def _pause(tried: int, error: ApiError | Unreachable) -> float:
+    return PAUSES.pause(tried, None if error.after is None else min(error.after, LONGEST_AFTER))
 
 
 def _without_what_was_refused(result: Result, reason: str) -> Result | None:

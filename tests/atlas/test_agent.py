@@ -24,6 +24,7 @@ from engine.jobs.secret_key import SecretKey, use_secret_key
 from tests.api.conftest import DANA, QUICK, furnish
 from tests.api.serving import Served, served
 from tests.atlas.box import Box, is_alive, until
+from tests.atlas.test_api_calls import answering
 from tests.proxy import FaultyProxy
 
 ROOT = Path(__file__).parent.parent.parent
@@ -187,6 +188,13 @@ async def test_a_fetch_that_is_cut_is_made_again(brief, proxy):
         await brief.becomes(job_id, "succeeded")
 
     assert agent.counts == {"succeeded": 1}
+
+
+async def test_an_answer_that_asks_for_endless_patience_is_not_obeyed(box, monkeypatch):
+    monkeypatch.setattr(module, "LONGEST_AFTER", 0.1)
+    busy = (503, {"retry-after": "3600"}, {})
+    async with answering(lambda _: busy) as (url, heard), box.agent(url, host=str(box.host.id)):
+        await until(lambda: len(heard) >= 3)
 
 
 async def test_a_job_whose_handing_over_was_lost_comes_back_when_its_lease_is_over(brief, proxy):
