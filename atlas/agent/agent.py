@@ -8,7 +8,6 @@ hands.
 import asyncio
 import contextlib
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -92,22 +91,14 @@ class Agent:
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Wait for something, but not when the agent stops."""
-        task = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            for one in (task, stopping):
-                one.cancel()
-            await asyncio.gather(task, stopping, return_exceptions=True)
+        return await _unless(self._stopping.wait(), work)
 
     async def _serve(self, job: HostJob) -> None:
         lease = Lease(self._calls, job)
         watching = asyncio.create_task(self._end_when_stopping(lease))
         try:
             result = await carry_out(job, self._commands, lease)
-            status = None if result is None else await self._deliver(job, result)
+            status = None if result is None else await _unless(self._farewell(), self._deliver(job, result))
         finally:
             watching.cancel()
             await lease.let_go()
@@ -122,9 +113,14 @@ class Agent:
                 await self._hurry.wait()
         lease.end(Why.STOPPED)
 
+    async def _farewell(self) -> None:
+        """As long as a result may take; an agent that is not told to stop has all the time there is."""
+        await self._stopping.wait()
+        await asyncio.sleep(FAREWELL_SECONDS)
+
     async def _deliver(self, job: HostJob, result: Result) -> str | None:
         """Report until Atlas accepts or refuses; answers what the job is now, None if this is no longer its concern."""
-        tried, give_up_at = 0, None
+        tried = 0
         while True:
             tried += 1
             try:
@@ -143,13 +139,22 @@ class Agent:
                     return None
                 log.warning("the result of job %s is kept: %s", job.id, error)
                 pause = _pause(tried, error)
-            if self._stopping.is_set():
-                give_up_at = give_up_at or time.monotonic() + FAREWELL_SECONDS
-                if self._hurry.is_set() or time.monotonic() + pause > give_up_at:
-                    return None
-                await asyncio.sleep(pause)
-            else:
-                await self._unless_stopping(asyncio.sleep(pause))
+            if self._hurry.is_set():
+                return None
+            sleep = asyncio.sleep(pause)
+            await (sleep if self._stopping.is_set() else self._unless_stopping(sleep))
+
+
+async def _unless(end: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work gives; None if the end comes first."""
+    task, ending = asyncio.ensure_future(work), asyncio.ensure_future(end)
+    try:
+        await asyncio.wait([task, ending], return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for one in (task, ending):
+            one.cancel()
+        await asyncio.gather(task, ending, return_exceptions=True)
 
 
 def _pause(tried: int, error: ApiError | Unreachable) -> float:

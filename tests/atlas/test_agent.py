@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -402,6 +403,25 @@ async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box
     assert not is_alive(pid)
     job = await box.becomes(job_id, "dead_letter")
     assert job.error["message"].startswith("The command was ended, for the agent stops.")
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_a_stopped_agent_does_not_wait_for_an_answer_to_its_report(box, monkeypatch, signals):
+    monkeypatch.setattr(module, "FAREWELL_SECONDS", 0.5)
+    await box.job("a", "wait")
+    async with FaultyProxy(box.server.address) as proxy:
+        async with box.agent(proxy.address) as agent:
+            pid = await box.started("a")
+            proxy.swallows = True
+            box.go("a")
+            await until(lambda: not is_alive(pid))
+            await asyncio.sleep(0.2)
+            for _ in range(signals - 1):
+                agent.stop()
+            asked_at = time.monotonic()
+        assert time.monotonic() < asked_at + 3
+
+    assert agent.counts == {"undelivered": 1}
 
 
 async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
