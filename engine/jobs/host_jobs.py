@@ -103,6 +103,7 @@ async def heartbeat_host_job(conn: Connection, host_id: UUID, job_id: UUID, leas
     row = await fetch_row(conn, HEARTBEAT, claimant=claimant_of(host_id), job_id=job_id, attempt=lease_no, lease=lease)
     if row is None:
         raise LeaseLost(job_id, lease_no)
+    await fetch_value(conn, SEEN, host_id=host_id)
     return bool(row["cancel_requested"])
 
 

@@ -1,4 +1,4 @@
--- A host asks for work: remembered at most every five seconds. Answers whether it exists and may have any.
+-- A host asks for work, or keeps it: remembered at most every five seconds. Answers whether it exists and may have any.
 with seen as (
   update hosts
   set last_seen_at = clock_timestamp()

@@ -177,7 +177,9 @@ async def test_a_heartbeat_keeps_a_lease_and_says_when_to_stop(conn, host):
     job_id = await given_host_job(conn, host)
     given = await fetched(conn, host, lease=5)
 
+    await conn.execute("update hosts set last_seen_at = now() - interval '2 hours'")
     assert await heartbeat_host_job(conn, host.id, job_id, given.lease, lease=60) is False
+    assert await conn.fetchval("select clock_timestamp() - last_seen_at < '5 s' from hosts where id = $1", host.id)
     left = await conn.fetchval("select extract(epoch from lease_expires_at - clock_timestamp()) from jobs")
     assert 50 < left <= 60
     assert await cancel(conn, job_id, actor=DANA) == "requested"
