@@ -189,15 +189,6 @@ async def test_every_command_explains_itself_and_takes_json(atlas):
         assert "--json" in ran.stdout, command
 
 
-async def test_a_host_is_listed_with_its_servers_and_their_ids(atlas):
-    added = (await atlas("host", "add", "rack", "--instance", "db-1", "--instance", "db-2", "--json")).document
-    listed = await atlas("host", "list", "--json")
-    words = await atlas("host", "list")
-
-    assert listed.document["hosts"][0]["instances"] == added["instances"]
-    assert all(one["id"] in words.stdout for one in added["instances"])
-
-
 async def test_usage_says_whose_it_is(atlas, conn):
     for slug in ("acme", "other"):
         await atlas("tenant", "add", slug)
