@@ -142,7 +142,7 @@ class Mailer:
             try:
                 entry = await self._send_by(name, turn)
             except NotSent as failure:
-                if (held := turn.opened.get(name)) is not None and held.is_open:
+                if (held := turn.opened.get(name)) is not None and _may_yet_tell(failure, held):
                     raise _still_open(failure, held) from failure
                 refused.append(failure)
                 continue
@@ -258,6 +258,11 @@ def _given_up(failures: Sequence[NotSent], *, unsure: bool) -> AtlasError:
     if len(waits) == len(passing):
         return (UnknownUntil if unsure else RetryAfter)(min(waits), message)
     return (OutcomeUnknown if unsure else MailNotSent)(message)
+
+
+def _may_yet_tell(failure: NotSent, entry: Entry) -> bool:
+    """No other provider may be tried: this one may have the mail, or would say so if it were asked a little later."""
+    return entry.is_open or (entry.unsure and entry.repeatable and not failure.permanent)
 
 
 def _still_open(failure: NotSent, entry: Entry) -> AtlasError:

@@ -415,6 +415,37 @@ async def test_an_ordered_mail_that_one_provider_refuses_goes_out_by_the_next(po
     assert server.deliveries == {str(job_id): 1}
 
 
+async def test_an_ordered_mail_stays_with_a_provider_that_can_tell_a_little_later(post, server):
+    post.use("resend", "microsoft")
+    server.play("resend", *(Play(status=500, body=FAILED, deliver=True) for _ in range(4)))
+    job_id = await post.enqueue()
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+    server.play("resend", Play(status=429, body={"name": "rate_limit_exceeded", "message": "Slow."}))
+
+    await order(post, job_id)
+    job = await post.run(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("queued", "unknown")
+    assert (await post.finish(job_id)).output["provider"] == "resend"
+    assert (server.deliveries, server.asked("draft")) == ({str(job_id): 1}, [])
+
+
+@pytest.mark.parametrize("status", [403, 429])
+async def test_an_ordered_mail_goes_to_the_next_provider_where_this_one_will_not_tell(post, server, status):
+    post.use("resend", "microsoft")
+    server.play("resend", *(Play(status=500, body=FAILED, deliver=False) for _ in range(4)))
+    job_id = await post.enqueue()
+    await post.finish(job_id)
+    if status == 429:
+        await grown_old(post, job_id)
+    server.play("resend", Play(status=status, body={"name": "rate_limit_exceeded", "message": "Slow."}))
+
+    await order(post, job_id)
+
+    assert (await post.run(job_id)).output["provider"] == "microsoft"
+    assert server.deliveries == {str(job_id): 1}
+
+
 async def test_an_order_outlives_a_failure_of_the_provider(post, server):
     post.use("resend")
     server.play("resend", Play(cut=True, deliver=False))
