@@ -95,7 +95,9 @@ def cancel_one(job_id: JobId, json: Json = False) -> None:
 @app.command("retry")
 def retry(
     job_id: Annotated[str | None, typer.Argument(help="The job's id.")] = None,
-    dead_letters: Annotated[bool, typer.Option("--dead-letters", help="All dead letters, oldest first.")] = False,
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="Dead letters, oldest first; those of unknown outcome need their id.")
+    ] = False,
     job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 1000,

@@ -36,7 +36,10 @@ router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
 async def retry_many(
     request: Request, body: RetryDeadLetters, call: Calling, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """One that cannot be queued, because another job holds its dedupe key, say, does not stop the others."""
+    """One that cannot be queued, because another job holds its dedupe key, say, does not stop the others.
+
+    One whose outcome is unknown is left out: it is retried by its id.
+    """
 
     async def work(conn: Connection) -> RetriedMany:
         found = await retry_dead_letters(

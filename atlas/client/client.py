@@ -122,7 +122,7 @@ class AtlasClient:
         await self._post(Verdict, f"/jobs/{_id(job_id)}/retry")
 
     async def retry_dead_letters(self, *, job_type: str | None = None, limit: int = 1000) -> RetriedMany:
-        """Queue the oldest dead letters again, up to 1,000."""
+        """Queue the oldest dead letters again, up to 1,000; those of unknown outcome only by `retry`."""
         body = _json({"job_type": job_type, "limit": limit})
         return await self._ask(
             RetriedMany, Request("POST", "/jobs/dead-letters/retry", self._params(), body, new_key())

@@ -66,7 +66,8 @@ async def retry_dead_letters(
 ) -> dict[UUID, RetryVerdict]:
     """Retry the oldest dead letters, at most `limit`; call again for the rest.
 
-    One whose dedupe key another active job holds stays where it is and does not count.
+    One whose dedupe key another active job holds stays where it is and does not count, and so does one whose outcome
+    is unknown: it is retried by its id.
     """
     rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
     return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)

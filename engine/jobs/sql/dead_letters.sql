@@ -1,10 +1,12 @@
 -- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds, behind which the others
--- would never be reached. Without a tenant it looks across all (operators).
+-- would never be reached, and not those whose outcome is unknown, which someone decides about one by one: to retry one is
+-- to order what may have been done already. Without a tenant it looks across all (operators).
 select d.id
 from jobs d
 where d.dead_lettered_at is not null
   and (:tenant_id::uuid is null or d.tenant_id = :tenant_id)
   and (:job_type::text is null or d.job_type = :job_type)
+  and d.error->>'outcome' is distinct from 'unknown'
   and not exists (
     select from jobs a
     where a.tenant_id = d.tenant_id

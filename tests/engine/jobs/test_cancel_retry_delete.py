@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.errors import Conflict, NotFound
+from atlas.errors import AtlasError, Conflict, NotFound
 from engine.jobs import (
     NewJob,
     PermanentError,
@@ -111,6 +111,17 @@ async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(c
     assert set(await retry_dead_letters(conn, actor=DANA, job_type="report.build")) == set(dead)
     assert (await load(conn, kept))["status"] == "failed"
     assert (await load(conn, other))["status"] == "failed"
+
+
+async def test_dead_letters_whose_outcome_is_unknown_are_retried_by_their_id_only(conn):
+    class Doubt(AtlasError):
+        outcome = "unknown"
+
+    told, unknown = await failed_job(conn), await failed_job(conn, Doubt("It may be done."))
+
+    assert await retry_dead_letters(conn, actor=DANA) == {told: "retried"}
+    await retry_now(conn, unknown, actor=DANA)
+    assert (await load(conn, unknown))["status"] == "queued"
 
 
 async def test_dead_letters_whose_key_is_taken_do_not_hide_the_others(conn):
