@@ -73,6 +73,10 @@ class Resend:
             raise self._verdict(error) from error
         except NoContentError as error:
             raise trouble(WHO, 200, "the answer is empty", {}) from error
+        except Exception as error:
+            # The SDK reads answers trustingly: too deep, too long a number, a list for a name.
+            said = describe(error, self._secrets)
+            raise MaybeSent(f"{WHO} gave an answer that cannot be read: {said}.", answered=True) from error
         message_id = answer.get("id") if isinstance(answer, dict) else None
         if not is_an_id(message_id):
             raise trouble(WHO, 200, "the answer names no id", {})

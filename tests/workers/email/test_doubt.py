@@ -98,6 +98,27 @@ async def test_an_answer_without_an_id_leaves_the_outcome_unknown(post, server, 
     assert server.deliveries == {str(job_id): 1}
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b'{"id": "abc", "n": ' + b"9" * 5000 + b"}"),
+        (200, b'{"id":' + b"[" * 200_000),
+        (422, b'{"name": ["x"], "message": "m"}'),
+    ],
+    ids=["a long number", "deep", "a list for a name"],
+)
+async def test_an_answer_that_the_sdk_cannot_read_leaves_the_outcome_unknown(post, server, status, body):
+    post.use("resend", "outbox")
+    play = {"status": status, "body": body, "headers": {"Content-Type": "application/json"}}
+    server.play("resend", *(Play(**play, deliver=True) for _ in range(4)))
+    job_id = await post.enqueue()
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "OutcomeUnknown", "unknown")
+    assert server.deliveries == {str(job_id): 1}
+
+
 @pytest.mark.parametrize("status", [408, 409])
 async def test_no_other_provider_is_tried_while_a_request_may_be_under_way(post, server, status):
     post.use("resend", "microsoft")
