@@ -70,7 +70,8 @@ class EntraTokens:
             self._line.give_up()
             self._line = _Line(self._settings)
             raise self._no_token(f"no whole answer within {FETCH_SECONDS:g} s") from error
-        except (httpx.HTTPError, msal.exceptions.MsalError, RuntimeError, ValueError) as error:
+        except Exception as error:
+            # The library reads answers trustingly, and fails in many ways over those that make no sense.
             raise self._no_token(describe(error, self.secrets)) from error
         token = answer.get("access_token")
         if token is None:

@@ -70,3 +70,16 @@ async def test_a_token_endpoint_in_trouble_is_asked_again(post, server, play):
 
     assert (await post.finish(job_id)).status == "succeeded"
     assert server.deliveries == {str(job_id): 1}
+
+
+@pytest.mark.parametrize("endpoint", ["token", "discovery"])
+@pytest.mark.parametrize("body", [[], {"token_endpoint": "https://127.0.0.1/token"}, 7], ids=str)
+async def test_an_answer_that_makes_no_sense_is_no_token_and_another_provider_stands_in(
+    post, server, monkeypatch, endpoint, body
+):
+    post.use("microsoft", "outbox")
+    monkeypatch.setattr(server, f"_{endpoint}", lambda request, play: (200, body))
+
+    job = await post.run(await post.enqueue())
+
+    assert (job.status, job.output.get("provider")) == ("succeeded", "outbox")
