@@ -5,17 +5,13 @@ it is not out, or where trying again cannot make two of it. Where neither holds,
 `unknown` and a person decides.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import asyncpg
-
 from atlas.errors import AtlasError
-from atlas.pool import UNREACHABLE
 from atlas.settings import Settings
-from engine.jobs import JobContext, PermanentError, RetryAfter
+from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
 from workers.email.addresses import Address, parse_address
 from workers.email.commitments import concealed
 from workers.email.ledger import Entry, begin, take
@@ -41,6 +37,10 @@ class UnknownUntil(RetryAfter):
     """The same, and the provider asked to be left alone for a while."""
 
     outcome = "unknown"
+
+
+# What says itself whether the mail may be out.
+VERDICTS = (MailNotSent, OutcomeUnknown, RetryAfter, PermanentError, Snooze)
 
 
 @dataclass(slots=True)
@@ -73,22 +73,24 @@ class Mailer:
 
     async def send(self, mail: EmailInput, ctx: JobContext) -> dict[str, Any]:
         """Send one mail; the answer is the job's output."""
-        route = await self._routes.of(ctx.pool, ctx.tenant_id)
-        # The first attempt has no past; the ledger is asked from the second on.
-        opened = {} if ctx.attempt == 1 else {entry.provider: entry for entry in await take(ctx)}
+        opened = await _past(ctx)
         for entry in opened.values():
             if entry.state == "sent":
                 return self._sent(mail, ctx, entry, found="ledger")
-        turn = Turn(mail, ctx, route, opened)
         try:
+            turn = Turn(mail, ctx, await self._routes.of(ctx.pool, ctx.tenant_id), opened)
             if opened:
                 return await self._resume(turn)
-            return await self._send_by_any(turn, self._routes.order(route))
-        except (asyncio.CancelledError, *UNREACHABLE, asyncpg.PostgresError):
-            # Stopped, by a time limit, an operator, the worker's end or the database, wherever it was.
+            return await self._send_by_any(turn, self._routes.order(turn.route))
+        except NotSent as failure:
+            raise _given_up([failure], unsure=any(entry.unsure for entry in opened.values())) from failure
+        except VERDICTS:
+            raise
+        except BaseException:
+            # Stopped, by a time limit, an operator, the worker's end, the database or a fault, wherever it was.
             for entry in opened.values():
                 if entry.state == "sending":
-                    _note_unknown(entry)
+                    _note_unknown(ctx, provider=entry.provider)
             raise
 
     async def close(self) -> None:
@@ -237,6 +239,17 @@ class Mailer:
         return {"provider": entry.provider, "messageId": entry.message_id, "sender": entry.sender}
 
 
+async def _past(ctx: JobContext) -> dict[str, Entry]:
+    """What earlier attempts noted; the first has none. One whose past cannot be read may be out."""
+    if ctx.attempt == 1:
+        return {}
+    try:
+        return {entry.provider: entry for entry in await take(ctx)}
+    except BaseException:
+        _note_unknown(ctx)
+        raise
+
+
 def _outgoing(turn: Turn, sender: Address) -> Outgoing:
     mail, job_id = turn.mail, turn.ctx.job_id
     headers = {"X-Atlas-Job": str(job_id)}
@@ -287,7 +300,7 @@ def _unknown(cause: AtlasError) -> PermanentError:
     )
 
 
-def _note_unknown(entry: Entry) -> None:
-    """The attempt is stopped while the provider may have the mail; its row and its event say so."""
-    entry.ctx.notes.detail["outcome"] = "unknown"
-    entry.ctx.notes.audit_meta.update({"provider": entry.provider, "outcome": "unknown"})
+def _note_unknown(ctx: JobContext, **where: str) -> None:
+    """The attempt is stopped while a provider may have the mail; its row and its event say so."""
+    ctx.notes.detail["outcome"] = "unknown"
+    ctx.notes.audit_meta.update({**where, "outcome": "unknown"})

@@ -16,7 +16,6 @@ from atlas.errors import NotFound, SettingsError
 from atlas.pool import Pool
 from atlas.settings import Settings
 from atlas.statements import statement
-from engine.jobs import PermanentError
 from engine.jobs.types import field_errors
 from workers.email.addresses import Address, parse_address
 from workers.email.ledger import Pace
@@ -148,7 +147,9 @@ def _parsed(found: str | None, slug: str) -> TenantEmail:
         return TenantEmail.model_validate_json(found)
     except ValidationError as error:
         shown = "; ".join(str(one) for one in field_errors(error)[:5])
-        raise PermanentError(f"The mail settings of the tenant {slug} (limits.email) are wrong: {shown}.") from error
+        raise NotSent(
+            f"The mail settings of the tenant {slug} (limits.email) are wrong: {shown}.", permanent=True
+        ) from error
 
 
 # An installation has few senders and many mails.

@@ -9,7 +9,7 @@ import pytest
 from engine.jobs import cancel, retry_now
 from tests.workers.email.given import DANA, KEY, SECRET
 from tests.workers.email.server import GARBAGE, Play
-from workers.email import entra, handler, ledger
+from workers.email import entra, graph, handler, ledger
 from workers.worker import Worker, WorkerOptions
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
@@ -630,6 +630,61 @@ async def test_a_mail_that_ends_for_want_of_the_database_while_a_provider_may_ha
     job = await post.finish(job_id)
 
     assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+
+
+async def test_a_mail_that_may_be_out_ends_as_unknown_where_its_tenants_settings_are_wrong_by_now(post, server):
+    post.use("resend")
+    server.play("resend", Play(cut=True, deliver=True))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.pool.execute("""update tenants set limits = '{"email": {"nonsense": 1}}' where slug = 'system'""")
+    post.use()  # a new mailer has read nothing yet
+    await post.make_due(job_id)
+
+    job = await post.finish(job_id)
+
+    assert (job.status, job.attempt_count, job.error["outcome"]) == ("failed", 2, "unknown")
+    assert "limits.email" in job.error["message"]
+
+    # The order to send it again is no less an order while the settings are still wrong.
+    await order(post, job_id)
+    await post.finish(job_id)
+    await grown_old(post, job_id)
+    await post.pool.execute("update tenants set limits = '{}' where slug = 'system'")
+    post.use()
+    await order(post, job_id)
+    assert (await post.finish(job_id)).status == "succeeded"
+
+
+async def test_a_mail_whose_ledger_cannot_be_read_in_its_last_attempt_ends_as_unknown(post, server, monkeypatch):
+    post.use("resend")
+    server.play("resend", Play(cut=True, deliver=True))
+    job_id = await post.enqueue(max_retries=1)
+    await post.run(job_id)
+
+    async def failing(*_):
+        raise asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
+
+    monkeypatch.setattr(handler, "take", failing)
+    await post.make_due(job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["outcome"]) == ("failed", "unknown")
+
+
+async def test_a_mail_that_may_be_out_ends_as_unknown_whatever_fault_ends_it(post, server, monkeypatch):
+    server.play("send", Play(cut=True, deliver=True))
+    job_id = await post.enqueue(max_retries=1)
+    await post.run(job_id)
+
+    async def failing(*_):
+        raise KeyError("what nobody thought of")
+
+    monkeypatch.setattr(graph.Graph, "look_up", failing)
+    await post.make_due(job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "KeyError", "unknown")
 
 
 # Keys and tokens
