@@ -14,6 +14,8 @@ from workers.email.ledger import Entry
 from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
+# Right after a sending Graph may know the message neither as a draft nor in Sent Items, where its copy comes late.
+SETTLING_SECONDS = 15 * 60.0
 
 
 class Microsoft:
@@ -57,7 +59,7 @@ class Microsoft:
             raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is not known any more.")
         found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
         if found == "gone":
-            raise CannotTell(GONE)
+            raise _gone(entry)
         return entry.draft_id if found == "sent" else None
 
     async def discard(self, entry: Entry) -> str | None:
@@ -82,7 +84,7 @@ class Microsoft:
         except MaybeSent as doubt:
             raise MaybeSent(f"{refusal.message} {doubt.message}", retry_after=refusal.retry_after) from doubt
         if found == "gone":
-            raise CannotTell(f"{refusal.message} {GONE}")
+            raise _gone(entry, refusal)
         return found == "sent"
 
     async def _look_again(self, entry: Entry) -> Found:
@@ -95,7 +97,7 @@ class Microsoft:
                 raise
             return "gone"
         if found == "gone" and not entry.ordered and not entry.discarded:
-            raise CannotTell(GONE)
+            raise _gone(entry)
         return found
 
     async def _remove(self, entry: Entry) -> bool:
@@ -113,6 +115,15 @@ class Microsoft:
     async def close(self) -> None:
         """Let go of connections."""
         await self._graph.close()
+
+
+def _gone(entry: Entry, refusal: NotSent | None = None) -> MaybeSent | CannotTell:
+    """A draft that is not found, after a refusal in this attempt or without one: soon after a sending it is a doubt."""
+    is_young = refusal is not None or entry.age is None or entry.age < SETTLING_SECONDS
+    message = GONE if refusal is None else f"{refusal.message} {GONE}"
+    if is_young and entry.ctx.job.has_retries_left:
+        return MaybeSent(message, retry_after=None if refusal is None else refusal.retry_after)
+    return CannotTell(message)
 
 
 def _mailbox(entry: Entry) -> str:

@@ -13,6 +13,7 @@ from workers.email import entra, graph, handler, ledger
 from workers.worker import Worker, WorkerOptions
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}
+GONE = {"error": {"code": "ErrorItemNotFound", "message": "The specified object was not found."}}
 FAILED = {"statusCode": 500, "name": "internal_server_error", "message": "Oops."}
 
 
@@ -189,6 +190,42 @@ async def test_a_refused_draft_that_is_gone_is_for_an_operator_to_decide(post, s
     assert server.deliveries == {str(job_id): 1}
 
 
+@pytest.mark.parametrize("play", [Play(cut=True, deliver=True), Play(status=429, deliver=True)], ids=["cut", "refused"])
+async def test_a_message_that_is_not_found_right_after_the_sending_is_looked_up_again(post, server, play):
+    server.play("send", play)
+    server.play("lookup", Play(status=404, body=GONE), Play(status=404, body=GONE))
+    job_id = await post.enqueue()
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert ("failed", "unknown") in await post.attempts(job_id)
+    assert server.deliveries == {str(job_id): 1}
+
+
+async def test_an_ordered_mail_is_not_made_anew_while_its_message_may_be_on_its_way(post, server):
+    server.play("send", Play(cut=True, deliver=True))
+    server.play("lookup", *(Play(status=404, body=GONE) for _ in range(2)))
+    job_id = await post.enqueue(max_retries=1)
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).status == "succeeded"
+    assert (server.deliveries, len(server.asked("lookup"))) == ({str(job_id): 1}, 3)
+
+
+async def test_a_message_that_is_not_found_long_after_the_sending_is_for_an_operator_to_decide(post, server):
+    server.play("send", Play(cut=True, deliver=True))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    server.drafts.clear()
+    await grown_old(post, job_id)
+    await post.make_due(job_id)
+
+    job = await post.run(job_id)
+
+    assert (job.status, job.attempt_count, job.error["outcome"]) == ("failed", 2, "unknown")
+
+
 async def test_no_other_provider_is_tried_while_an_open_request_may_yet_be_carried_out(post, server, monkeypatch):
     post.use("microsoft", "resend")
     server.play("send", Play(cut=True, deliver=False), Play(status=403, body=DENIED))
@@ -247,9 +284,8 @@ async def test_a_draft_whose_removal_was_not_answered_was_not_sent(post, server,
 
 async def test_a_draft_that_a_person_removes_while_it_is_removed_is_for_an_operator_to_decide(post, server):
     post.use("microsoft", "resend")
-    gone = {"error": {"code": "ErrorItemNotFound", "message": "Not found."}}
     server.play("send", Play(status=429))
-    server.play("delete", Play(status=404, body=gone))
+    server.play("delete", Play(status=404, body=GONE))
     job_id = await post.enqueue()
 
     job = await post.run(job_id)
