@@ -1,17 +1,20 @@
 """Reading what a provider answers: how long to wait, whether it refused for good, and its own words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TypeGuard
 
 import httpx
 
 from atlas.settings import Settings
+from engine.jobs.redact import Redactor
 from workers.email.addresses import shorten
 from workers.email.providers import MaybeSent, NotSent
 
 LONGEST_WORDS = 500
+LONGEST_HEARD = 16 * 1024
 LONGEST_ID = 2000
 LONGEST_WAIT = 7 * 24 * 3600.0
 
@@ -41,11 +44,12 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
     return tuple(secret for secret in (settings.ms_client_secret, settings.resend_api_key) if secret)
 
 
-def words(text: str, secrets: Iterable[str] = ()) -> str:
-    """A provider's words in one line: without secrets, and with addresses shortened, since errors are logged."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[secret]")
+def words(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """A provider's words in one line: without secrets, and with addresses shortened, since errors are logged.
+
+    Who repeats a request repeats its secrets in the spelling of the request, such as that of a form.
+    """
+    text = _redactor(secrets).cut(text[:LONGEST_HEARD], at_end=len(text) > LONGEST_HEARD)
     line = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * LONGEST_WORDS]).split())
     return shorten(line)[:LONGEST_WORDS]
 
@@ -66,7 +70,7 @@ def trouble(who: str, status: int, said: str, headers: Mapping[str, str]) -> May
     )
 
 
-def describe(error: BaseException, secrets: Iterable[str]) -> str:
+def describe(error: BaseException, secrets: tuple[str, ...]) -> str:
     """A failure of the line, in words that name no address and no key."""
     if isinstance(error, (httpx.LocalProtocolError, UnicodeEncodeError)):
         # Their words repeat the header that could not be written, in a spelling of their own.
@@ -77,6 +81,12 @@ def describe(error: BaseException, secrets: Iterable[str]) -> str:
 def is_an_id(value: object, *, longest: int = LONGEST_ID) -> TypeGuard[str]:
     """True for what can be a provider's name of something, and can be kept."""
     return isinstance(value, str) and value.isprintable() and 0 < len(value) <= longest
+
+
+# One for each set of secrets: a token is replaced every hour.
+@lru_cache(maxsize=8)
+def _redactor(secrets: tuple[str, ...]) -> Redactor:
+    return Redactor(dict.fromkeys(secrets, "of the mail provider"))
 
 
 def _date(text: str) -> datetime | None:

@@ -1,5 +1,7 @@
 """Tokens of Microsoft Entra: shared, renewed in time, replaced when refused, and honest about why there is none."""
 
+from urllib.parse import quote, quote_plus
+
 import pytest
 
 from tests.workers.email.given import SECRET
@@ -55,7 +57,26 @@ async def test_a_wrong_client_secret_is_a_permanent_error_in_entras_words(post, 
     job = await post.run(await post.enqueue())
 
     assert (job.status, job.attempt_count) == ("failed", 1)
-    assert "AADSTS7000215: Invalid client secret: [secret]" in job.error["message"]
+    assert "AADSTS7000215: Invalid client secret: [secret of the mail provider]" in job.error["message"]
+
+
+async def test_a_secret_is_named_nowhere_in_the_spelling_of_a_form_either(post, server, monkeypatch):
+    secret = "p+q/r=s3cret&canary"
+    post.use("microsoft", ms_client_secret=secret)
+
+    def repeating(request, play):
+        assert quote_plus(secret) in request.body.decode()
+        return 400, {"error": "invalid_request", "error_description": f"{request.body.decode()} {quote(secret)}"}
+
+    monkeypatch.setattr(server, "_token", repeating)
+    job = await post.run(await post.enqueue())
+
+    assert "client_secret=[secret of the mail provider]" in job.error["message"]
+    told = await post.pool.fetch(
+        "select error::text as told from jobs union all select error_text from job_attempts"
+        " union all select message || meta::text from audit_log"
+    )
+    assert not any("canary" in (row["told"] or "") for row in told)
 
 
 @pytest.mark.parametrize(
