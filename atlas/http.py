@@ -34,8 +34,8 @@ NEVER_SENT = (
     httpx.InvalidURL,
     UnicodeEncodeError,
 )
-# However a request can fail.
-FAILURES = (*NEVER_SENT, httpx.HTTPError, TimeoutError)
+# However a request can fail. What TLS finds wrong once it stands comes through as it is.
+FAILURES = (*NEVER_SENT, httpx.HTTPError, ssl.SSLError, TimeoutError)
 
 
 class AnswerTooLong(httpx.TransportError):

@@ -32,6 +32,8 @@ class Play:
     deliver: bool | None = None
     # Close the connection instead of answering.
     cut: bool = False
+    # Answer with a TLS record that nobody can read.
+    garbled: bool = False
     # Wait for this before answering: an Event, or a number of seconds.
     hold: asyncio.Event | float | None = None
     # Send the body so slowly that it never ends.
@@ -117,7 +119,10 @@ class MailServer:
             await play.hold.wait()
         elif play.hold is not None:
             await asyncio.sleep(play.hold)
-        if play.cut:
+        if play.garbled:
+            writer.transport._ssl_protocol._transport.write(b"\x17\x03\x03\x00\x20" + b"x" * 32)  # type: ignore[attr-defined]
+            await asyncio.sleep(0.2)
+        if play.cut or play.garbled:
             return False
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         kind = "text/html" if isinstance(body, bytes) else "application/json"
