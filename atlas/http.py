@@ -33,6 +33,7 @@ NEVER_SENT = (
     httpx.LocalProtocolError,
     httpx.InvalidURL,
     UnicodeEncodeError,
+    SettingsError,
 )
 # However a request can fail. What TLS finds wrong once it stands comes through as it is.
 FAILURES = (*NEVER_SENT, httpx.HTTPError, ssl.SSLError, TimeoutError)

@@ -26,13 +26,17 @@ def know_email() -> None:
 def register_email(settings: Settings) -> "Mailer":
     """Make EMAIL_SEND known to this process: workers serve it from now on, and enqueueing checks its input.
 
-    Wrong senders in the settings are refused here. Called again, it replaces the mailer of the call before.
+    Wrong senders in the settings are refused here, and so is a wrong SSL_CERT_FILE. Called again, it replaces the
+    mailer of the call before.
     """
     # Here, so that those who only check mails do not wait for the providers' libraries.
+    from atlas.http import tls_context
     from workers.email.handler import Mailer
     from workers.email.route import check_senders
 
     check_senders(settings)
+    if settings.resend_api_key or settings.ms_client_secret:
+        tls_context()
     mailer = Mailer(settings)
 
     @job(EMAIL_SEND, success_action="EMAIL_SENT")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from atlas.errors import SettingsError
 from tests.workers.email.server import Play
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Access is denied."}}
@@ -57,6 +58,24 @@ async def test_a_provider_without_credentials_is_stood_in_for(post, server):
     post.use(ms_client_secret=None)
 
     assert (await post.run(await post.enqueue())).output["provider"] == "resend"
+
+
+@pytest.mark.parametrize("provider", ["microsoft", "resend"])
+async def test_a_provider_that_nobody_can_trust_is_stood_in_for(post, server, monkeypatch, provider):
+    post.use(provider, "outbox")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
+
+    job = await post.run(await post.enqueue())
+
+    assert (job.status, job.attempt_count, job.output["provider"]) == ("succeeded", 1, "outbox")
+    assert server.requests == []
+
+
+async def test_authorities_that_cannot_be_read_are_refused_at_the_start(post, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
+    with pytest.raises(SettingsError, match="SSL_CERT_FILE"):
+        post.use()
+    post.use("outbox", resend_api_key=None, ms_client_secret=None)  # it needs none
 
 
 async def test_a_provider_that_cannot_be_reached_is_stood_in_for(post, server):
