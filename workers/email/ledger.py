@@ -76,7 +76,7 @@ class Entry:
 
     async def sending(self, draft_id: str | None = None) -> None:
         """Note that the request is about to be made; LeaseLost if the job is another worker's by now."""
-        if await self._write(SENDING, draft_id=draft_id, **self._fence) is None:
+        if await self._write(SENDING, sender=self.sender, draft_id=draft_id, **self._fence) is None:
             raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
         self.state, self.draft_id = "sending", draft_id
         self.by_order, self.ordered = self.ordered, False

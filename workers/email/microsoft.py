@@ -32,7 +32,9 @@ class Microsoft:
                 case "sent":
                     return left
                 case "gone":
-                    left = None
+                    # What is made anew lies with the sender of now.
+                    await entry.without_draft()
+                    left, entry.sender = None, str(mail.sender)
         draft_id = left or await self._graph.create_draft(_mailbox(entry), message_of(mail))
         try:
             await entry.sending(draft_id)

@@ -436,6 +436,24 @@ async def test_an_ordered_mail_is_made_anew_where_its_draft_cannot_be_read(post,
     assert server.deliveries == {str(job_id): 1}
 
 
+async def test_an_ordered_mail_whose_draft_was_refused_and_cannot_be_read_goes_out_by_the_sender_of_now(post, server):
+    server.play("send", Play(status=429))
+    server.play("lookup", Play(), *(Play(status=403, body=DENIED) for _ in range(4)))
+    job_id = await post.enqueue()
+    await post.run(job_id)
+    await post.make_due(job_id)
+    assert (await post.run(job_id)).error["outcome"] == "unknown"
+    server.play("draft", Play(status=503))
+
+    post.use(ms_sender_upn="Other <other@contoso.example>")
+    await order(post, job_id)
+
+    assert (await post.finish(job_id)).output["sender"] == "Other <other@contoso.example>"
+    assert [request.path.split("/")[3] for request in server.asked("draft")[1:]] == ["other@contoso.example"] * 2
+    assert await post.pool.fetchval("select sender from mail_ledger") == "Other <other@contoso.example>"
+    assert server.deliveries == {str(job_id): 1}
+
+
 @pytest.mark.parametrize("endpoint", ["draft", "send"])
 async def test_an_ordered_mail_that_is_refused_is_as_unknown_as_before_and_can_be_ordered_again(post, server, endpoint):
     server.play("send", Play(cut=True, deliver=True))

@@ -3,6 +3,7 @@
 -- as the first: what may have become of those before it, the operator has taken upon them.
 update mail_ledger
 set state              = 'sending',
+    sender             = :sender,
     draft_id           = :draft_id,
     discarded_at       = null,
     first_requested_at = case when ordered_at > updated_at then clock_timestamp()
