@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, LeaseLost
 from atlas.settings import Settings
 from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
 from workers.email.addresses import Address, parse_address
@@ -74,9 +74,8 @@ class Mailer:
     async def send(self, mail: EmailInput, ctx: JobContext) -> dict[str, Any]:
         """Send one mail; the answer is the job's output."""
         opened = await _past(ctx)
-        for entry in opened.values():
-            if entry.state == "sent":
-                return self._sent(mail, ctx, entry, found="ledger")
+        if (found := _found_sent(opened)) is not None:
+            return self._sent(mail, ctx, found, found="ledger")
         try:
             turn = Turn(mail, ctx, await self._routes.of(ctx.pool, ctx.tenant_id), opened)
             if opened:
@@ -84,6 +83,11 @@ class Mailer:
             return await self._send_by_any(turn, self._routes.order(turn.route))
         except NotSent as failure:
             raise _given_up([failure], unsure=any(entry.unsure for entry in opened.values())) from failure
+        except LeaseLost:
+            # Another worker's, or out of this one's reach because one that was taken for dead has sent it meanwhile.
+            if (found := _found_sent(opened)) is None:
+                raise
+            return self._sent(mail, ctx, found, found="ledger")
         except VERDICTS:
             raise
         except BaseException:
@@ -248,6 +252,10 @@ async def _past(ctx: JobContext) -> dict[str, Entry]:
     except BaseException:
         _note_unknown(ctx)
         raise
+
+
+def _found_sent(opened: dict[str, Entry]) -> Entry | None:
+    return next((entry for entry in opened.values() if entry.state == "sent"), None)
 
 
 def _outgoing(turn: Turn, sender: Address) -> Outgoing:

@@ -24,6 +24,7 @@ WITHOUT_DRAFT = statement("workers/email/sql/without_draft.sql")
 DISCARDING = statement("workers/email/sql/discarding.sql")
 STILL_ORDERED = statement("workers/email/sql/still_ordered.sql")
 SENT = statement("workers/email/sql/sent.sql")
+SENT_MEANWHILE = statement("workers/email/sql/sent_meanwhile.sql")
 
 # A worker looks for due jobs once a second. A mail comes back that much before its moment and waits for it here, or
 # those of a second would go out together.
@@ -77,7 +78,7 @@ class Entry:
     async def sending(self, draft_id: str | None = None) -> None:
         """Note that the request is about to be made; LeaseLost if the job is another worker's by now."""
         if await self._write(SENDING, sender=self.sender, draft_id=draft_id, **self._fence) is None:
-            raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
+            raise await self._lost()
         self.state, self.draft_id = "sending", draft_id
         self.by_order, self.ordered = self.ordered, False
 
@@ -100,7 +101,7 @@ class Entry:
     async def without_draft(self) -> None:
         """Note that the draft is removed, or left behind; LeaseLost if the job is another worker's by now."""
         if await self._write(WITHOUT_DRAFT, attempt=self.ctx.attempt) is None:
-            raise LeaseLost(self.ctx.job_id, self.ctx.attempt)
+            raise await self._lost()
         self.state = "begun" if self.state == "drafted" else self.state
         self.draft_id, self.discarded, self.repeatable = None, False, False
 
@@ -110,6 +111,13 @@ class Entry:
         self.state, self.message_id = "sending", message_id
         await self._write_if_possible(SENT, message_id=message_id)
         self.state = "sent"
+
+    async def _lost(self) -> LeaseLost:
+        """The job is another worker's; or one that was taken for dead has sent it meanwhile, and the entry says so."""
+        row = await self._write(SENT_MEANWHILE)
+        if row is not None:
+            self.state, self.message_id = "sent", row["message_id"]
+        return LeaseLost(self.ctx.job_id, self.ctx.attempt)
 
     @property
     def _fence(self) -> dict[str, Any]:

@@ -616,6 +616,27 @@ async def test_a_worker_that_stops_while_a_provider_has_the_mail_says_so(post, s
     assert server.deliveries == {str(job_id): 1}
 
 
+@pytest.mark.parametrize("provider", ["microsoft", "resend"])
+async def test_what_a_worker_that_was_taken_for_dead_has_sent_meanwhile_is_sent(post, server, monkeypatch, provider):
+    post.use(provider)
+    server.play({"microsoft": "send"}.get(provider, provider), Play(status=429, body=FAILED))
+    job_id = await post.enqueue(max_retries=1)
+    await post.run(job_id)
+    begin = handler.begin
+
+    async def while_another_sends_it(*values):
+        begun = await begin(*values)
+        await post.pool.execute("update mail_ledger set state = 'sent', message_id = 'm' where job_id = $1", job_id)
+        return begun
+
+    monkeypatch.setattr(handler, "begin", while_another_sends_it)
+    await post.make_due(job_id)
+    job = await post.finish(job_id)
+
+    assert (job.status, job.output["messageId"]) == ("succeeded", "m")
+    assert server.deliveries == {}
+
+
 @pytest.mark.parametrize("retries", [0, 1], ids=["in the last look", "before the next try"])
 async def test_a_time_limit_that_strikes_while_the_provider_is_asked_leaves_an_unknown_outcome(post, server, retries):
     server.play("send", Play(cut=True, deliver=True))
