@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from atlas.settings import Settings
-from engine.jobs import SYSTEM_TENANT
-from tests.workers.email.given import MAIL
+from engine.jobs import SYSTEM_TENANT, cancel_many, retry_now
+from tests.workers.email.given import DANA, MAIL
 from tests.workers.email.server import Play
 from workers.worker import Worker, WorkerOptions
 
@@ -114,6 +114,77 @@ async def test_a_moment_that_was_missed_by_far_is_given_up_for_a_new_one(post, s
     await post.drain()
 
     assert sorted([(await post.job(job_id)).status for job_id in waiting]) == ["queued", "succeeded"]
+
+
+async def test_the_moments_of_canceled_mails_go_to_those_that_come_after(post, server):
+    post.use(ms_messages_per_minute=30)
+    jobs = [await post.enqueue() for _ in range(60)]
+    await post.drain()
+    waiting = [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"]
+    assert len(waiting) > 50
+    before = await moments(post)
+    async with post.pool.acquire() as conn:
+        await cancel_many(conn, waiting, actor=DANA)
+
+    later = [await post.enqueue() for _ in range(10)]
+    await post.drain()
+
+    rows = [await post.job(job_id) for job_id in later]
+    assert max((row.next_retry_at - datetime.now(UTC)).total_seconds() for row in rows if row.next_retry_at) < 40
+    # Moments changed hands, and none was made.
+    assert set(await moments(post)) <= set(before)
+
+    # One that is retried has lost its moment, and reserves another.
+    [(stripped,)] = await post.pool.fetch(
+        "select job_id from mail_ledger m join jobs j on j.id = m.job_id"
+        " where j.status = 'canceled' and slot_at is null order by j.id limit 1"
+    )
+    async with post.pool.acquire() as conn:
+        await retry_now(conn, stripped, actor=DANA)
+    await post.drain()
+    assert len(set(await moments(post))) == len(await moments(post))
+
+
+async def test_many_workers_that_take_over_moments_take_each_once(post, server):
+    post.use(ms_messages_per_minute=30)
+    jobs = [await post.enqueue() for _ in range(60)]
+    await post.drain()
+    async with post.pool.acquire() as conn:
+        await cancel_many(conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA)
+    freed = await moments(post)
+
+    bucket = await post.pool.fetchval("select bucket from mail_pace")
+    taken = await asyncio.gather(
+        *(post.pool.fetchval("select atlas_mail_freed_slot($1::text[])", [bucket]) for _ in range(40))
+    )
+
+    got = [moment for moment in taken if moment is not None]
+    assert got
+    assert len(set(got)) == len(got)
+    assert sorted([*got, *await moments(post)]) == freed
+
+
+async def test_the_moments_of_live_mails_and_of_others_senders_are_left_alone(post, server):
+    post.use(ms_messages_per_minute=1, agent_emails={"A": "a@contoso.example"})
+    theirs = [await post.enqueue({**MAIL, "fromAgent": "A"}) for _ in range(4)]
+    await post.drain()
+    async with post.pool.acquire() as conn:
+        await cancel_many(
+            conn, [job_id for job_id in theirs if (await post.job(job_id)).status == "queued"], actor=DANA
+        )
+    before = await moments(post)
+    ours = [await post.enqueue() for _ in range(4)]
+    await post.drain()
+
+    assert len(await moments(post)) == len(before) + 3
+    assert set(before) <= set(await moments(post))
+    assert sorted([(await post.job(job_id)).status for job_id in ours]) == ["queued"] * 3 + ["succeeded"]
+
+
+async def moments(post) -> list[datetime]:
+    """The reserved moments, in their order."""
+    rows = await post.pool.fetch("select slot_at from mail_ledger where slot_at is not null order by slot_at")
+    return [row["slot_at"] for row in rows]
 
 
 async def test_senders_do_not_wait_for_each_other(post, server):
