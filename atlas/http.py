@@ -7,8 +7,6 @@ carry credentials to addresses that an operator chose.
 
 import os
 import ssl
-import time
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -46,54 +44,6 @@ class AnswerTooLong(httpx.TransportError):
 def http_client(**options: Any) -> httpx.AsyncClient:
     """A client that reuses its connections; keep it for as long as the program runs, then `aclose` it."""
     return httpx.AsyncClient(**_options(), **options)
-
-
-def blocking_http_client(*, within: float = ANSWER_SECONDS, **options: Any) -> httpx.Client:
-    """The same for a library that only calls plain functions, in a thread of its own.
-
-    A thread cannot be stopped, and to close its connection under it may hand it another's: an answer that has not
-    ended `within` so many seconds, or is too long, is given up from the inside.
-    """
-    return _BlockingClient(within, **_options(), **options)
-
-
-class _BlockingClient(httpx.Client):
-    def __init__(self, within: float, **options: Any) -> None:
-        super().__init__(**options)
-        self._within = within
-
-    def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
-        ends_at = time.monotonic() + self._within
-        response = super().send(request, stream=True, **options)
-        assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _Bounded(response.stream, ends_at)
-        if not stream:
-            try:
-                response.read()
-            finally:
-                response.close()
-        return response
-
-
-class _Bounded(httpx.SyncByteStream):
-    """The body of an answer, as far as its time and size allow."""
-
-    def __init__(self, stream: httpx.SyncByteStream, ends_at: float) -> None:
-        self._stream = stream
-        self._ends_at = ends_at
-
-    def __iter__(self) -> Iterator[bytes]:
-        size = 0
-        for part in self._stream:
-            size += len(part)
-            if size > LONGEST_ANSWER:
-                raise AnswerTooLong(f"The answer is longer than {LONGEST_ANSWER // 1024} KiB.")
-            if time.monotonic() > self._ends_at:
-                raise httpx.ReadTimeout("The answer does not end.")
-            yield part
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 async def read_answer(response: httpx.Response, *, limit: int = LONGEST_ANSWER) -> bytes:

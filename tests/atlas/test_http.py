@@ -1,16 +1,14 @@
 """Outgoing HTTP: whom it trusts, what it refuses, and what it does not read from the environment."""
 
 import asyncio
-import contextlib
 import ssl
 
 import httpx
 import pytest
 import trustme
 
-import atlas.http
 from atlas.errors import SettingsError
-from atlas.http import AnswerTooLong, blocking_http_client, http_client, read_answer, tls_context
+from atlas.http import AnswerTooLong, http_client, read_answer, tls_context
 
 
 @pytest.fixture
@@ -24,14 +22,7 @@ async def address(tmp_path, monkeypatch):
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()
-        if path == "/slow":
-            writer.write(b"HTTP/1.1 200 X\r\nContent-Length: 1000000\r\n\r\n")
-            with contextlib.suppress(ConnectionError):
-                while True:
-                    writer.write(b" ")
-                    await writer.drain()
-                    await asyncio.sleep(0.02)
-        elif path == "/moved":
+        if path == "/moved":
             writer.write(b"HTTP/1.1 302 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n")
         else:
             body = b"x" * int(path[1:])
@@ -47,8 +38,6 @@ async def address(tmp_path, monkeypatch):
 async def test_an_authority_of_the_operators_own_is_trusted(address):
     async with http_client() as client:
         assert (await client.get(f"{address}/5")).text == "xxxxx"
-    with blocking_http_client() as client:
-        assert (await asyncio.to_thread(client.get, f"{address}/5")).text == "xxxxx"
 
 
 async def test_a_stranger_is_not_trusted(address, monkeypatch):
@@ -82,13 +71,3 @@ def test_a_file_of_authorities_that_cannot_be_read_is_named(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
     with pytest.raises(SettingsError, match="SSL_CERT_FILE"):
         tls_context()
-
-
-async def test_a_thread_gives_up_an_answer_that_does_not_end_or_is_too_long(address, monkeypatch):
-    monkeypatch.setattr(atlas.http, "LONGEST_ANSWER", 1000)
-    with blocking_http_client(within=0.2) as client:
-        with pytest.raises(httpx.ReadTimeout, match="does not end"):
-            await asyncio.to_thread(client.get, f"{address}/slow")
-        with pytest.raises(AnswerTooLong):
-            await asyncio.to_thread(client.get, f"{address}/1001")
-        assert len((await asyncio.to_thread(client.get, f"{address}/1000")).content) == 1000

@@ -1,15 +1,15 @@
 """Tokens of Microsoft Entra for a program without a user: kept until shortly before they end, fetched one at a time."""
 
 import asyncio
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import msal
 
-from atlas.http import blocking_http_client
+from atlas.http import http_client, read_answer
 from atlas.settings import Settings
 from workers.email.answers import PASSING, describe, is_an_id, retry_after, secrets_of, words
 from workers.email.providers import NotSent
@@ -55,20 +55,17 @@ class EntraTokens:
         """What must not be repeated, the token included."""
         return (*secrets_of(self._settings), self._token)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of connections."""
         if self._fetching is not None:
             self._fetching.cancel()
-        self._line.give_up()
+        await self._line.close()
 
     async def _fetch(self) -> None:
         asked_at = time.monotonic()
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
-                answer = await self._line.ask(self._scope)
+            answer = await self._line.ask(self._scope)
         except TimeoutError as error:
-            self._line.give_up()
-            self._line = _Line(self._settings)
             raise self._no_token(f"no whole answer within {FETCH_SECONDS:g} s") from error
         except Exception as error:
             # The library reads answers trustingly, and fails in many ways over those that make no sense.
@@ -96,67 +93,85 @@ class EntraTokens:
 
 
 class _Line:
-    """The way to Entra: a thread, its connections and the library's application. It is given up as a whole.
+    """The way to Entra: the library's application in a thread, and its requests in the event loop.
 
-    Only the thread itself closes connections that it uses: a number that is closed under it may be another's by the
-    time it reads on.
+    A thread cannot be stopped, and a request in the event loop can, at whatever point of the answer it hangs.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="entra")
-        self._lock = threading.Lock()
-        self._http: httpx.Client | None = None
+        self._http: httpx.AsyncClient | None = None
         self._app: Any | None = None
-        self._asks = False
-        self._is_given_up = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ends_at = 0.0
+        self._asked: Future[httpx.Response] | None = None
         self.last: httpx.Response | None = None
 
     async def ask(self, scope: str) -> dict[str, Any]:
         """What the library answers. `last` is what it heard."""
         self.last = None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, scope)
+        self._loop = asyncio.get_running_loop()
+        self._ends_at = self._loop.time() + FETCH_SECONDS
+        return await self._loop.run_in_executor(self._thread, self._ask, scope)
 
     def forget(self) -> None:
         """What the library remembers of answers goes."""
         self._app = None
 
-    def give_up(self) -> None:
-        """Let go of the connections, or have the thread do so at the end of what it is at."""
+    async def close(self) -> None:
+        """Let go of the thread and the connections."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        with self._lock:
-            self._is_given_up = True
-            if not self._asks and self._http is not None:
-                self._http.close()
+        if self._asked is not None:
+            self._asked.cancel()
+        if self._http is not None:
+            await self._http.aclose()
 
     def _ask(self, scope: str) -> dict[str, Any]:
         """In the thread: the first call also reads where the directory's endpoints are."""
-        with self._lock:
-            self._asks = True
-        if self._http is None:
-            self._http = blocking_http_client(within=FETCH_SECONDS, event_hooks={"response": [self._heard]})
-        try:
-            app = self._app
-            if app is None:
-                settings = self._settings
-                app = self._app = msal.ConfidentialClientApplication(
-                    settings.ms_client_id,
-                    client_credential=settings.ms_client_secret,
-                    authority=f"{settings.ms_authority_url.rstrip('/')}/{settings.ms_tenant_id}",
-                    # The operator names the authority; asking a public host whether it is known would need that host.
-                    instance_discovery=False,
-                    http_client=self._http,
-                )
-            answer: dict[str, Any] = app.acquire_token_for_client(scopes=[scope])
-            return answer
-        finally:
-            with self._lock:
-                self._asks = False
-                if self._is_given_up:
-                    self._http.close()
+        app = self._app
+        if app is None:
+            settings = self._settings
+            app = self._app = msal.ConfidentialClientApplication(
+                settings.ms_client_id,
+                client_credential=settings.ms_client_secret,
+                authority=f"{settings.ms_authority_url.rstrip('/')}/{settings.ms_tenant_id}",
+                # The operator names the authority; asking a public host whether it is known would need that host.
+                instance_discovery=False,
+                http_client=_Requests(self._request),
+            )
+        answer: dict[str, Any] = app.acquire_token_for_client(scopes=[scope])
+        return answer
 
-    def _heard(self, response: httpx.Response) -> None:
-        self.last = response
+    def _request(self, method: str, url: str, options: dict[str, Any]) -> httpx.Response:
+        """In the thread: wait for what the event loop does."""
+        assert self._loop is not None
+        self._asked = asyncio.run_coroutine_threadsafe(self._exchange(method, url, options), self._loop)
+        return self._asked.result()
+
+    async def _exchange(self, method: str, url: str, options: dict[str, Any]) -> httpx.Response:
+        if self._http is None:
+            self._http = http_client()
+        async with asyncio.timeout_at(self._ends_at):
+            async with self._http.stream(method, url, **options) as response:
+                content = await read_answer(response)
+        headers = response.headers.copy()
+        headers.pop("Content-Encoding", None)
+        self.last = httpx.Response(response.status_code, headers=headers, content=content)
+        return self.last
+
+
+class _Requests:
+    """The two calls of an HTTP client that the library makes."""
+
+    def __init__(self, request: Callable[[str, str, dict[str, Any]], httpx.Response]) -> None:
+        self._request = request
+
+    def get(self, url: str, **options: Any) -> httpx.Response:
+        return self._request("GET", url, options)
+
+    def post(self, url: str, **options: Any) -> httpx.Response:
+        return self._request("POST", url, options)
 
 
 def _seconds(said: object) -> float:

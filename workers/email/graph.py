@@ -127,7 +127,7 @@ class Graph:
 
     async def close(self) -> None:
         """Let go of connections."""
-        self._tokens.close()
+        await self._tokens.close()
         if self._client is not None:
             await self._client.aclose()
 

@@ -36,8 +36,9 @@ class Play:
     garbled: bool = False
     # Wait for this before answering: an Event, or a number of seconds.
     hold: asyncio.Event | float | None = None
-    # Send the body so slowly that it never ends.
+    # Send the body, or the head before it, so slowly that it never ends.
     slow_body: bool = False
+    slow_head: bool = False
 
 
 @dataclass
@@ -130,9 +131,9 @@ class MailServer:
         if play.slow_body:
             headers["Content-Length"] = "1000000"
         lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode() + content)
+        writer.write(b"HTTP/1.1 200 X\r\nX: " if play.slow_head else "\r\n".join(lines).encode() + content)
         await writer.drain()
-        while play.slow_body:
+        while play.slow_body or play.slow_head:
             writer.write(b" ")
             await writer.drain()
             await asyncio.sleep(0.05)

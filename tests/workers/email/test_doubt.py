@@ -790,9 +790,10 @@ async def test_a_token_that_cannot_be_sent_is_no_token(post, server, token):
     assert SECRET not in str(job.error)
 
 
-async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, server, monkeypatch):
-    monkeypatch.setattr(entra, "FETCH_SECONDS", 0.3)
-    server.play("token", *(Play(slow_body=True) for _ in range(3)))
+@pytest.mark.parametrize("part", ["slow_body", "slow_head"])
+async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, server, monkeypatch, part):
+    monkeypatch.setattr(entra, "FETCH_SECONDS", 0.5)
+    server.play("token", *(Play(**{part: True}) for _ in range(3)))
     jobs = [await post.enqueue() for _ in range(5)]
     await post.drain()
     assert len(server.asked("token")) == 1  # all waited for one
@@ -809,3 +810,19 @@ async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, 
     async with asyncio.timeout(5):
         while sum(thread.name.startswith("entra") for thread in threading.enumerate()) > 1:
             await asyncio.sleep(0.05)
+
+
+async def test_a_mailer_that_closes_while_a_token_is_fetched_leaves_no_thread_behind(post, server):
+    server.play("token", Play(slow_head=True))
+    await post.enqueue(max_retries=0)
+    running = asyncio.create_task(post.drain())
+    while not server.asked("token"):
+        await asyncio.sleep(0.01)
+
+    await post.close()
+
+    async with asyncio.timeout(5):
+        while any(thread.name.startswith("entra") for thread in threading.enumerate()):
+            await asyncio.sleep(0.05)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
