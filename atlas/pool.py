@@ -1,6 +1,8 @@
 """The one way to Postgres: an asyncpg pool that Prisma calls and hand-written SQL share."""
 
+import asyncio
 import ssl
+from contextlib import suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -16,6 +18,9 @@ Queryable: TypeAlias = "Connection | Pool"
 OLDEST_POSTGRES = 15
 ENGINE_ROLE = "atlas_engine"
 CONNECT_SECONDS = 10
+# How long the server has to answer when a connection goes back, and when all of them are closed.
+GIVE_BACK_SECONDS = 3.0
+CLOSE_SECONDS = 10.0
 
 # What asyncpg raises when a server is not there, not ready, or not willing.
 UNREACHABLE = (
@@ -55,17 +60,15 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
         )
     options = _options(application, role=ENGINE_ROLE if as_engine else None)
     try:
-        pool: Pool = await asyncpg.create_pool(url, min_size=1, max_size=size, **options)
+        return await _make_pool(url, least=1, most=size, **options)
     except (*UNREACHABLE, *_REFUSED) as error:
         raise unreachable(url, error) from error
-    return pool
 
 
 async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
     """Connections like those of `pool` that only its opener can borrow. None is made before it is needed."""
     role = await pool.fetchval("select nullif(current_setting('role'), 'none')")
-    aside: Pool = await asyncpg.create_pool(url, min_size=0, max_size=size, **_options(application, role=role))
-    return aside
+    return await _make_pool(url, least=0, most=size, **_options(application, role=role))
 
 
 async def connect(url: str, *, application: str = "atlas") -> Any:
@@ -94,6 +97,43 @@ def shown(url: str) -> str:
     except ValueError:
         return "the given address"
     return f"{place}{port}{parts.path}"
+
+
+class _PatientPool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
+    """A pool that a line which went silent cannot hold up.
+
+    When a statement is given up, asyncpg asks the server to stop it and waits for the answer before the connection goes
+    back: behind a silent line, for ever, and no time limit around the statement covers that. Here the line is cut
+    when no answer comes, and its place in the pool is free for a new one.
+    """
+
+    async def release(self, connection: Any, *, timeout: float | None = None) -> None:
+        """Take a connection back, or cut it."""
+        # What it was borrowed for is done, or has raised: neither is changed by a line that is cut now.
+        with suppress(TimeoutError):
+            await super().release(connection, timeout=GIVE_BACK_SECONDS if timeout is None else timeout)
+
+    async def close(self) -> None:
+        """Close every connection, and cut those that do not answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await super().close()
+
+
+async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:
+    """What `asyncpg.create_pool` does, by its defaults, for a pool of our own."""
+    pool: Pool = await _PatientPool(
+        url,
+        min_size=least,
+        max_size=most,
+        max_queries=50_000,
+        max_inactive_connection_lifetime=300.0,
+        loop=None,
+        connection_class=asyncpg.Connection,
+        record_class=asyncpg.Record,
+        **options,
+    )
+    return pool
 
 
 def _options(application: str, role: str | None = None) -> dict[str, Any]:

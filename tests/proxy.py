@@ -16,6 +16,7 @@ class FaultyProxy:
         self._socket = parse_qs(parts.query).get("host", [None])[0]
         self._address = (parts.hostname, parts.port or 5432)
         self._lines: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._deaf: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.swallows = False
         self.silent = False
@@ -55,6 +56,10 @@ class FaultyProxy:
                 end.transport.abort()
         self._lines.clear()
 
+    def sink(self) -> None:
+        """Let every line that is open now go silent for good, as when a server loses its power; new ones work."""
+        self._deaf |= self._lines
+
     async def swallow(self, seconds: float) -> None:
         """Let requests through and keep the answers back, then reset: the server did it, the client never hears."""
         self.swallows = True
@@ -75,7 +80,7 @@ class FaultyProxy:
             return
         line = (writer, there[1])
         self._lines.add(line)
-        pumps = [self._pump(reader, there[1], answers=False), self._pump(there[0], writer, answers=True)]
+        pumps = [self._pump(line, reader, there[1], answers=False), self._pump(line, there[0], writer, answers=True)]
         running = [asyncio.create_task(pump) for pump in pumps]
         self._tasks.update(running)
         await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -90,10 +95,17 @@ class FaultyProxy:
             return await asyncio.open_unix_connection(f"{self._socket}/.s.PGSQL.5432")
         return await asyncio.open_connection(*self._address)
 
-    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
+    async def _pump(
+        self,
+        line: tuple[asyncio.StreamWriter, asyncio.StreamWriter],
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        *,
+        answers: bool,
+    ) -> None:
         with suppress(ConnectionError, asyncio.CancelledError):
             while data := await source.read(65536):
-                while self.silent:
+                while self.silent or line in self._deaf:
                     await asyncio.sleep(0.01)
                 if not (answers and self.swallows):
                     target.write(data)

@@ -116,6 +116,22 @@ async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(data
         await behind.close()
 
 
+async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_for_good(
+    database_url, settings, pool, monkeypatch
+):
+    monkeypatch.setattr("api.resources.pages.READY_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.5)
+    async with FaultyProxy(database_url) as proxy:
+        behind = await open_pool(proxy.url, size=1)
+        async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
+            client = (await furnish(pool, app)).client()
+            assert (await client.get("http://atlas.test/readyz")).status_code == 200
+            proxy.sink()
+            await eventually(lambda: _is(client, "http://atlas.test/readyz", 503), seconds=5)
+            await eventually(lambda: _is(client, "http://atlas.test/readyz", 200), seconds=5)
+        await behind.close()
+
+
 async def test_who_watches_stays_and_is_told_what_happened_meanwhile(database_url, settings, pool):
     async with FaultyProxy(database_url) as proxy:
         server = Served(proxy.url, settings, QUICK)

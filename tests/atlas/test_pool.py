@@ -9,6 +9,7 @@ import pytest
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
 from atlas.pool import connect, open_pool, shown
 from atlas.testing import TestDatabases
+from tests.proxy import FaultyProxy
 
 
 async def test_programs_act_as_their_own_role_and_cannot_change_the_account(pool):
@@ -72,6 +73,52 @@ async def test_a_server_that_accepts_and_never_answers_is_given_up(monkeypatch):
         async with asyncio.timeout(10):
             with pytest.raises(DatabaseUnreachable):
                 await connect(f"postgresql://someone@127.0.0.1:{port}/atlas?sslmode=disable")
+
+
+async def test_a_connection_whose_line_went_silent_is_given_back_in_a_bearable_time(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.2)
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        assert await pool.fetchval("select 1") == 1
+        proxy.sink()
+        async with asyncio.timeout(5):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await pool.fetchval("select 2")
+            assert await pool.fetchval("select 3") == 3
+        await pool.close()
+
+
+async def test_a_cancellation_reaches_who_waits_behind_a_silent_line(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.2)
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        proxy.sink()
+        asking = asyncio.create_task(pool.fetchval("select 1"))
+        await asyncio.sleep(0.1)
+        asking.cancel()
+        async with asyncio.timeout(5):
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        await pool.close()
+
+
+async def test_what_is_given_up_on_a_line_that_works_keeps_its_connection(database_url):
+    pool = await open_pool(database_url, size=1)
+    served_by = await pool.fetchval("select pg_backend_pid()")
+    with pytest.raises(TimeoutError):
+        await pool.fetchval("select pg_sleep(60)", timeout=0.1)
+    assert await pool.fetchval("select pg_backend_pid()") == served_by
+    await pool.close()
+
+
+async def test_a_pool_behind_silent_lines_is_closed_in_a_bearable_time(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.pool.CLOSE_SECONDS", 0.2)
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        proxy.sink()
+        async with asyncio.timeout(5):
+            await pool.close()
 
 
 @pytest.mark.parametrize(
