@@ -194,7 +194,8 @@ class Turns:
         if self._lost:
             return False
         if self._uncertain and not self._reconciling:
-            await self._reconcile(conn)
+            async with asyncio.timeout(self._lease):
+                await self._reconcile(conn)
         slots, prefetch = self._ask()
         asked = slots + prefetch
         alone = asked > 0 and len(self._hand) == 0 and self._hand.asked == 0
@@ -279,7 +280,9 @@ class Turns:
 
     async def _look_at_the_gate(self, conn: Connection, turn: Turn) -> None:
         """A claim is also refused while the gate is being turned, and when our lease is over: no reason to leave."""
-        if (await read_gate(conn)).online:
+        async with asyncio.timeout(self._lease):
+            gate = await read_gate(conn)
+        if gate.online:
             turn.closed, turn.again = False, True
             self._check_lease()
             await asyncio.sleep(REFUSED_SECONDS)

@@ -45,6 +45,8 @@ STOP_AHEAD_SECONDS = 0.25
 HOSTAGE_SECONDS = 1.0
 # After the grace time, how long cancelled handlers get to clean up.
 LAST_WORDS_SECONDS = 5.0
+# A chore that has no answer for so long waits for a line that went silent.
+SILENT_SECONDS = 30.0
 
 log = get_logger("worker")
 
@@ -179,7 +181,7 @@ class Worker:
         options = self._options
         worker_id = new_worker_id()
         asked_at = time.monotonic()
-        async with pool.acquire() as conn:
+        async with asyncio.timeout(options.lease), pool.acquire() as conn:
             facts = {"concurrency": options.concurrency, "batch": options.batch}
             await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
         self._alive_until = asked_at + options.lease
@@ -195,8 +197,7 @@ class Worker:
             self._lose_lease()
         if self._lost:
             # Until this succeeds the old name is not renewed: what it held comes back when its lease is over.
-            async with asyncio.timeout(self._options.lease):
-                await self._be_born(lifeline)
+            await self._be_born(lifeline)
             self._turns.be_hungry()
 
     async def _renewed(self, lifeline: Pool) -> bool:
@@ -273,10 +274,11 @@ class Worker:
         while True:
             await self._served.wait()
             try:
-                if await self._served.refresh(self._pool):
-                    async with self._pool.acquire() as conn:
-                        await serve_types(conn, self.id, self._served.keys)
-                    self._turns.be_hungry()
+                async with asyncio.timeout(SILENT_SECONDS):
+                    if await self._served.refresh(self._pool):
+                        async with self._pool.acquire() as conn:
+                            await serve_types(conn, self.id, self._served.keys)
+                        self._turns.be_hungry()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
                 log.warning("the job types could not be looked at", worker_id=self.id, reason=repr(error))
 
@@ -284,14 +286,14 @@ class Worker:
         """The truth behind the notifications."""
         self._cancels.set()
         if self._hand.solo_waits and len(self._hand):
-            async with self._pool.acquire() as conn:
+            async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
                 # Another worker may have taken it: then there is nothing to hold back for.
                 if not await solo_waits(conn, self._served.keys):
                     self._hand.stop_holding_back()
         self._turns.be_hungry()
 
     async def _sweep(self) -> None:
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
             await sweep(conn)
 
     async def _tick(self) -> None:
@@ -315,7 +317,7 @@ class Worker:
             if not self._slots.running:
                 continue
             try:
-                async with self._pool.acquire() as conn:
+                async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
                     asked = set(await held(conn, self.id, canceled_only=True))
             except (*UNREACHABLE, asyncpg.PostgresError):
                 continue
@@ -340,5 +342,5 @@ class Worker:
             self._turns.be_hungry()
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
-        async with self._pool.acquire() as conn:
+        async with self._pool.acquire() as conn, asyncio.timeout(SILENT_SECONDS):
             await report_progress(conn, self.id, job.id, job.attempt, percent=percent, message=message)

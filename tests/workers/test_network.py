@@ -10,7 +10,7 @@ import pytest
 
 from atlas.pool import open_pool
 from engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
-from engine.jobs.lease import heartbeat, register_worker
+from engine.jobs.lease import heartbeat, held, register_worker
 from tests.proxy import FaultyProxy
 from tests.workers.conftest import DANA
 from workers.worker import Worker, WorkerOptions
@@ -77,6 +77,61 @@ async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, give
     worker.stop()
     await asyncio.wait_for(running, 30)
     await through.close()
+
+
+async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_good(pool, proxy, given, eventually):
+    """As in a failover: nobody ever answers on the old lines, nor resets them."""
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=3, grace=0.2))
+    running = asyncio.create_task(worker.run())
+    await given("test.noop")
+    await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+    # The heartbeat has a line of its own, from its first beat on.
+    born = await pool.fetchval("select lease_expires_at from job_workers")
+    await eventually("select lease_expires_at > $1 from job_workers", born, equals=True)
+    proxy.sink()
+    await given("test.noop")
+    await eventually("select count(*) from jobs where status = 'succeeded'", equals=2, within=20)
+    proxy.sink()
+    worker.stop()
+    await asyncio.wait_for(running, 40)
+    await through.close()
+
+
+async def test_an_outcome_is_recorded_when_only_the_lines_of_the_turns_went_silent(
+    database_url, pool, proxy, given, eventually
+):
+    """The heartbeat goes on over a line of its own: nobody else would ever take the job up."""
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, database_url, WorkerOptions(["test.sleeps"], poll=0.1, lease=2))
+    running = asyncio.create_task(worker.run())
+    [job_id] = await given("test.sleeps", {"seconds": 1})
+    await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+    proxy.sink()
+    await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=20)
+    worker.stop()
+    await asyncio.wait_for(running, 20)
+    await through.close()
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
+
+
+async def test_a_look_at_what_is_held_that_is_never_answered_is_repeated(given, serving, eventually, monkeypatch):
+    looks = 0
+
+    async def look(conn, worker_id):
+        nonlocal looks
+        looks += 1
+        await asyncio.sleep(3600 if looks == 1 else 0)
+        return await held(conn, worker_id)
+
+    monkeypatch.setattr("workers.turns.held", look)
+    async with serving("test.noop", lease=1.5) as worker:
+        await given("test.noop")
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        worker._turns.doubt()
+        await given("test.noop")
+        await eventually("select count(*) from jobs where status = 'succeeded'", equals=2)
+    assert looks > 1
 
 
 async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_canceled(pool, given, serving, eventually):
