@@ -357,7 +357,9 @@ class Turns:
                     missing, await record_undone(conn, claimant.id, [(one.id, one.attempt) for one in missing])
                 )
             if heard_all and claimant is self.claimant:
-                await self._give_back(conn, [one for one in mine if self._hand.get(one[0]) is None])
+                # By attempt: what one turn requeued and claimed again is in hand as the attempt before.
+                in_hand_now = {(job.id, job.attempt) for job in self._hand.jobs}
+                await self._give_back(conn, [one for one in mine if one not in in_hand_now])
         finally:
             self._reconciling = False
 

@@ -11,6 +11,7 @@ import pytest
 from atlas.pool import open_pool
 from engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
 from engine.jobs.lease import heartbeat, held, register_worker
+from engine.jobs.turn import Turn, take_turn
 from tests.proxy import FaultyProxy
 from tests.workers.conftest import DANA
 from workers.worker import Worker, WorkerOptions
@@ -147,6 +148,25 @@ async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_cance
     events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
     assert [one["action"] for one in events][-1] == "JOB_CANCELED"
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["canceled"]
+
+
+async def test_a_job_requeued_and_claimed_by_one_turn_whose_answer_was_lost_goes_back(
+    given, serving, eventually, monkeypatch
+):
+    """Then the worker holds the attempt that has ended, and the database the next, of which nobody heard."""
+    swallowed: list[Turn] = []
+
+    async def turn_unheard(conn, claimant, finishes=(), **asked):
+        if not finishes or swallowed:
+            return await take_turn(conn, claimant, finishes, **asked)
+        swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
+        raise ConnectionResetError
+
+    monkeypatch.setattr("workers.turns.take_turn", turn_unheard)
+    async with serving("test.again_at_once"):
+        [job_id] = await given("test.again_at_once")
+        await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded")
+    assert [(one.id, one.attempt) for turn in swallowed for one in turn.claimed] == [(job_id, 2)]
 
 
 async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease_is_over(
