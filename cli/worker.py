@@ -71,16 +71,21 @@ def worker(
         load_apps(app or [])
         served, commands = await _served(atlas.pool, types)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
-        return await _serve(atlas, stop, options, show=drain and not json)
+        running = await _serve(atlas, stop, options, show=drain and not json)
+        if running.is_outlasted:
+            await running.let_go()
+            tell(running)
+            # Jobs may be with others by now, and the event loop and the interpreter would wait for their handlers.
+            sys.stdout.flush()
+            os._exit(0)
+        return running
 
-    served = run_program(work, size=SPARE_CONNECTIONS + 2, **overrides)
-    finished = served.finished
-    words = f"{finished:,} jobs finished; nothing more is due." if drain else f"{finished:,} jobs finished."
-    say({"finished": finished}, words, json=json)
-    if served.has_threads_left:
-        # Their jobs may be with others by now, and the interpreter would wait for them.
-        sys.stdout.flush()
-        os._exit(0)
+    def tell(done: Worker) -> None:
+        finished = done.finished
+        words = f"{finished:,} jobs finished; nothing more is due." if drain else f"{finished:,} jobs finished."
+        say({"finished": finished}, words, json=json)
+
+    tell(run_program(work, size=SPARE_CONNECTIONS + 2, **overrides))
 
 
 def options_of(settings: Settings, job_types: list[str], *, drain: bool = False) -> WorkerOptions:
@@ -128,8 +133,6 @@ async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, s
         for chore in chores:
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
-    if running.has_threads_left:
-        await running.let_go()
     if running.found_gate_closed:
         gate = await read_gate(atlas.pool)
         raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then drain again.")

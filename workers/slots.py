@@ -114,6 +114,11 @@ class Slots:
         """The slots that are at work."""
         return [slot for slot in self._slots if slot.job is not None]
 
+    @property
+    def are_outlasted(self) -> bool:
+        """True while a handler or a thread goes on, whatever became of its job."""
+        return any(slot.job is not None or not (slot.thread is None or slot.thread.done()) for slot in self._slots)
+
     def take_back(self) -> list[ClaimedJob]:
         """The jobs that no slot has begun; the caller has them again."""
         jobs = list(self._queue)

@@ -119,9 +119,9 @@ class Worker:
         return self._appetite.found_closed
 
     @property
-    def has_threads_left(self) -> bool:
-        """True when it stopped while plain handlers went on: their jobs are still its own, until `let_go`."""
-        return bool(self._left)
+    def is_outlasted(self) -> bool:
+        """True when it stopped and handlers go on: jobs of theirs may still be its own, until `let_go`."""
+        return bool(self._left) or self._slots.are_outlasted
 
     def before_finish(self, fault: Callable[[], Awaitable[None]]) -> None:
         """Have a test's fault happen before outcomes are recorded."""
@@ -236,13 +236,14 @@ class Worker:
         await self._hand.wait_until_empty(self._options.grace)
         self._slots.stop_all("stop")
         await self._hand.wait_until_empty(LAST_WORDS_SECONDS)
-        threads = [slot.job for slot in self._slots.running if slot.thread is not None and slot.job is not None]
-        self._left = [job for job in threads if self._hand.get(job.id) is job]
+        running = [slot.job for slot in self._slots.running if slot.job is not None]
+        self._left = [job for job in running if self._hand.get(job.id) is job]
 
     async def let_go(self) -> None:
-        """Give back what threads still run. The last act of a process: what they do next must not be seen."""
-        log.warning("plain handlers outlast the worker", worker_id=self.id, jobs=len(self._left))
-        await self._sign_off([release(job) for job in self._left])
+        """Give back what handlers still run. The last act of a process: what they do next must not be seen."""
+        log.warning("handlers outlast the worker", worker_id=self.id, jobs=len(self._left))
+        if self._left:
+            await self._sign_off([release(job) for job in self._left])
 
     async def _sign_off(self, finishes: Sequence[Finish] = ()) -> None:
         try:

@@ -1,6 +1,7 @@
 """Handlers that the tests of workers run."""
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import signal
@@ -90,6 +91,15 @@ async def borrows(input: dict[str, Any], ctx: JobContext) -> None:
 def unstoppable(input: dict[str, Any]) -> None:
     """A plain function that cannot be told anything."""
     threading.Event().wait(input["seconds"])
+
+
+@job("test.refuses")
+async def refuses(input: dict[str, Any]) -> None:
+    """Goes on whatever it is told."""
+    until = time.monotonic() + input["seconds"]
+    while (left := until - time.monotonic()) > 0:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
 
 
 @job("test.winds_up")

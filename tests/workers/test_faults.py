@@ -87,20 +87,32 @@ async def test_a_stopped_worker_leaves_nothing_running_and_counts_nothing(
     assert [tuple(row) for row in counts] == [("queued", 5, 0, 0), ("succeeded", 5, 0, 0)]
 
 
-async def test_a_stopped_worker_whose_thread_goes_on_gives_its_job_back_and_ends_with_it(
-    pool, database_url, given, eventually
+@pytest.mark.parametrize("job_type", ["test.unstoppable", "test.refuses"])
+async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_ends_with_it(
+    pool, database_url, given, eventually, job_type
 ):
-    [job_id] = await given("test.unstoppable", {"seconds": 40})
+    [job_id] = await given(job_type, {"seconds": 40})
     status = "select status::text from jobs where id = $1"
-    async with workers(database_url, 1, lease=30, types="test.unstoppable") as [one]:
+    async with workers(database_url, 1, lease=30, types=job_type) as [one]:
         await eventually(status, job_id, equals="running", within=20)
         one.terminate()
-        # Two seconds of grace: before the process ends, nobody else may begin what its thread still runs.
+        # Two seconds of grace: before the process ends, nobody else may begin what its handler still runs.
         await asyncio.sleep(4)
         assert await pool.fetchval(status, job_id) == "running"
         assert await asyncio.wait_for(one.wait(), 15) == 0
     found = await pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", job_id)
     assert tuple(found) == ("queued", 0, 0)
+
+
+async def test_a_stopped_worker_does_not_wait_for_a_thread_that_outlasted_its_attempt(
+    pool, database_url, given, eventually
+):
+    [job_id] = await given("test.lingers", {"seconds": 40}, max_retries=0)
+    async with workers(database_url, 1, lease=30, types="test.lingers") as [one]:
+        await eventually("select status::text from jobs where id = $1", job_id, equals="failed", within=20)
+        one.terminate()
+        assert await asyncio.wait_for(one.wait(), 15) == 0
+    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
 
 
 async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_rest(
