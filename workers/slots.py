@@ -148,7 +148,7 @@ class Slots:
         if slot.reason == "stop" and slot.thread is not None:
             # It goes back when its thread has returned: before, another would begin what still runs here.
             return
-        if slot.task is not None:
+        if slot.task is not None and slot.context is not None:
             slot.task.cancel()
 
     def stop_overdue(self) -> None:
@@ -200,7 +200,10 @@ class Slots:
                 await asyncio.sleep(0)
                 continue
             job = queue.popleft()
-            self._done(await self._run(slot, job), job)
+            finish = await self._run(slot, job)
+            if slot.thread is not None and slot.stopped_by() == "stop":
+                await self._wait_to_give_back(slot, job)
+            self._done(finish, job)
             if slot.thread is not None:
                 await self._wait_for_thread(slot)
             if contextvars.copy_context() != self._pristine:
@@ -289,6 +292,13 @@ class Slots:
                 slot.thread = None
             if slot.stopped_by() == "stop":
                 raise asyncio.CancelledError
+
+    async def _wait_to_give_back(self, slot: Slot, job: ClaimedJob) -> None:
+        """A thread that the handler began goes on: until it returns, another would begin what still runs here."""
+        assert slot.thread is not None
+        slot.job = job
+        await asyncio.wait([slot.thread])
+        slot.job = slot.thread = None
 
     async def _wait_for_thread(self, slot: Slot) -> None:
         """The attempt has its outcome, but its thread goes on: the slot is free when the thread returns."""

@@ -143,6 +143,11 @@ async def hangs(run: Run, input: dict[str, Any]) -> Any:
     await run.step("hang", SWITCHES["hang"], timeout=0.05, retries=0)
 
 
+@workflow("wf.holds")
+async def holds(run: Run, input: dict[str, Any]) -> Any:
+    return await run.step("hold", SWITCHES["hold"])
+
+
 @workflow("wf.queues")
 async def queues(run: Run, input: dict[str, Any]) -> Any:
     return await run.gather(*(run.step("doze", time.sleep, 0.3, timeout=0.5, retries=0) for _ in range(3)))

@@ -175,6 +175,49 @@ async def test_a_slot_stays_taken_while_a_plain_step_hangs(kit, monkeypatch):
     assert begun == 0
 
 
+async def test_a_run_goes_back_at_a_stop_when_its_plain_step_has_ended(kit, monkeypatch):
+    """Before, another worker would begin the step that still runs here."""
+    begun, let_go = threading.Event(), threading.Event()
+    monkeypatch.setitem(SWITCHES, "hold", lambda: (begun.set(), let_go.wait(20)))
+    held = await kit.ask("wf.holds")
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN"], poll=0.05, lease=60, grace=0.1))
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await asyncio.sleep(1)
+        before = (await kit.get(held)).status
+        let_go.set()
+        await task
+    assert before == "running"
+    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", held)
+    assert tuple(found) == ("queued", 0, 0)
+    assert not worker.is_outlasted
+
+
+async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_until_it_lets_go(kit, monkeypatch):
+    monkeypatch.setattr("workers.worker.LAST_WORDS_SECONDS", 0.2)
+    begun, let_go = threading.Event(), threading.Event()
+    monkeypatch.setitem(SWITCHES, "hold", lambda: (begun.set(), let_go.wait(20)))
+    held = await kit.ask("wf.holds")
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN"], poll=0.05, lease=60, grace=0.1))
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(20):
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await task
+    assert worker.is_outlasted
+    assert (await kit.get(held)).status == "running"
+    await worker.let_go()
+    let_go.set()
+    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", held)
+    assert tuple(found) == ("queued", 0, 0)
+
+
 async def test_each_step_has_an_idempotency_key_of_its_own_at_every_attempt(kit):
     run = await kit.run("wf.charges")
 
