@@ -35,7 +35,7 @@ class Hand:
         self._empty = asyncio.Event()
         self._empty.set()
         self.asked = 0
-        # Slots that are not free although the job they ran has ended.
+        # Slots that are not free although the job they run is not held any more.
         self.lingering = 0
         self._rate = 0.0
         self._ended = 0

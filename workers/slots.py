@@ -67,7 +67,8 @@ class Slot:
 class Slots:
     """`size` jobs at a time. Every ended job is handed to `done` with its finish (None: there is nothing to record).
 
-    `lingers` is told of every slot that a thread keeps when its job has ended (1), and of its end (-1).
+    `lingers` is told of every slot that is not free although its job is no longer ours (1), and of its end (-1): a
+    thread goes on, or the handler of a lost job.
     """
 
     def __init__(self, size: int, pool: Pool, report: Report, done: Done, lingers: Callable[[int], None]) -> None:
@@ -141,6 +142,8 @@ class Slots:
 
     def stop_one(self, slot: Slot, reason: StopReason) -> None:
         """Ask one handler to stop: by cancellation, or through `ctx.cancelled` if it runs in a thread."""
+        if reason == "lost" and slot.reason != "lost" and slot.context is not None:
+            self._lingers(1)
         slot.reason = "lost" if reason == "lost" else slot.reason or reason
         slot.deadline = time.monotonic() + ASK_AGAIN_SECONDS
         if slot.context is not None and slot.context.stop_requested is not None:
@@ -255,6 +258,8 @@ class Slots:
             if context.redactor is not None:
                 _let_lines_after(slot.thread, context.redactor.text)
             slot.job = slot.context = slot.deadline = None
+            if slot.reason == "lost" and not self._closing:
+                self._lingers(-1)
             if slot.task is not None and slot.task.cancelling():
                 # However the handler answered it, a cancellation ends with the job it was meant for.
                 _calm(slot.task)

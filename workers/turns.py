@@ -137,7 +137,7 @@ class Turns:
                 self._wake_one()
 
     def lingers(self, more: int) -> None:
-        """So many slots more, or fewer, are kept by threads whose jobs have ended."""
+        """So many slots more, or fewer, are kept by what goes on when its job is no longer ours."""
         self._hand.lingering += more
         if more < 0:
             self.be_hungry()

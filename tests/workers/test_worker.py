@@ -321,6 +321,17 @@ async def test_a_plain_function_is_requeued_when_its_thread_has_ended(pool, give
     assert found["updated_at"].timestamp() >= ENDED.pop()
 
 
+async def test_a_slot_kept_by_a_handler_of_a_lost_job_is_not_free(pool, owner, given, serving, eventually):
+    """A handler that refuses its cancellation goes on after the lease is lost; nothing is claimed into its slot."""
+    async with serving("test.refuses", "test.noop", concurrency=1, lease=3, grace=0.1):
+        [lost] = await given("test.refuses", {"seconds": 3})
+        await eventually("select status::text from jobs where id = $1", lost, equals="running")
+        await owner.execute("update job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
+        [other] = await given("test.noop")
+        await eventually("select status::text from jobs where id = $1", other, equals="succeeded", within=20)
+    assert (await row(pool, other))["attempt_count"] == 1
+
+
 async def test_a_drain_while_offline_stops_and_says_so(pool, given, drain):
     await given("test.noop")
     async with pool.acquire() as conn:
