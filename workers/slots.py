@@ -6,6 +6,7 @@ the next job; and one ticker looks after the time limits of all slots instead of
 """
 
 import asyncio
+import contextlib
 import contextvars
 import time
 from collections import deque
@@ -262,7 +263,7 @@ class Slots:
                 self._lingers(-1)
             if slot.task is not None and slot.task.cancelling():
                 # However the handler answered it, a cancellation ends with the job it was meant for.
-                _calm(slot.task)
+                await _calm(slot.task)
 
     async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
         """The input with its secrets in clear; from here on nothing the attempt says may hold one."""
@@ -373,8 +374,10 @@ def _let_lines_after(thread: asyncio.Future[Any] | None, clean: Clean) -> None:
         thread.add_done_callback(lambda _: let_lines(clean))
 
 
-def _calm(task: asyncio.Task[None]) -> None:
-    """Take back every cancellation that was asked for."""
+async def _calm(task: asyncio.Task[None]) -> None:
+    """Take back every cancellation that was asked for, and meet one that is yet to come: to uncancel leaves it due."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
     while task.cancelling():
         task.uncancel()
 

@@ -213,6 +213,16 @@ async def converts(input: dict[str, Any]) -> None:
         raise ValueError("cleaned up") from None
 
 
+@job("test.some_cancel_themselves")
+async def some_cancel_themselves(input: Numbers) -> None:
+    if input.n % 10 == 5:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+    else:
+        await asyncio.sleep(0)
+
+
 @job("test.group", max_retries=0)
 async def group(input: dict[str, Any]) -> None:
     """One of two children fails, and the group cancels the rest."""

@@ -194,6 +194,13 @@ async def test_a_cancellation_ends_with_the_job_it_was_meant_for(pool, given, dr
     assert [(await row(pool, one))["status"] for one in (itself, last)] == ["succeeded", "succeeded"]
 
 
+async def test_a_handler_that_cancels_its_own_task_costs_the_next_job_nothing(pool, given, drain):
+    await given("test.some_cancel_themselves", *({"n": n} for n in range(300)))
+    await drain(concurrency=5)
+    found = await pool.fetch("select status::text, sum(retry_count), sum(attempt_count) from jobs group by 1")
+    assert [tuple(one) for one in found] == [("succeeded", 0, 300)]
+
+
 async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
     await given("test.leaks", *({} for _ in range(30)))
     await drain(concurrency=1)
