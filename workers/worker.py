@@ -160,7 +160,11 @@ class Worker:
         try:
             with told_of_new_jobs(self._turns.be_hungry) if self._listens else nullcontext():
                 await self._until_told()
-            await self._wind_down()
+            await self._wind_down(self._options.grace)
+        except asyncio.CancelledError:
+            # Whoever cancels does not wait for long; what runs is given back all the same.
+            await self._wind_down(0)
+            raise
         finally:
             await self._turns.close()
             for chore in chores:
@@ -225,15 +229,17 @@ class Worker:
 
     async def _until_told(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._appetite.drained)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
-    async def _wind_down(self) -> None:
+    async def _wind_down(self, grace: float) -> None:
         """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
         self._appetite.stopped = True
         self._turns.put([release(job) for job in self._slots.take_back()])
-        await self._hand.wait_until_empty(self._options.grace)
+        await self._hand.wait_until_empty(grace)
         self._slots.stop_all("stop")
         await self._hand.wait_until_empty(LAST_WORDS_SECONDS)
         running = [slot.job for slot in self._slots.running if slot.job is not None]

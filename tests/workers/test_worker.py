@@ -318,6 +318,21 @@ async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(po
     assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
 
 
+async def test_a_worker_that_is_cancelled_gives_back_uncounted_and_at_once(
+    pool, database_url, given, options, eventually
+):
+    [job_id] = await given("test.sleeps")
+    running = asyncio.create_task(Worker(pool, database_url, options("test.sleeps", lease=60)).run())
+    await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+    running.cancel()
+    async with asyncio.timeout(4):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    found = await row(pool, job_id)
+    assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
+    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+
+
 async def test_a_plain_function_is_requeued_when_its_thread_has_ended(pool, given, serving, eventually):
     async with serving("test.winds_up", grace=0.1):
         [job_id] = await given("test.winds_up")
