@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -20,7 +21,7 @@ from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
-from atlas.stored import holds_nul
+from atlas.stored import holds_nul, stored_text
 from engine.fields import as_id
 from engine.jobs.deadlocks import despite_deadlocks
 from engine.jobs.dedupe import hash_key, stored_key
@@ -41,6 +42,8 @@ SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 MOST_PRIORITY = 1_000_000
 MOST_RETRIES = 1000
 LONGEST_DELAY = timedelta(days=3660)
+# What the column holds.
+MOST_SECONDS = 2**31 - 1
 
 
 # Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
@@ -193,13 +196,14 @@ _UNSAID = (None,) * len(_TERMS)
 
 def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
     """One job as the values of its statement."""
+    text = _checked(job)
     job_type = canonical(job.job_type)
     meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
     return {
         "id": job.id,
         "tenant_id": job.tenant_id,
         "job_type": job_type,
-        "input": _checked(job),
+        "input": text,
         "actor_type": actor.type,
         "actor_id": actor.id,
         "meta": meta,
@@ -251,8 +255,22 @@ def _check_terms(job: NewJob) -> None:
         raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
     if job.delay is not None and job.delay > LONGEST_DELAY:
         raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
-    if job.dedupe_key == "":
-        raise _out_of_range("dedupe_key", "is empty")
+    seconds = job.timeout_seconds
+    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= MOST_SECONDS):
+        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {MOST_SECONDS:,}")
+    if job.dedupe_key is not None:
+        if job.dedupe_key == "":
+            raise _out_of_range("dedupe_key", "is empty")
+        _check_text("dedupe_key", job.dedupe_key)
+    if job.correlation_id is not None:
+        _check_text("correlation_id", job.correlation_id)
+    if job.source_ref is not None:
+        _check_text("source_ref", job.source_ref)
+
+
+def _check_text(field: str, text: str) -> None:
+    if stored_text(text) != text:
+        raise _out_of_range(field, "holds a character that cannot be stored: U+0000, or half of one")
 
 
 def _out_of_range(field: str, reason: str) -> InvalidInput:
@@ -266,12 +284,28 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
     except TypeError as error:
         raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
     _check_size(key, len(written))
+    # JSON has no word for them, and orjson writes null: looked for only where there is one.
+    if b"null" in written and _holds_no_number(input):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
     text = written.decode()
     if not text.startswith("{"):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
     if holds_nul(text):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
     return text
+
+
+def _holds_no_number(value: Any) -> bool:
+    """True where a value holds NaN or an infinity."""
+    match value:
+        case float():
+            return not isfinite(value)
+        case Mapping():
+            return any(map(_holds_no_number, value.values()))
+        case list() | tuple():
+            return any(map(_holds_no_number, value))
+        case _:
+            return False
 
 
 def _check_size(key: str, size: int) -> None:

@@ -1,6 +1,7 @@
 """Enqueue: one statement, in the caller's transaction, with dedupe, audit row and wake-up."""
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -199,6 +200,16 @@ async def test_an_unknown_tenant_is_refused_by_name(conn):
         (NewJob("t", {}, priority=-1_000_001), "priority"),
         (NewJob("t", {}, delay=timedelta(days=36_500)), "delay"),
         (NewJob("t", {}, dedupe_key=""), "dedupe_key"),
+        (NewJob("t", {}, dedupe_key="a\0"), "dedupe_key"),
+        (NewJob("t", {}, dedupe_key="caf\udce9"), "dedupe_key"),
+        (NewJob("t", {}, correlation_id="a\0"), "correlation_id"),
+        (NewJob("t", {}, correlation_id="caf\udce9"), "correlation_id"),
+        (NewJob("t", {}, source_ref="a\0"), "source_ref"),
+        (NewJob("t", {}, timeout_seconds=0), "timeout_seconds"),
+        (NewJob("t", {}, timeout_seconds=1.5), "timeout_seconds"),
+        (NewJob("t", {}, timeout_seconds=2**40), "timeout_seconds"),
+        (NewJob("t", {"x": [{"y": math.nan}]}), "not finite"),
+        (NewJob("t", {"x": (None, math.inf)}), "not finite"),
         (NewJob("\u0001\n", {}), "cannot be printed"),
     ],
 )
