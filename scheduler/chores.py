@@ -9,7 +9,7 @@ from engine.jobs.sweep import sweep
 from engine.retention import forget_workers, prune, read_ages
 from engine.usage import meter_usage
 from engine.watch import Finding, look, save_findings
-from scheduler.rounds import every, pause
+from scheduler.rounds import ANSWER_SECONDS, every, pause
 
 SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
@@ -39,7 +39,7 @@ class Chores:
 
     async def sweep(self) -> None:
         """Take back what lost workers held, open a gate whose time has come, make due jobs ready."""
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
             await sweep(conn)
 
     async def watch(self) -> None:

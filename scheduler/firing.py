@@ -14,7 +14,7 @@ from engine.triggers import Round, Unfired, fire_due, fire_events, list_schedule
 from scheduler.alarm import Alarm
 from scheduler.around import Around
 from scheduler.leader import Leader
-from scheduler.rounds import tell
+from scheduler.rounds import ANSWER_SECONDS, tell
 
 # The truth behind the alarm and the notifications.
 LOOK_SECONDS = 1.0
@@ -73,7 +73,7 @@ class FiringLoop:
         """Look once, and answer how long to rest."""
         late_by = 0.0 if self.leader.leads else LATE_SECONDS
         try:
-            async with self._pool.acquire() as conn:
+            async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
                 await self._set_alarm(conn)
                 rounds = [await kind.fire(conn, late_by=late_by) for kind in self._kinds]
         except Exception as error:

@@ -31,7 +31,7 @@ from engine.recurring import (
     save_recurring,
 )
 from engine.tenants import find_tenant
-from scheduler.rounds import PASSING, tell
+from scheduler.rounds import ANSWER_SECONDS, PASSING, tell
 
 Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
@@ -151,7 +151,7 @@ class Recurring:
         """Take what is due among our own, and read all schedules."""
         idle = [key for key in self._functions if key not in self._runs]
         asked = asyncio.get_running_loop().time()
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
             runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
             self.tracked = await list_recurring(conn)
         for run in runs:
@@ -204,7 +204,7 @@ class Recurring:
 
     async def _finish(self, run: Run, outcome: str, error: str | None) -> None:
         try:
-            async with self._pool.acquire() as conn:
+            async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
                 await finish_run(conn, self._name, run, outcome=outcome, error=error)
         except PASSING as raised:
             # Its lease will run out, and the run be taken up again.

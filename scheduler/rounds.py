@@ -14,6 +14,9 @@ from atlas.pool import UNREACHABLE
 # What passes by itself: a database that is away for a while, a deadlock, a refusal that may end.
 PASSING = (*UNREACHABLE, asyncpg.PostgresError, AtlasError)
 
+# No round takes so long: who waits longer for an answer waits for a line that went silent.
+ANSWER_SECONDS = 60.0
+
 log = get_logger("scheduler")
 
 

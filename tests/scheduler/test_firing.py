@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 import engine.triggers as triggers
+from atlas.pool import open_pool
 from engine.jobs import switch
 from engine.triggers import fire_due, read_cron
 from engine.workflows.events import publish_event
 from scheduler.firing import FiringLoop
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
+from tests.proxy import FaultyProxy
 from tests.scheduler.conftest import PROOF
 
 HERE = "(select oid from pg_database where datname = current_database())"
@@ -184,8 +186,8 @@ async def firing(pool, database_url):
     """The firing loop of a scheduler, running once it is entered."""
 
     @asynccontextmanager
-    async def run() -> AsyncIterator[FiringLoop]:
-        stop, loop = asyncio.Event(), FiringLoop(pool, database_url)
+    async def run(through: Any = pool) -> AsyncIterator[FiringLoop]:
+        stop, loop = asyncio.Event(), FiringLoop(through, database_url)
         task = asyncio.create_task(loop.run(stop))
         try:
             yield loop
@@ -227,6 +229,21 @@ async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_
         assert await conn.fetchval(fired, bad) == 0
         broken.clear()
         await eventually(f"select ({fired}) >= 1", bad)
+
+
+async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
+    conn, acme, firing, eventually, monkeypatch, database_url
+):
+    monkeypatch.setattr("scheduler.firing.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.5)
+    async with FaultyProxy(database_url) as proxy:
+        through = await open_pool(proxy.url, size=1)
+        proxy.sink()
+        await given_schedule(conn, acme, "* * * * *")
+        await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+        async with firing(through):
+            await eventually("select count(*) from trigger_fires", equals=1)
+        await through.close()
 
 
 async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing, eventually, monkeypatch):
