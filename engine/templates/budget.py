@@ -14,6 +14,8 @@ EXPRESSION_WORK = 256
 # A character beyond ASCII takes as long as so many of it.
 FOREIGN_WORK = 4
 
+_SHORT = {int, float, bool, type(None)}
+
 # What is left to the rendering at hand.
 _left: ContextVar[list[int]] = ContextVar("work")
 
@@ -54,15 +56,17 @@ def length(value: Any) -> int:
     return VALUE_WORK * len(value) if isinstance(value, Mapping | list | tuple) else 0
 
 
-def look_over(value: Any, price: int) -> None:
-    """Count all that is in a value, however deep: its texts, and so much for every value."""
-    spend(price)
+def look_over(value: Any, *, per_character: int = 1) -> None:
+    """Count all that is in a value, however deep."""
     if isinstance(value, str):
-        spend(length(value))
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            look_over(key, price)
-            look_over(inner, price)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            look_over(inner, price)
+        spend(per_character * length(value))
+        return
+    spend(length(value))
+    if isinstance(value, Mapping):
+        spend(sum(length(key) for key in value))
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        if type(inner) not in _SHORT:
+            look_over(inner, per_character=per_character)

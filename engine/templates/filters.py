@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from jinja2 import Undefined
 
-from engine.templates.budget import VALUE_WORK, length, look_over, spend
+from engine.templates.budget import VALUE_WORK, look_over, spend
 from engine.templates.plain import as_text, plain
 
 # A value larger than this is not a payload.
@@ -111,24 +111,27 @@ def _price(name: str) -> Callable[[Any], None]:
     if name in _COMPARING:
         return _compare
     if name == "title":
-        return lambda value: spend(TITLE_WORK * length(value))
-    return lambda value: spend(length(value))
+        return lambda value: look_over(value, per_character=TITLE_WORK)
+    # Most make a text of it first, however deep it is.
+    return look_over
 
 
 def _compare(value: Any) -> None:
     if isinstance(value, str):
         spend(2 * VALUE_WORK * len(value))
     else:
-        look_over(value, VALUE_WORK)
+        look_over(value)
 
 
 def _counted(function: Filter, pay: Callable[[Any], None]) -> Filter:
-    """A filter that pays for its value first. Its answer has a length too, so that the next one pays."""
+    """A filter that pays for its value and options first. Its answer has a length too, so that the next one pays."""
     place = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
     def counted(*arguments: Any, **options: Any) -> Any:
         pay(arguments[place])
+        for option in (*arguments[place + 1 :], *options.values()):
+            look_over(option)
         answer = function(*arguments, **options)
         return list(answer) if isinstance(answer, Iterator) else answer
 

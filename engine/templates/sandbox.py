@@ -90,12 +90,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def compared(self, value: Any) -> Any:
         """A value on one side of a comparison."""
-        look_over(value, 1)
+        look_over(value)
         return value
 
     def copied(self, value: Any) -> Any:
         """A value of which a part is taken."""
-        spend(len(value) if isinstance(value, str | list) else 0)
+        spend(length(value))
         return value
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -122,7 +122,7 @@ def _counted(test: Any) -> Callable[..., Any]:
     @wraps(test)
     def counted(*values: Any) -> Any:
         for value in values:
-            look_over(value, 1)
+            look_over(value)
         return test(*values)
 
     return counted

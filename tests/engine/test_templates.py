@@ -116,6 +116,18 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, words):
         "{{ input.lists | sum(start=[]) | length }}",
         "{{ 1 | round(3000000, 'floor') }}",
         ["{{ input.many | tojson | length }}"] * 1000,
+        ["{{ 'x' in input.many }}"] * 2000,
+        ["{{ 'x' not in input.many }}"] * 2000,
+        ["{{ 'x' is in input.many }}"] * 2000,
+        ["{{ input.many == input.twin }}"] * 2000,
+        ["{{ input.many is ge input.twin }}"] * 2000,
+        ["{{ [[input.many]] < [[input.twin]] }}"] * 2000,
+        ["{{ input.long == input.other }}"] * 2000,
+        ["{{ [input.many] is upper }}"] * 2000,
+        ["{{ input.many[1:] | length }}"] * 2000,
+        ["{{ [input.many, input.twin] | max | length }}"] * 2000,
+        ["{{ [input.many] | lower | length }}"] * 2000,
+        ["{{ 'x' | replace(input.many, 'y') }}"] * 2000,
         "{{ (HEX * HEX) % HEX > 1 }}".replace("HEX", "(input.digits | int(0, 16))"),
         "{{ (input.digits | int(0, 16)) // 3 > 1 }}",
         "{{ HEX % HEX > 1 }}".replace("HEX", "0x" + "f" * 3000),
@@ -123,9 +135,9 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, words):
     ],
 )
 def test_a_template_that_would_grow_without_bound_is_refused_in_a_moment(template):
-    scope = {
-        "input": {"long": "x" * 200_000, "many": [*range(10_000)], "lists": [[1]] * 50_000, "digits": "f" * 200_000}
-    }
+    many = {"many": [*range(10_000)], "twin": [*range(10_000)], "lists": [[1]] * 50_000}
+    texts = {"long": "x" * 200_000, "other": "x" * 199_999 + "y", "digits": "f" * 200_000}
+    scope = {"input": {**many, **texts}}
     began = time.process_time()
 
     with pytest.raises(TemplateError):
@@ -212,6 +224,11 @@ def test_an_expression_nested_too_deeply_is_refused_when_it_is_checked(expressio
         ("{{ 2.5 // 2 }}", 1.0),
         ("{{ [4 is even, 4 is odd, 4.0 is even, 9 is divisibleby 3] }}", [True, False, True, True]),
         ("{{ 9**60 // 9**59 }}", 9),
+        ("{{ [1 < input.n <= 123 != 5, 1 < 200 < input.n, 2 > 1 >= 1] }}", [True, False, True]),
+        ("{{ [2 in input.items, 'n' in input, 9 not in input.items, 'bc' in 'abcd'] }}", [True] * 4),
+        ("{{ [input.items == [1, 2], input.items < [1, 3], input.keys == {'get': 'value'}] }}", [True] * 3),
+        ("{{ [1 is in input.items, 1 is eq 1.0, 2 is gt 1, 'A' is upper, [1] is lower] }}", [True] * 4 + [False]),
+        ("{{ [input.items[1:], input.items[:-1], input.text[::2], input.items[:]] }}", [[2], [1], "13", [1, 2]]),
     ],
 )
 def test_what_is_counted_answers_as_it_did(template, expected):
