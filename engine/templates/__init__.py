@@ -5,8 +5,8 @@ in and stays a string. There are no statements, no calls and no attributes of Py
 `{{ input.items }}` is the key `items`. A name that does not exist is an error. The values are plain JSON on both sides.
 """
 
-from engine.templates.budget import Budget
+from engine.templates.budget import MOST_WORK, Budget
 from engine.templates.expressions import TemplateError, references
 from engine.templates.rendering import check_template, evaluate, render
 
-__all__ = ["Budget", "TemplateError", "check_template", "evaluate", "references", "render"]
+__all__ = ["MOST_WORK", "Budget", "TemplateError", "check_template", "evaluate", "references", "render"]

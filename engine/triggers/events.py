@@ -15,7 +15,7 @@ import orjson
 
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
-from engine.triggers.fire import Firing, fire_all, render_payload
+from engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_payloads
 from engine.triggers.schedule import FIRING, Round, Unfired
 from engine.triggers.triggers import Trigger, trigger_of
 
@@ -98,11 +98,18 @@ async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[li
     triggers = [(trigger_of(row), row["active_since"]) for row in rows]
     events: list[StoredEvent] = []
     firings: list[Firing] = []
+    took = 0.0
     for event in waiting:
-        firings += [_firing(trigger, event) for trigger, since in triggers if _means(trigger, since, event)]
+        found = [_firing(trigger, event) for trigger, since in triggers if _means(trigger, since, event)]
+        scope = event.scope
+        took += await render_payloads([(firing, scope) for firing in found])
+        firings += found
         events.append(event)
-        if len(firings) >= FIRINGS_AT_ONCE:
+        if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
             break
+    for firing in firings:
+        if firing.payload is not None:
+            firing.payload_hash = hashlib.sha256(orjson.dumps(firing.payload, option=orjson.OPT_SORT_KEYS)).digest()
     return events, firings
 
 
@@ -113,11 +120,7 @@ def _means(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
 
 
 def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
-    firing = Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
-    render_payload(firing, event.scope)
-    if firing.payload is not None:
-        firing.payload_hash = hashlib.sha256(orjson.dumps(firing.payload, option=orjson.OPT_SORT_KEYS)).digest()
-    return firing
+    return Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
 
 
 async def _fire_unlike(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:

@@ -16,7 +16,7 @@ from atlas.errors import InvalidInput
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_row, fetch_value, statement
 from audit import Event, record
-from engine.triggers.fire import SCHEDULER, Firing, fire_all, render_payload
+from engine.triggers.fire import RENDERING_SECONDS, SCHEDULER, Firing, fire_all, render_payloads
 from engine.triggers.misfire import Plan, plan
 from engine.triggers.triggers import Trigger, trigger_of
 
@@ -77,25 +77,29 @@ async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, hel
         return Round(closed=True)
     rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), **which)
     held += [row["id"] for row in rows]
-    planned = await _plan_all(conn, [trigger_of(row) for row in rows], gate)
-    firings = [_firing(trigger, due) for trigger, found in planned for due in found.fire]
+    planned, firings = await _plan_all(conn, [trigger_of(row) for row in rows], gate)
     fired = await fire_all(conn, firings, now=gate["now"])
     await _advance(conn, planned)
     # Nobody knows how late it has become, nor whether all fitted in: look again at once.
     return Round(fired=len(fired), next_in=0.0 if rows else None)
 
 
-async def _plan_all(conn: Connection, triggers: Sequence[Trigger], gate: Any) -> list[tuple[Trigger, Plan]]:
-    """What becomes of each, up to as many firings as one transaction takes."""
+async def _plan_all(
+    conn: Connection, triggers: Sequence[Trigger], gate: Any
+) -> tuple[list[tuple[Trigger, Plan]], list[Firing]]:
+    """What becomes of each, up to as many firings as one transaction takes, and these firings."""
     planned: list[tuple[Trigger, Plan]] = []
-    left = FIRINGS_AT_ONCE
+    firings: list[Firing] = []
+    took = 0.0
     for trigger in triggers:
-        found = await _plan(conn, trigger, gate, most=min(left, TIMES_AT_ONCE))
+        found = await _plan(conn, trigger, gate, most=min(FIRINGS_AT_ONCE - len(firings), TIMES_AT_ONCE))
         planned.append((trigger, found))
-        left -= len(found.fire)
-        if left <= 0:
+        asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in found.fire]
+        took += await render_payloads(asked)
+        firings += [firing for firing, _ in asked]
+        if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
             break
-    return planned
+    return planned, firings
 
 
 async def _plan(conn: Connection, trigger: Trigger, gate: Any, *, most: int) -> Plan:
@@ -137,9 +141,7 @@ async def _tell(conn: Connection, trigger: Trigger, action: str, message: str, *
 
 
 def _firing(trigger: Trigger, due: datetime) -> Firing:
-    firing = Firing(trigger, "schedule", due_at=due)
-    render_payload(firing, schedule_scope(trigger, due))
-    return firing
+    return Firing(trigger, "schedule", due_at=due)
 
 
 def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:

@@ -209,6 +209,31 @@ async def test_events_that_fire_very_many_triggers_go_in_several_transactions(co
     assert [(await fire_events(conn)).fired for _ in range(3)] == [6, 6, 0]
 
 
+async def test_templates_that_take_long_share_the_time_of_their_event_and_the_others_fire(conn, acme, monkeypatch):
+    heavy = {"x": ["{{ 9 in event.numbers }}"] * 5}
+    first = await given_event_trigger(conn, acme, payload_template=heavy)
+    await publish(conn, acme, numbers=[1] * 20_000)
+    await fire_events(conn)
+    monkeypatch.setattr("engine.triggers.fire.RENDERING_SECONDS", 0.0)
+    fine = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.numbers[0] }}"})
+
+    await publish(conn, acme, numbers=[1] * 20_001)
+    await fire_events(conn)
+
+    assert await results(conn, first) == ["fired", "failed"]
+    assert await results(conn, fine) == ["fired"]
+    assert await conn.fetchval("select count(*) from events where handled_at is null") == 0
+
+
+async def test_events_whose_templates_take_long_go_in_several_transactions(conn, acme, monkeypatch):
+    monkeypatch.setattr("engine.triggers.events.RENDERING_SECONDS", 0.0)
+    await given_event_trigger(conn, acme, dedupe_window_seconds=0)
+    for _ in range(3):
+        await publish(conn, acme)
+
+    assert [(await fire_events(conn)).fired for _ in range(4)] == [1, 1, 1, 0]
+
+
 async def test_a_trigger_does_not_see_what_happened_before_it_was_made(conn, acme):
     await publish(conn, acme)
     late = await given_event_trigger(conn, acme)

@@ -102,6 +102,18 @@ async def test_many_schedules_that_catch_up_go_in_several_transactions(conn, acm
     assert [len(await jobs_of(conn, one)) for one in triggers] == [36] * 4
 
 
+async def test_schedules_whose_templates_take_long_go_in_several_transactions(conn, acme, owner, monkeypatch):
+    monkeypatch.setattr("engine.triggers.schedule.RENDERING_SECONDS", 0.0)
+    await set_clock(owner, NOON)
+    triggers = [await given_schedule(conn, acme, "0 * * * *", misfire="all") for _ in range(3)]
+    await set_clock(owner, NOON + hours(2) + MOMENT)
+
+    rounds = [(await fire_due(conn)).fired for _ in range(4)]
+
+    assert rounds == [2, 2, 2, 0]
+    assert [len(await jobs_of(conn, one)) for one in triggers] == [2] * 3
+
+
 @pytest.mark.parametrize(("policy", "count"), [("skip", 0), ("latest", 1), ("all", 2)])
 async def test_nothing_fires_while_atlas_is_offline_and_the_policy_applies_on_return(conn, acme, policy, count):
     trigger = await given_schedule(conn, acme, "* * * * *", misfire=policy)
