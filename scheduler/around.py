@@ -1,6 +1,7 @@
 """Going around what cannot be fired, so that one trigger or event does not hold up all the others.
 
-A batch that fails as a whole is repeated one by one. What then fails alone is left out for a while, longer each time:
+A batch that fails is repeated once as it was: mostly a connection was lost, and nothing in it is to blame. If it fails
+again, it is repeated one by one. What then fails alone is left out for a while, longer each time until it fires:
 nothing of it is lost, and when its reason is gone it fires.
 """
 
@@ -27,6 +28,8 @@ class Around:
         self._fire = fire
         # So many are to be fired one by one.
         self._singly = 0
+        # The last call failed, and this one may go well.
+        self._repeats = False
         # Until when each is left out, and for how long it was.
         self._out: dict[UUID, tuple[float, float]] = {}
 
@@ -41,17 +44,24 @@ class Around:
         except Unfired as error:
             self._learn(error.held)
             raise
+        self._repeats = False
+        if not found.closed:
+            self._out = {id: one for id, one in self._out.items() if one[0] > now}
         self._singly = max(0, self._singly - 1) if found.next_in == 0.0 else 0
         return found
 
     def _learn(self, held: Sequence[UUID]) -> None:
         now = asyncio.get_running_loop().time()
         self._out = {id: one for id, one in self._out.items() if one[0] + LONGEST_SECONDS > now}
+        before = [id for id in held if id in self._out]
+        if not before and not self._repeats:
+            self._repeats = True
+            return
         # Of many, those that failed before; where there are none, each is tried alone.
-        blamed = held if len(held) == 1 else [id for id in held if id in self._out]
+        blamed = held if len(held) == 1 else before
         self._singly = 0 if blamed else len(held)
         for id in blamed:
-            _, before = self._out.get(id, (0.0, SHORTEST_SECONDS / 2))
-            seconds = min(2 * before, LONGEST_SECONDS)
+            _, last = self._out.get(id, (0.0, SHORTEST_SECONDS / 2))
+            seconds = min(2 * last, LONGEST_SECONDS)
             self._out[id] = now + seconds, seconds
             log.error("left out for a while: it cannot be fired", id=str(id), seconds=seconds)

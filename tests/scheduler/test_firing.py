@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 import engine.triggers as triggers
 from atlas.pool import open_pool
 from engine.jobs import switch
-from engine.triggers import fire_due, read_cron
+from engine.triggers import Round, Unfired, fire_due, read_cron
 from engine.workflows.events import publish_event
+from scheduler.around import Around
 from scheduler.firing import FiringLoop
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
 from tests.proxy import FaultyProxy
@@ -244,6 +246,54 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
         async with firing(through):
             await eventually("select count(*) from trigger_fires", equals=1)
         await through.close()
+
+
+async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(pool, conn, acme, owner, monkeypatch):
+    whole = triggers.schedule.fire_all
+    lost: list[Any] = []
+
+    async def astray(conn: Any, firings: Any, **options: Any) -> Any:
+        if firings and firings[0].due_at not in lost:
+            lost.append(firings[0].due_at)
+            await owner.execute("select pg_terminate_backend($1)", conn.get_server_pid())
+        return await whole(conn, firings, **options)
+
+    monkeypatch.setattr("engine.triggers.schedule.fire_all", astray)
+    await set_clock(owner, START)
+    await given_schedule(conn, acme, "* * * * *", misfire="skip")
+    around = Around(fire_due)
+    for minute in range(1, 4):
+        await set_clock(owner, START + timedelta(minutes=minute, seconds=1))
+        async with pool.acquire() as other:
+            with pytest.raises(Unfired):
+                await around.fire(other, late_by=0.0)
+        async with pool.acquire() as other:
+            assert (await around.fire(other, late_by=0.0)).fired == 1
+
+
+async def test_what_fired_again_is_left_out_for_a_short_while_when_it_fails_later(conn, monkeypatch):
+    clock, one, broken = [1.0], uuid4(), [True]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock[0])
+
+    async def fire(conn: Any, *, without: Any, **options: Any) -> Round:
+        if broken and one not in without:
+            raise Unfired([one])
+        return Round(fired=0 if one in without else 1)
+
+    async def left_out() -> float:
+        """For how long it is left out once it fails."""
+        broken[:] = [True]
+        for _ in range(2):
+            with pytest.raises(Unfired):
+                await around.fire(conn, late_by=0.0)
+        broken.clear()
+        began = clock[0]
+        while (await around.fire(conn, late_by=0.0)).fired == 0:
+            clock[0] += 1.0
+        return clock[0] - began
+
+    around = Around(fire)
+    assert [await left_out() for _ in range(3)] == [10.0] * 3
 
 
 async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing, eventually, monkeypatch):
