@@ -199,6 +199,15 @@ async def test_a_child_of_a_run_that_goes_on_stays(pool, conn):
     assert (await sweep(pool)).jobs == 0
 
 
+async def test_a_child_of_a_run_that_is_a_dead_letter_stays(pool, conn):
+    worker, run = await given_claimed(conn, max_retries=0, id=old())
+    await finish(conn, worker, [decide(run, worker.id, ValueError("no"), policy_of(None))])
+    await given_ended(conn, parent_run_id=run.id)
+    await age(conn)
+
+    assert (await sweep(pool)).jobs == 0
+
+
 async def given_intent(conn, tenant, status, *, days=40, **options) -> UUID:
     """An intent that nothing happened to for so many days."""
     intent_id = options.get("id") or old()
