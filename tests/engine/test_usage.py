@@ -75,6 +75,24 @@ async def test_costs_are_metered_once_over_all_attempts_of_a_job(conn):
     assert await conn.fetchval("select cost_cents from jobs") == 12
 
 
+async def test_a_restored_account_is_not_metered_again(conn, owner):
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [success(worker, job)])
+    assert await metered(conn) == {"runs": 1, "succeeded": 1}
+
+    # As a dump says it in another cluster: both the meter's place and the newest epoch belong to the old one.
+    await owner.execute("update system_state set value = value || '{\"cluster\": 42}' where key = 'usage_meter'")
+    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute("update audit_epoch set system_identifier = 42")
+    await owner.execute("alter table audit_epoch enable always trigger audit_epoch_append_only")
+    assert await metered(conn) == {"runs": 1, "succeeded": 1}
+
+    await owner.execute("select atlas_audit_new_epoch('restored', 'user', 'dana', '{}')")
+    worker, job = await given_claimed(conn)
+    await finish(conn, worker, [success(worker, job)])
+    assert await metered(conn) == {"runs": 2, "succeeded": 2}
+
+
 async def test_an_attempt_that_is_committed_late_is_metered_all_the_same(pool, conn):
     first, slow = await given_claimed(conn)
     second, quick = await given_claimed(conn)
