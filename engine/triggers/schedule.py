@@ -30,7 +30,7 @@ TRIGGERS_AT_ONCE = 500
 # that thinks too long between two statements is cut off.
 TIMES_AT_ONCE = 200
 FIRINGS_AT_ONCE = 1000
-# When a schedule cannot be computed, how long until it is tried again.
+# When a schedule cannot be computed, how long until it is tried again. Its open due time is kept in its error.
 BROKEN_PAUSE = timedelta(hours=1)
 
 
@@ -107,7 +107,7 @@ async def _plan(conn: Connection, trigger: Trigger, gate: Any, *, most: int) -> 
         found = plan(
             trigger.cron,
             trigger.spec.misfire,
-            due=trigger.next_fire_at,
+            due=trigger.first_due,
             now=gate["now"],
             online_since=gate["online_since"],
             most=most,
@@ -123,7 +123,7 @@ async def _plan(conn: Connection, trigger: Trigger, gate: Any, *, most: int) -> 
 
 
 def _error(trigger: Trigger, error: InvalidInput, now: datetime) -> str:
-    return orjson.dumps({"message": str(error), "at": now, "due_at": trigger.next_fire_at}).decode()
+    return orjson.dumps({"message": str(error), "at": now, "open_since": trigger.first_due}).decode()
 
 
 async def _tell(conn: Connection, trigger: Trigger, action: str, message: str, **facts: Any) -> None:

@@ -56,6 +56,14 @@ class Trigger:
         return self.edited_by or self.created_by
 
     @property
+    def first_due(self) -> datetime | None:
+        """Its first open due time: its next, or, while its schedule cannot be computed, the one it stopped at."""
+        if self.last_error is None or "open_since" not in self.last_error:
+            return self.next_fire_at
+        stopped = self.last_error["open_since"]
+        return None if stopped is None else datetime.fromisoformat(stopped)
+
+    @property
     def cron(self) -> Cron:
         """Its schedule; InvalidInput where the zone has vanished from this machine's tz database."""
         assert self.spec.cron_expr is not None
@@ -93,7 +101,7 @@ async def edit_trigger(
         spec = read_trigger({**before.spec.model_dump(), **changes})
         changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
         await _check_target(conn, spec)
-        next_fire_at = before.next_fire_at
+        next_fire_at = before.first_due
         if {"cron_expr", "timezone", "trigger_type", "is_enabled"} & set(changed):
             next_fire_at = await _next_time(conn, before.tenant_id, spec)
         edited_by = actor.id if set(changed) - {"label"} else before.edited_by

@@ -286,18 +286,23 @@ async def test_turning_atlas_on_while_it_is_on_makes_no_due_time_a_missed_one(co
 
 async def test_a_schedule_whose_zone_is_back_goes_on_with_its_own_times(conn, acme, owner):
     await set_clock(owner, NOON)
-    trigger = await given_schedule(conn, acme, "0 0 1 1 *", timezone="Europe/Berlin")
-    await wait_since(conn, trigger, NOON - MOMENT)
+    daily = await given_schedule(conn, acme, "30 14 * * *", timezone="Europe/Berlin")
+    hourly = await given_schedule(conn, acme, "30 * * * *", timezone="Europe/Berlin", misfire="all")
     await conn.execute("update job_triggers set timezone = 'Europe/Atlantis'")
-    await fire_due(conn)
-    told = orjson.loads(await conn.fetchval("select last_error from job_triggers"))
+    for look in range(1, 5):
+        await set_clock(owner, NOON + hours(look))
+        await fire_due(conn)
+    told = orjson.loads(await conn.fetchval("select last_error from job_triggers where id = $1", daily.id))
     await conn.execute("update job_triggers set timezone = 'Europe/Berlin'")
-    await set_clock(owner, NOON + hours(2))
+    await edit_trigger(conn, hourly.id, {"label": "renamed"}, actor=DANA)
+    await set_clock(owner, NOON + hours(5.25))
     await fire_due(conn)
 
     assert "'Europe/Atlantis' is not a zone" in told["message"]
-    assert await fires(conn, trigger) == []
-    assert (await find_trigger(conn, trigger.id)).next_fire_at == datetime(2027, 12, 31, 23, tzinfo=UTC)
+    assert await fires(conn, daily) == [("fired", NOON + hours(0.5))]
+    assert await fires(conn, hourly) == [("fired", NOON + hours(0.5 + n)) for n in range(5)]
+    assert (await find_trigger(conn, daily.id)).next_fire_at == NOON + hours(24.5)
+    assert (await find_trigger(conn, daily.id)).last_error is None
 
 
 async def test_a_due_time_by_the_old_rules_of_its_zone_fires_by_the_new_ones(conn, acme, owner):
