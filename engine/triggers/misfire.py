@@ -15,7 +15,7 @@ from engine.triggers.cron import Cron
 # another scheduler to take over, and shorter than the minute between two due times.
 GRACE = timedelta(seconds=30)
 MOMENT = timedelta(microseconds=1)
-# How far a due time may be from where it belongs: a look that was put off for an hour, a zone that moved by one.
+# How far the rules of a zone move a due time.
 ASTRAY = timedelta(minutes=65)
 
 
@@ -37,19 +37,21 @@ def plan(
     policy: Literal["skip", "latest", "all"],
     *,
     due: datetime | None,
+    since: datetime | None = None,
     now: datetime,
     online_since: datetime | None,
     most: int,
 ) -> Plan:
-    """What to do about a schedule whose first open due time is `due`; None begins it anew from now.
+    """What to do about a schedule whose first open due time is `due`; None begins it anew, from `since` or from now.
 
-    A moment that is none of its times is a look that was put off, or a time by the old rules of its zone: its own times
-    of the hour before are open then, since nobody fired them.
+    A moment that is none of its times is one by the old rules of its zone, and comes at its new place; where that is
+    not near, the schedule has moved to another zone, and what was open there comes first.
     """
     if due is None:
-        return Plan(next_fire_at=cron.after(now))
-    if cron.after(due - MOMENT) != due:
-        due = cron.after(due - ASTRAY)
+        due = cron.after(since or now)
+    elif cron.after(due - MOMENT) != due:
+        near = cron.after(due - ASTRAY)
+        due = near if near <= due + ASTRAY else due
     if due > now:
         return Plan(next_fire_at=due)
     if policy == "all":
@@ -59,5 +61,5 @@ def plan(
     missed = last < now - GRACE or (online_since is not None and last <= online_since)
     if policy == "skip" and missed:
         return Plan([], cron.after(last), (due, last))
-    before = cron.latest(due - MOMENT, last - MOMENT) if last > due else None
+    before = cron.latest(due, last - MOMENT) or due if last > due else None
     return Plan([last], cron.after(last), None if before is None else (due, before))

@@ -77,7 +77,7 @@ async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, hel
         return Round(closed=True)
     rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), **which)
     held += [row["id"] for row in rows]
-    planned, firings = await _plan_all(conn, [trigger_of(row) for row in rows], gate)
+    planned, firings = await _plan_all(conn, [(trigger_of(row), row["active_since"]) for row in rows], gate)
     fired = await fire_all(conn, firings, now=gate["now"])
     await _advance(conn, planned)
     # Nobody knows how late it has become, nor whether all fitted in: look again at once.
@@ -85,14 +85,14 @@ async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, hel
 
 
 async def _plan_all(
-    conn: Connection, triggers: Sequence[Trigger], gate: Any
+    conn: Connection, triggers: Sequence[tuple[Trigger, datetime | None]], gate: Any
 ) -> tuple[list[tuple[Trigger, Plan]], list[Firing]]:
     """What becomes of each, up to as many firings as one transaction takes, and these firings."""
     planned: list[tuple[Trigger, Plan]] = []
     firings: list[Firing] = []
     took = 0.0
-    for trigger in triggers:
-        found = await _plan(conn, trigger, gate, most=min(FIRINGS_AT_ONCE - len(firings), TIMES_AT_ONCE))
+    for trigger, since in triggers:
+        found = await _plan(conn, trigger, since, gate, most=min(FIRINGS_AT_ONCE - len(firings), TIMES_AT_ONCE))
         planned.append((trigger, found))
         asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in found.fire]
         took += await render_payloads(asked)
@@ -102,12 +102,13 @@ async def _plan_all(
     return planned, firings
 
 
-async def _plan(conn: Connection, trigger: Trigger, gate: Any, *, most: int) -> Plan:
+async def _plan(conn: Connection, trigger: Trigger, since: datetime | None, gate: Any, *, most: int) -> Plan:
     try:
         found = plan(
             trigger.cron,
             trigger.spec.misfire,
             due=trigger.first_due,
+            since=since,
             now=gate["now"],
             online_since=gate["online_since"],
             most=most,

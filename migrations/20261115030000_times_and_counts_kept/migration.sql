@@ -183,3 +183,16 @@ begin
   on conflict (key) do update set value = excluded.value, updated_at = clock_timestamp();
   return read;
 end $$;
+
+-- Schedules follow their tenant's clock: when it is set to another zone, their next times are computed anew, from this moment on.
+-- A time that has come already stays open, and its policy applies to it. Those that are being added by the old zone are waited
+-- for: who adds or edits one holds this lock, shared (engine/triggers/sql/stay.sql).
+create or replace function atlas_tenant_moved() returns trigger language plpgsql as $$
+begin
+  perform pg_advisory_xact_lock(42717, hashtext(new.id::text));
+  update job_triggers set next_fire_at = null, active_since = atlas_clock()
+  where tenant_id = new.id and timezone is null and trigger_type = 'schedule' and deleted_at is null
+    and (next_fire_at is null or next_fire_at > atlas_clock());
+  perform pg_notify('atlas_triggers', '');
+  return null;
+end $$;

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from atlas.errors import InvalidInput, NotFound
+from engine.jobs import switch
 from engine.tenants import edit_tenant, find_tenant
 from engine.triggers import (
     add_trigger,
@@ -18,7 +19,16 @@ from engine.triggers import (
     list_triggers,
     remove_trigger,
 )
-from tests.engine.triggers.given import DANA, actions, given_event_trigger, given_schedule, given_tenant, set_clock
+from tests.engine.triggers.given import (
+    DANA,
+    actions,
+    fires,
+    given_event_trigger,
+    given_schedule,
+    given_tenant,
+    hours,
+    set_clock,
+)
 
 NOON = datetime(2027, 6, 1, 12, tzinfo=UTC)
 
@@ -43,6 +53,33 @@ async def test_a_schedule_follows_its_tenant_to_another_zone(conn, owner):
 
     assert (await find_trigger(conn, theirs.id)).next_fire_at is None  # computed anew by the next look
     assert (await find_trigger(conn, own.id)).next_fire_at == own.next_fire_at
+
+
+@pytest.mark.parametrize(("policy", "due"), [("all", [13, 14, 15, 16, 17]), ("latest", [17]), ("skip", [])])
+async def test_a_tenant_that_moves_while_nothing_fires_loses_no_due_time(conn, acme, owner, policy, due):
+    await set_clock(owner, NOON)
+    hourly = await given_schedule(conn, acme, "0 * * * *", misfire=policy)
+    await switch(conn, online=False, actor=DANA)
+    await set_clock(owner, NOON + hours(2.5))
+    await edit_tenant(conn, await find_tenant(conn, acme), {"timezone": "Europe/Berlin"}, actor=DANA)
+    await set_clock(owner, NOON + hours(5.5))
+    await switch(conn, online=True, actor=DANA)
+    await fire_due(conn)
+
+    assert [at.hour for _, at in await fires(conn, hourly)] == due
+
+
+async def test_a_due_time_of_the_old_zone_fires_and_then_those_since_the_move(conn, acme, owner):
+    await set_clock(owner, NOON)
+    open_still = await given_schedule(conn, acme, "0 13 * * *", misfire="all")
+    not_yet = await given_schedule(conn, acme, "0 22 * * *", misfire="all")
+    await set_clock(owner, NOON + hours(2))
+    await edit_tenant(conn, await find_tenant(conn, acme), {"timezone": "Europe/Berlin"}, actor=DANA)
+    await set_clock(owner, NOON + hours(24))
+    await fire_due(conn)
+
+    assert await fires(conn, open_still) == [("fired", NOON + hours(1)), ("fired", NOON + hours(23))]
+    assert await fires(conn, not_yet) == [("fired", NOON + hours(8))]
 
 
 @pytest.mark.parametrize(
