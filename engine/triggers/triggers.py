@@ -97,6 +97,8 @@ async def edit_trigger(
 ) -> Trigger:
     """Change some of a trigger. One that waits for other times or events, or is enabled again, begins anew from now."""
     async with conn.transaction():
+        # Before its row is held: a change of the zone holds the zone, and then the rows of the schedules.
+        await fetch(conn, STAY, tenant_id=(await find_trigger(conn, trigger_id, tenant_id=tenant_id)).tenant_id)
         before = await _hold(conn, trigger_id, tenant_id)
         spec = read_trigger({**before.spec.model_dump(), **changes})
         changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))

@@ -196,6 +196,31 @@ async def test_a_trigger_is_not_seen_from_another_tenant(conn, acme):
             await verb
 
 
+@pytest.mark.parametrize("first", ["the edit", "the move"])
+async def test_a_schedule_that_is_edited_while_its_tenant_moves_follows_the_new_clock(pool, conn, acme, owner, first):
+    await set_clock(owner, NOON)
+    tenant = await find_tenant(conn, acme)
+    own = await given_schedule(conn, acme, "0 9 * * *", timezone="UTC")
+
+    async def move(by: Any) -> None:
+        await edit_tenant(by, tenant, {"timezone": "Asia/Tokyo"}, actor=DANA)
+
+    async def edit(by: Any) -> None:
+        await edit_trigger(by, own.id, {"timezone": None}, actor=DANA)
+
+    sooner, later = (edit, move) if first == "the edit" else (move, edit)
+    async with pool.acquire() as other:
+        async with conn.transaction():
+            await sooner(conn)
+            waiting = asyncio.create_task(later(other))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+        await asyncio.wait_for(waiting, 5)
+    await fire_due(conn)
+
+    assert await conn.fetchval("select next_fire_at from job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("first", ["the schedule", "the move"])
 async def test_a_schedule_that_is_added_while_its_tenant_moves_follows_the_new_clock(pool, conn, acme, owner, first):
     await set_clock(owner, NOON)
