@@ -31,7 +31,7 @@ from engine.recurring import (
     save_recurring,
 )
 from engine.tenants import find_tenant
-from scheduler.rounds import ANSWER_SECONDS, PASSING, tell
+from scheduler.rounds import ANSWER_SECONDS, tell
 
 Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
@@ -176,10 +176,16 @@ class Recurring:
                 log.warning("a recurring function failed", tenant_id=str(run.key[0]), id=run.key[1], reason=error)
         finally:
             keeping.cancel()
-            # Shielded: a process that stops still gives the run back.
-            await asyncio.shield(self._finish(run, outcome, error))
-            self._runs.pop(run.key, None)
-            self._changed.set()
+            finishing = asyncio.create_task(self._finish(run, outcome, error))
+            try:
+                # Shielded: a process that stops still gives the run back.
+                await asyncio.shield(finishing)
+            except asyncio.CancelledError:
+                await asyncio.wait([finishing])
+                raise
+            finally:
+                self._runs.pop(run.key, None)
+                self._changed.set()
 
     async def _keep(self, run: Run, held: float, task: "asyncio.Task[Any] | None") -> None:
         """Renew the lease. A run that another process has taken over, or may by now, is cancelled here.
@@ -206,9 +212,9 @@ class Recurring:
         try:
             async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
                 await finish_run(conn, self._name, run, outcome=outcome, error=error)
-        except PASSING as raised:
+        except Exception as raised:
             # Its lease will run out, and the run be taken up again.
-            log.warning("a run's outcome was not recorded", id=run.key[1], reason=str(raised) or type(raised).__name__)
+            tell(log, "a run's outcome was not recorded", raised, id=run.key[1])
 
 
 async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[str, str | None]:

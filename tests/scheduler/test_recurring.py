@@ -334,6 +334,42 @@ async def test_a_stop_gives_the_run_back_and_another_instance_takes_it_up(conn, 
     assert given_back.next_run_at == NOW - DAY / 2
 
 
+async def test_a_stop_while_an_outcome_is_recorded_waits_for_it_and_the_function_runs_again(
+    conn, recurring, monkeypatch
+):
+    recording, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(*given: Any, **options: Any) -> None:
+        recording.set()
+        await go_on.wait()
+        await finish_run(*given, **options)
+
+    monkeypatch.setattr("scheduler.recurring.finish_run", slowly)
+    await recurring.register("acme", "tidy", NOW, DAY, noop)
+    await recording.wait()
+    stopping = asyncio.create_task(recurring.cancel())
+    await asyncio.sleep(0.1)
+    assert not stopping.done()
+    go_on.set()
+    await stopping
+    assert (await row(conn)).last_outcome == "succeeded"
+
+    await make_due(conn)
+    await recurring.start()
+    assert (await ended(conn, run=2)).run_count == 2
+
+
+async def test_a_run_whose_outcome_cannot_be_recorded_comes_again(conn, recurring, monkeypatch):
+    async def astray(*given: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        raise ValueError("a fault of ours")
+
+    monkeypatch.setattr("scheduler.recurring.finish_run", astray)
+    await recurring.register("acme", "tidy", NOW, DAY, noop)
+
+    assert (await ended(conn, run=2)).last_outcome == "succeeded"
+
+
 async def test_nothing_runs_while_atlas_is_offline_and_the_missed_run_comes_once_on_return(conn, recurring):
     ran = []
 
