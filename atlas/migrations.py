@@ -4,6 +4,7 @@ The record is Prisma's own table, `_prisma_migrations`, with the SHA-256 of each
 tools and Atlas agree about what has been applied.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +14,16 @@ from uuid import uuid4
 import asyncpg
 
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
+from atlas.logs import get_logger
 from atlas.pool import Connection, connect, shown
 
 LOCK_KEY = 72_707_369  # Prisma Migrate takes this advisory lock as well
 PACKAGE = Path(__file__).parent
+# Whoever wants a table that a migration waits for waits behind it: so it waits for a moment only, and tries again.
+LOCK_SECONDS = 2
+REST_SECONDS = 3.0
+
+log = get_logger("migrations")
 
 _RECORD = """
 create table if not exists _prisma_migrations (
@@ -66,7 +73,11 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
         missing = [migration for migration in wanted if migration.name not in applied]
         await conn.execute(_RECORD)
         for migration in missing:
-            await _apply(conn, migration)
+            while not await _apply(conn, migration):
+                log.warning(
+                    "others hold what the migration needs, such as a dump; it is tried again", migration=migration.name
+                )
+                await asyncio.sleep(REST_SECONDS)
         return [migration.name for migration in missing]
     finally:
         await conn.close()
@@ -129,10 +140,11 @@ async def _recorded(conn: Connection) -> dict[str, str]:
     return {row["migration_name"]: row["checksum"] for row in rows}
 
 
-async def _apply(conn: Connection, migration: Migration) -> None:
-    """Run one file and record it, both or neither."""
+async def _apply(conn: Connection, migration: Migration) -> bool:
+    """Run one file and record it, both or neither. False: it could not have a lock in time."""
     try:
         async with conn.transaction():
+            await conn.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
             await conn.execute(migration.sql)
             await conn.execute(
                 "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)"
@@ -141,8 +153,11 @@ async def _apply(conn: Connection, migration: Migration) -> None:
                 migration.checksum,
                 migration.name,
             )
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        return False
     except asyncpg.PostgresError as error:
         raise _failed(migration, error) from error
+    return True
 
 
 def _failed(migration: Migration, error: asyncpg.PostgresError) -> DatabaseError:

@@ -51,6 +51,25 @@ async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_ur
     assert sorted(name for names in applied for name in names) == [m.name for m in load_migrations()]
 
 
+async def test_a_migration_that_waits_for_a_dump_holds_up_nobody_else(empty_url, monkeypatch):
+    monkeypatch.setattr("atlas.migrations.LOCK_SECONDS", 1)
+    monkeypatch.setattr("atlas.migrations.REST_SECONDS", 0.1)
+    steps = [Migration("1_first", "create table a ()"), Migration("2_next", "alter table a add column b int")]
+    await migrate(empty_url, steps[:1])
+    dump = await asyncpg.connect(empty_url)
+    try:
+        async with dump.transaction():
+            await dump.fetch("select from a")
+            migrating = asyncio.create_task(migrate(empty_url, steps))
+            for _ in range(3):
+                await asyncio.sleep(0.4)
+                assert await asyncio.wait_for(fetch(empty_url, "select from a"), 5) == []
+            assert not migrating.done()
+        assert await asyncio.wait_for(migrating, 10) == ["2_next"]
+    finally:
+        await dump.close()
+
+
 async def test_a_personal_value_under_the_wrong_thing_is_still_found_by_its_commitment(empty_url):
     everything = load_migrations()
     names = [migration.name for migration in everything]
