@@ -8,7 +8,7 @@ import pytest
 from audit import Event, record
 from engine.jobs import cancel, claim, delete, finish, retry_now, switch
 from engine.jobs.backoff import policy_of
-from engine.jobs.lease import reap
+from engine.jobs.lease import reap, record_undone
 from engine.jobs.outcomes import JobCanceled, JobTimeout, Notes, decide, snooze, succeed
 from engine.usage import meter_usage, read_usage
 from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, lose_lease, make_due, success
@@ -73,6 +73,15 @@ async def test_costs_are_metered_once_over_all_attempts_of_a_job(conn):
 
     assert await metered(conn) == {"runs": 2, "succeeded": 1, "failed": 1, "cost_cents": 12}
     assert await conn.fetchval("select cost_cents from jobs") == 12
+
+
+async def test_an_attempt_that_another_worker_runs_under_the_same_number_is_one_run(conn):
+    worker, job = await given_claimed(conn)
+    await record_undone(conn, "host:1:other", [(job.id, job.attempt)])
+    assert await metered(conn) == {}
+
+    await finish(conn, worker, [success(worker, job)])
+    assert await metered(conn) == {"runs": 1, "succeeded": 1}
 
 
 async def test_a_restored_account_is_not_metered_again(conn, owner):

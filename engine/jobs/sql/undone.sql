@@ -29,8 +29,11 @@ att as (
   select m.id, m.attempt, :worker, 'lost', clock_timestamp(), clock_timestamp(), 'A crash of the database undid its claim.'
   from moved m
 ),
+-- An attempt that another runs, or will run, under this number ends once, and is metered by that end.
 events as (
-  select d.tenant_id, d.id::text as entity_id, jsonb_build_object('attempt', d.attempt, 'worker', :worker::text) as meta
+  select d.tenant_id, d.id::text as entity_id, jsonb_build_object(
+    case when exists (select from moved m where m.id = d.id) then 'attempt' else 'undone_attempt' end, d.attempt,
+    'worker', :worker::text) as meta
   from undone d
   where d.status in ('queued', 'running')
 ),
