@@ -1,6 +1,7 @@
 """The next times of a schedule, for people: in the zone's clock and in UTC, with what a clock change does to them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -21,14 +22,16 @@ class Occurrence:
 
 
 def preview(cron: Cron, after: datetime, *, count: int = 20) -> list[Occurrence]:
-    """The next due times after a moment."""
+    """The next due times after a moment; fewer where the calendar ends."""
     return [_occurrence(cron, due) for due in islice(_times(cron, after), min(count, MOST))]
 
 
 def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
-    while True:
-        after = cron.after(after)
-        yield after
+    # A rare one leads past the last year there is.
+    with suppress(OverflowError):
+        while True:
+            after = cron.after(after)
+            yield after
 
 
 def _occurrence(cron: Cron, due: datetime) -> Occurrence:

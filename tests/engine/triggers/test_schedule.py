@@ -339,6 +339,13 @@ async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
     assert await conn.fetchval("select count(*) from trigger_fires") == 2
 
 
+def test_a_preview_ends_with_the_calendar():
+    rare = preview(read_cron("0 0 * 2 1#5", "UTC"), NOON, count=500)
+
+    assert 200 < len(rare) < 500
+    assert rare[-1].utc.year > 9900
+
+
 def test_a_preview_marks_what_touches_a_clock_change():
     berlin = read_cron("30 2 * * *", "Europe/Berlin")
     spring = preview(berlin, datetime(2027, 3, 26, 12, tzinfo=UTC), count=3)
