@@ -68,7 +68,7 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
     conn = await connect(url, application="atlas migrate")
     try:
         await _lock(conn)
-        applied = await _applied(conn, url, wanted)
+        applied = await _applied(conn, shown(url), wanted)
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
         await conn.execute(_RECORD)
@@ -86,7 +86,7 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
 async def pending(conn: Connection, migrations: Sequence[Migration] | None = None) -> list[str]:
     """The names of the migrations this database still lacks; raises where it disagrees with the files."""
     wanted = load_migrations() if migrations is None else migrations
-    applied = await _recorded(conn)
+    applied = await _applied(conn, await conn.fetchval("select current_database()"), wanted)
     check(wanted, applied)
     return [migration.name for migration in wanted if migration.name not in applied]
 
@@ -112,7 +112,7 @@ async def _lock(conn: Connection) -> None:
     await conn.execute("select pg_advisory_lock($1)", LOCK_KEY)
 
 
-async def _applied(conn: Connection, url: str, wanted: Sequence[Migration]) -> dict[str, str]:
+async def _applied(conn: Connection, name: str, wanted: Sequence[Migration]) -> dict[str, str]:
     recorded = await _recorded(conn)
     # Another product that uses Prisma has a record too, with not one of our names in it.
     if any(migration.name in recorded for migration in wanted):
@@ -124,7 +124,7 @@ async def _applied(conn: Connection, url: str, wanted: Sequence[Migration]) -> d
     if strangers:
         names = ", ".join(row["tablename"] for row in strangers)
         raise ForeignDatabase(
-            f"The database {shown(url)} already holds tables that are not Atlas's ({names}).",
+            f"The database {name} already holds tables that are not Atlas's ({names}).",
             remedy="Give Atlas a database of its own in DATABASE_URL; nothing was changed.",
         )
     return recorded

@@ -33,6 +33,8 @@ PROMISES = {
     "default_transaction_isolation": (("read committed",), "claims fail instead of passing over each other's jobs"),
     "default_transaction_read_only": (("off",), "nothing can be written"),
 }
+# These cannot be set for a login.
+SERVERS_OWN = ("fsync", "full_page_writes")
 
 
 async def check_database(conn: Connection, url: str) -> list[Finding]:
@@ -84,7 +86,8 @@ def _version(conn: Connection) -> Finding:
 
 def _promise(name: str, value: str) -> Finding:
     good, loss = PROMISES[name]
-    remedy = f"Set {name} to {good[0]!r} on the server or for Atlas's login: as it is, {loss}."
+    where = "on the server" if name in SERVERS_OWN else "on the server or for Atlas's login"
+    remedy = f"Set {name} to {good[0]!r} {where}: as it is, {loss}."
     return finding(name, value, fail=value not in good, remedy=remedy)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from atlas.migrations import load_migrations, migrate
 from atlas.testing import TestDatabases
+from cli.doctor.database import _promise
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
 CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]
@@ -71,6 +72,24 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
     assert again == missing
     assert changed["verdict"] == "fail"
     assert "was changed after it had been applied" in changed["found"]
+
+
+async def test_a_database_that_cannot_be_migrated_is_not_told_to_be(atlas, database_url, databases: TestDatabases):
+    async with databases.database(migrated=False) as url:
+        await execute(url, "create table wp_posts (id int)")
+        foreign = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
+    await execute(database_url, "drop table _prisma_migrations")
+    unrecorded = by_name((await atlas("doctor", "--json")).document)["migrations"]
+
+    for found in (foreign, unrecorded):
+        assert found["verdict"] == "fail"
+        assert found["remedy"].startswith("Give Atlas a database of its own")
+    assert "(wp_posts)" in foreign["found"]
+
+
+@pytest.mark.parametrize("setting", ["fsync", "synchronous_commit"])
+def test_a_remedy_names_only_where_its_setting_can_be_set(setting):
+    assert ("login" in _promise(setting, "off").remedy) is (setting == "synchronous_commit")
 
 
 @pytest.mark.parametrize("applied", [1, 2, 4, 6])
