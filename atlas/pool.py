@@ -120,6 +120,33 @@ class _PatientPool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no typ
                 await super().close()
 
 
+class _PatientTransaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
+    """A transaction whose connection may be cut under it: then what raised inside is what its caller hears."""
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        except asyncpg.InterfaceError:
+            if kind is None or not self._connection.is_closed():
+                raise
+
+
+class _PatientConnection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that is cut where a statement that was given up gets no answer: the rollback after it would wait."""
+
+    def transaction(self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False) -> Any:
+        """A transaction, as asyncpg's."""
+        self._check_open()
+        return _PatientTransaction(self, isolation, readonly, deferrable)
+
+    async def _cancel(self, waiter: Any, *others: Any) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_BACK_SECONDS) as limit:
+                await super()._cancel(waiter, *others)
+        if limit.expired():
+            self.terminate()
+
+
 async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:
     """What `asyncpg.create_pool` does, by its defaults, for a pool of our own."""
     pool: Pool = await _PatientPool(
@@ -129,7 +156,7 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
         max_queries=50_000,
         max_inactive_connection_lifetime=300.0,
         loop=None,
-        connection_class=asyncpg.Connection,
+        connection_class=_PatientConnection,
         record_class=asyncpg.Record,
         **options,
     )

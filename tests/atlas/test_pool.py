@@ -89,6 +89,19 @@ async def test_a_connection_whose_line_went_silent_is_given_back_in_a_bearable_t
         await pool.close()
 
 
+async def test_a_line_that_goes_silent_within_a_transaction_holds_nobody_up(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.2)
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        async with asyncio.timeout(5):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1), pool.acquire() as conn, conn.transaction():
+                    proxy.sink()
+                    await conn.fetchval("select 2")
+            assert await pool.fetchval("select 3") == 3
+        await pool.close()
+
+
 async def test_a_cancellation_reaches_who_waits_behind_a_silent_line(database_url, monkeypatch):
     monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.2)
     async with FaultyProxy(database_url) as proxy:
