@@ -99,6 +99,25 @@ async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_g
     await through.close()
 
 
+async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_the_lease_is_over(
+    pool, proxy, given, eventually, monkeypatch
+):
+    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.6)
+    through = await open_pool(proxy.url, size=8)
+    worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=6))
+    running = asyncio.create_task(worker.run())
+    [job_id] = await given("test.sleeps", {"seconds": 11})
+    # The heartbeat has a line of its own, from its first beat on.
+    born = await pool.fetchval("select lease_expires_at from job_workers")
+    await eventually("select lease_expires_at > $1 from job_workers", born, equals=True)
+    proxy.sink()
+    await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=30)
+    worker.stop()
+    await asyncio.wait_for(running, 20)
+    await through.close()
+    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
+
+
 async def test_an_outcome_is_recorded_when_only_the_lines_of_the_turns_went_silent(
     database_url, pool, proxy, given, eventually
 ):
