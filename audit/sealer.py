@@ -12,7 +12,7 @@ from atlas.logs import get_logger
 from atlas.pool import Connection, Pool
 from atlas.settings import Settings
 from atlas.statements import fetch_row
-from audit.checkpoint import HEAD, OtherSigner, publish
+from audit.checkpoint import HEAD, publish
 from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from audit.seal import seal, seal_lag
 from audit.verifier.export import UNREADABLE
@@ -25,6 +25,8 @@ SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps nobody.
 REPEAT_ALARM = 60.0
 LONGEST_LAG = 60.0
+# No round takes so long: who waits longer for an answer waits for a line that went silent.
+ROUND_SECONDS = 600.0
 # A scheduler seals and signs within a second; one that is refused tries again each second.
 EPOCH_TRIES = 50
 EPOCH_PAUSE = 0.2
@@ -41,13 +43,11 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
     signed_at = 0.0
     while not stop.is_set():
         sign = time.monotonic() - signed_at >= SIGN_EVERY
+        if sign and key_file(settings).exists():
+            key = _read_again(key, settings)
         try:
             await _round(pool, settings, key if sign else None)
             signed_at = time.monotonic() if sign else signed_at
-        except OtherSigner as error:
-            known, key = key, _read_again(key, settings)
-            if key.name == known.name:
-                alarms.tell(error, error.message, remedy=error.remedy)
         except AtlasError as error:
             alarms.tell(error, error.message, remedy=error.remedy)
         except Exception as error:
@@ -102,13 +102,14 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
 
 
 async def _round(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
-    async with pool.acquire() as conn:
+    async with asyncio.timeout(ROUND_SECONDS), pool.acquire() as conn:
         await seal(conn)
         lag = await seal_lag(conn)
         if lag > LONGEST_LAG:
             log.warning("rows wait for their seal", seconds=round(lag))
         if key is not None:
-            await publish(conn, key, checkpoint_folder(settings))
+            # A key that is lost may be at hand here still: the one that takes its place begins the next epoch.
+            await publish(conn, key, checkpoint_folder(settings), may_begin=key_file(settings).exists())
 
 
 def _read_again(key: SigningKey, settings: Settings) -> SigningKey:

@@ -6,6 +6,7 @@ at and kept, such as dead letters, is not looked at again before the next sweep.
 they belong to.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,8 @@ FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
 DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30}
 FOR_EVER_DAYS = 100_000
 BATCH = 500
+# None takes so long: who waits longer for an answer waits for a line that went silent.
+BATCH_SECONDS = 600.0
 _FIRST = UUID(int=0)
 _LAST = UUID(int=2**128 - 1)
 # Ids are made by the clocks of many machines.
@@ -78,7 +81,7 @@ async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[
         yield removed
     before = ages.before("events")
     while before is not None:
-        async with pool.acquire() as conn:
+        async with asyncio.timeout(BATCH_SECONDS), pool.acquire() as conn:
             row = await fetch_row(conn, PRUNE_EVENTS, tenant_id=ages.tenant_id, before=before, limit=batch)
         assert row is not None
         yield Pruned(events=row["events"], fires=row["fires"])
@@ -113,7 +116,7 @@ async def _walk(
     """Let a statement look at a tenant's rows by id, a batch at a time: the old ones, then those that tell no time."""
     for after, end in ((_FIRST, id_at(until + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):
         while True:
-            async with pool.acquire() as conn:
+            async with asyncio.timeout(BATCH_SECONDS), pool.acquire() as conn:
                 row = await fetch_row(
                     conn, query, tenant_id=ages.tenant_id, after=after, until=end, limit=batch, **moments
                 )

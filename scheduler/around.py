@@ -17,6 +17,7 @@ from engine.triggers import Round, Unfired
 # Shorter than the age at which a due time counts as missed, at first.
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 600.0
+BRIEF_ROUNDS = 100
 
 log = get_logger("scheduler.firing")
 
@@ -49,6 +50,10 @@ class Around:
             self._out = {id: one for id, one in self._out.items() if one[0] > now}
         self._singly = max(0, self._singly - 1) if found.next_in == 0.0 else 0
         return found
+
+    def be_brief(self) -> None:
+        """A round took too long: fire one by one for a while, so that something of it is done."""
+        self._singly = max(self._singly, BRIEF_ROUNDS)
 
     def _learn(self, held: Sequence[UUID]) -> None:
         now = asyncio.get_running_loop().time()

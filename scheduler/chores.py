@@ -9,7 +9,7 @@ from engine.jobs.sweep import sweep
 from engine.retention import forget_workers, prune, read_ages
 from engine.usage import meter_usage
 from engine.watch import Finding, look, save_findings
-from scheduler.rounds import ANSWER_SECONDS, every, pause
+from scheduler.rounds import ANSWER_SECONDS, LONG_SECONDS, every, pause
 
 SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
@@ -44,7 +44,7 @@ class Chores:
 
     async def watch(self) -> None:
         """Tell what is amiss: each thing when it begins and when it is over."""
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
             findings = await look(conn)
             await save_findings(conn, findings, by=self._name)
         for new in set(findings) - self._known:
@@ -59,7 +59,7 @@ class Chores:
         """Add what finished to the hours."""
         more = True
         while more:
-            async with self._pool.acquire() as conn:
+            async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
                 more = await meter_usage(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
@@ -72,7 +72,7 @@ class Chores:
                 await pause(stop, BATCH_REST_SECONDS)
                 if stop.is_set():
                     return
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
             forgotten = await forget_workers(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)

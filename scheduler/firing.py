@@ -14,7 +14,7 @@ from engine.triggers import Round, Unfired, fire_due, fire_events, list_schedule
 from scheduler.alarm import Alarm
 from scheduler.around import Around
 from scheduler.leader import Leader
-from scheduler.rounds import ANSWER_SECONDS, tell
+from scheduler.rounds import ANSWER_SECONDS, LONG_SECONDS, tell
 
 # The truth behind the alarm and the notifications.
 LOOK_SECONDS = 1.0
@@ -38,6 +38,7 @@ class FiringLoop:
         self._kinds = Around(fire_due), Around(fire_events)
         self._stale, self._armed = True, False
         self._reload_at = 0.0
+        self._patience = ANSWER_SECONDS
 
     @property
     def is_ready(self) -> bool:
@@ -73,16 +74,25 @@ class FiringLoop:
         """Look once, and answer how long to rest."""
         late_by = 0.0 if self.leader.leads else LATE_SECONDS
         try:
-            async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
+            async with asyncio.timeout(self._patience), self._pool.acquire() as conn:
                 await self._set_alarm(conn)
                 rounds = [await kind.fire(conn, late_by=late_by) for kind in self._kinds]
         except Exception as error:
+            if isinstance(error, TimeoutError):
+                self._be_brief()
             cause = error.__cause__ if isinstance(error, Unfired) else error
             tell(log, "firing failed and is repeated", cause if isinstance(cause, Exception) else error)
             return LOOK_SECONDS
+        self._patience = ANSWER_SECONDS
         self._tell(rounds)
         waits = [one.next_in for one in rounds if one.next_in is not None and not one.closed]
         return min([LOOK_SECONDS, *(max(0.0, wait) for wait in waits)])
+
+    def _be_brief(self) -> None:
+        """A line went silent, or the database is so slow: then less at a time, and more time for it."""
+        self._patience = min(2 * self._patience, LONG_SECONDS)
+        for kind in self._kinds:
+            kind.be_brief()
 
     async def _set_alarm(self, conn: Connection) -> None:
         now = asyncio.get_running_loop().time()

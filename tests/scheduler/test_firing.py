@@ -248,6 +248,22 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
         await through.close()
 
 
+async def test_a_round_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
+    monkeypatch.setattr("scheduler.firing.ANSWER_SECONDS", 1.0)
+    whole = triggers.schedule.fire_all
+
+    async def slow(conn: Any, firings: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.3 * len(firings))
+        return await whole(conn, firings, **options)
+
+    monkeypatch.setattr("engine.triggers.schedule.fire_all", slow)
+    for _ in range(40):
+        await given_schedule(conn, acme, "* * * * *")
+    await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+    async with firing(pool):
+        await eventually("select count(*) > 3 from trigger_fires", equals=True)
+
+
 async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(pool, conn, acme, owner, monkeypatch):
     whole = triggers.schedule.fire_all
     lost: list[Any] = []

@@ -19,6 +19,8 @@ POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
 # Workers without the code of a workflow go by when it was last made known.
 PUBLISH_SECONDS = 600.0
+# No look takes so long: who waits longer for an answer waits for a line that went silent.
+LOOK_SECONDS = 120.0
 
 log = get_logger("engine")
 
@@ -67,7 +69,7 @@ class _Chores:
 
     async def look(self) -> bool:
         """One look. True: there is surely more."""
-        async with self._pool.acquire() as conn:
+        async with asyncio.timeout(LOOK_SECONDS), self._pool.acquire() as conn:
             if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
                 self._published_at = time.monotonic()
