@@ -196,3 +196,12 @@ begin
   perform pg_notify('atlas_triggers', '');
   return null;
 end $$;
+
+-- Schedules that could not be computed and were put off: since when they owe their times was told in other words.
+update job_triggers
+set last_error = last_error || jsonb_build_object('open_since', last_error->'due_at')
+where trigger_type = 'schedule'
+  and last_error ? 'due_at'
+  and last_error ? 'at'
+  and not last_error ? 'open_since'
+  and next_fire_at = (last_error->>'at')::timestamptz + interval '1 hour';

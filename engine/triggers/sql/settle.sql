@@ -1,5 +1,6 @@
 -- What firing leaves on the triggers, and an event for each firing that fired or failed.
--- A trigger's last error is the one of its last firing; a firing that worked clears it.
+-- A trigger's last error is the one of its last firing; a firing that worked clears it. What a schedule still owes since it
+-- could not be computed stays, until it is looked at.
 with told as (
   select * from unnest(
     :triggers::uuid[], :tenants::uuid[], :actions::text[], :levels::text[], :messages::text[], :metas::jsonb[])
@@ -14,6 +15,6 @@ written as (
 )
 update job_triggers j
 set last_fire_at = coalesce(u.fired_at, j.last_fire_at),
-    last_error   = u.error
+    last_error   = case when j.last_error ? 'open_since' then j.last_error else u.error end
 from unnest(:changed::uuid[], :fired_ats::timestamptz[], :last_errors::jsonb[]) u(id, fired_at, error)
 where j.id = u.id;
