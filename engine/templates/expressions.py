@@ -12,6 +12,8 @@ from engine.templates.sandbox import Sandbox
 
 # A text longer than this is not a template.
 LONGEST_TEMPLATE = 16 * 1024
+# To make one ready takes as long as to fill in thousands.
+MOST_EXPRESSIONS = 200
 
 _SANDBOX = Sandbox()
 
@@ -58,6 +60,8 @@ def cut(text: str) -> tuple[str | Expression, ...]:
             if token == "variable_begin":
                 inside = []
             elif token == "variable_end" and inside is not None:
+                if sum(not isinstance(one, str) for one in pieces) >= MOST_EXPRESSIONS:
+                    raise TemplateError([FieldError("", f"holds more than {MOST_EXPRESSIONS} {{{{ }}}}")])
                 pieces.append(_compile("".join(inside).strip()))
                 inside = None
             elif inside is not None:
@@ -75,6 +79,7 @@ def cut(text: str) -> tuple[str | Expression, ...]:
     return tuple(pieces)
 
 
+@lru_cache(maxsize=4096)
 def _compile(source: str) -> Expression:
     try:
         tree = _SANDBOX.parse(f"{{{{ {source} }}}}")

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from jinja2 import Undefined
 
-from engine.templates.budget import VALUE_WORK, look_over, spend
+from engine.templates.budget import VALUE_WORK, length, look_over, spend
 from engine.templates.plain import as_text, plain
 
 # A value larger than this is not a payload.
@@ -24,6 +24,8 @@ _NAMES = (
 _QUICK = {"count", "d", "default", "first", "last", "length"}
 # These compare what is in a value with one another; a text is so many values to them.
 _COMPARING = {"max", "min", "sort", "unique"}
+# These look at an attribute of each value, by its path.
+_BY_PATH = {"max", "min", "sort", "sum", "unique"}
 # A character takes as long as so many to be part of a title.
 TITLE_WORK = 16
 
@@ -37,7 +39,7 @@ def bounded_filters(builtin: Mapping[str, Filter]) -> dict[str, Filter]:
     known["sum"] = _sum_of_numbers(known["sum"])
     known["int"] = _int_in_reach(known["int"])
     known["round"] = _round_in_reach(known["round"])
-    return {name: one if name in _QUICK else _counted(one, _price(name)) for name, one in known.items()}
+    return {name: one if name in _QUICK else _counted(name, one) for name, one in known.items()}
 
 
 def is_sane(value: Any) -> bool:
@@ -116,6 +118,15 @@ def _price(name: str) -> Callable[[Any], None]:
     return look_over
 
 
+def _repeats(name: str, option: str) -> int:
+    """How often a filter looks at its value because of an option."""
+    if name in _BY_PATH:
+        # Every part of it is looked up in every value.
+        return option.count(".") + option.count(",")
+    # Every character is looked for among these, quickly.
+    return len(option) // 256 if name == "trim" else 0
+
+
 def _compare(value: Any) -> None:
     if isinstance(value, str):
         spend(2 * VALUE_WORK * len(value))
@@ -123,8 +134,9 @@ def _compare(value: Any) -> None:
         look_over(value)
 
 
-def _counted(function: Filter, pay: Callable[[Any], None]) -> Filter:
+def _counted(name: str, function: Filter) -> Filter:
     """A filter that pays for its value and options first. Its answer has a length too, so that the next one pays."""
+    pay = _price(name)
     place = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
@@ -132,6 +144,8 @@ def _counted(function: Filter, pay: Callable[[Any], None]) -> Filter:
         pay(arguments[place])
         for option in (*arguments[place + 1 :], *options.values()):
             look_over(option)
+            if isinstance(option, str):
+                spend(length(arguments[place]) * _repeats(name, option))
         answer = function(*arguments, **options)
         return list(answer) if isinstance(answer, Iterator) else answer
 

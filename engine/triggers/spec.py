@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atlas.errors import FieldError, InvalidInput
@@ -16,6 +17,7 @@ from engine.workflows.values import object_text
 from engine.zones import check_zone
 
 LONGEST_WINDOW = 30 * 86_400
+MOST_EXPRESSIONS = 2000
 TARGETS = ("definition_key", "job_type", "workflow")
 # What a payload template may speak of, by the type of its trigger.
 NAMES = {"event": ("event", "trigger"), "schedule": ("fire", "trigger")}
@@ -55,6 +57,11 @@ def read_trigger(described: Mapping[str, Any]) -> TriggerSpec:
     except ValidationError as error:
         raise InvalidInput("The trigger", field_errors(error)) from error
     wrong = check_name("label", spec.label) + _check_type(spec) + _check_target(spec)
+    if orjson.dumps(spec.payload_template, default=str).count(b"{{") > MOST_EXPRESSIONS:
+        # To make them ready takes longer than all else.
+        raise InvalidInput(
+            "The trigger", [FieldError("payload_template", f"holds more than {MOST_EXPRESSIONS:,} {{{{ }}}}")]
+        )
     wrong += check_template(spec.payload_template, path="payload_template", names=NAMES[spec.trigger_type])
     if wrong:
         raise InvalidInput("The trigger", wrong)

@@ -128,6 +128,9 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, words):
         ["{{ [input.many, input.twin] | max | length }}"] * 2000,
         ["{{ [input.many] | lower | length }}"] * 2000,
         ["{{ 'x' | replace(input.many, 'y') }}"] * 2000,
+        "{{ input.words | max(attribute=input.path) }}",
+        "{{ input.words | sort(attribute=input.paths) }}",
+        ["{{ input.long | trim(input.other) }}"] * 20,
         "{{ (HEX * HEX) % HEX > 1 }}".replace("HEX", "(input.digits | int(0, 16))"),
         "{{ (input.digits | int(0, 16)) // 3 > 1 }}",
         "{{ HEX % HEX > 1 }}".replace("HEX", "0x" + "f" * 3000),
@@ -137,7 +140,8 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, words):
 def test_a_template_that_would_grow_without_bound_is_refused_in_a_moment(template):
     many = {"many": [*range(10_000)], "twin": [*range(10_000)], "lists": [[1]] * 50_000}
     texts = {"long": "x" * 200_000, "other": "x" * 199_999 + "y", "digits": "f" * 200_000}
-    scope = {"input": {**many, **texts}}
+    paths = {"words": ["x"] * 200, "path": "0." * 50_000 + "0", "paths": "0," * 50_000 + "0"}
+    scope = {"input": {**many, **texts, **paths}}
     began = time.process_time()
 
     with pytest.raises(TemplateError):

@@ -19,6 +19,7 @@ from engine.workflows.declared.document import KINDS, Document, Seconds, Step, U
 from engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 
 LARGEST = 256 * 1024
+MOST_EXPRESSIONS = 2000
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 # Which fields say something for which kind of step.
 _TIMED = {"job", "workflow", "event", "approval"}
@@ -41,6 +42,8 @@ def check_document(value: Any) -> list[FieldError]:
         return [FieldError("", f"is not plain JSON: {error}")]
     if len(text) > LARGEST:
         return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
+    if text.count(b"{{") > MOST_EXPRESSIONS:
+        return [FieldError("", f"holds more than {MOST_EXPRESSIONS:,} {{{{ }}}}")]
     if holds_nul(text.decode()):
         return [FieldError("", "holds the character U+0000")]
     try:
