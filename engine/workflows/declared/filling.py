@@ -44,9 +44,10 @@ class Filling:
         self._budget = None if run.is_undone else Budget(MOST_WORK)
         self._turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
 
-    async def fill(self, template: Any, scope: Mapping[str, Any], path: str) -> Any:
-        """The template with its expressions filled in."""
-        return await self._in_turn(lambda: render(template, scope, path=path, budget=self._budget))
+    async def fill(self, template: Any, scope: Mapping[str, Any], path: str, *, shared: bool = True) -> Any:
+        """The template with its expressions filled in. What undoes the run is not `shared`: it has work of its own."""
+        budget = self._budget if shared else None
+        return await self._in_turn(lambda: render(template, scope, path=path, budget=budget))
 
     async def holds(self, condition: str, scope: Mapping[str, Any], path: str) -> bool:
         """Whether a condition is true."""

@@ -109,10 +109,10 @@ class _Execution:
         works: list[Callable[[], Awaitable[Any]]] = [lambda scope=scope: act(scope) for scope in scopes]  # type: ignore[misc]
         return await self._run.branch_out("each", [str(number) for number in range(len(scopes))], works)
 
-    async def _scopes(self, step: Step) -> list[dict[str, Any]]:
+    async def _scopes(self, step: Step, *, shared: bool = True) -> list[dict[str, Any]]:
         """What the step's templates know, for each of its items."""
         scope = self._scope(step)
-        items = await self._filling.fill(step.each, scope, f"steps.{step.id}.each")
+        items = await self._filling.fill(step.each, scope, f"steps.{step.id}.each", shared=shared)
         if not isinstance(items, list) or len(items) > MOST_ITEMS:
             raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
         return [{**scope, "item": item, "index": index} for index, item in enumerate(items)]
@@ -177,7 +177,7 @@ class _Execution:
         if not isinstance(undo, Undo):
             return
         if _is_of_items(step, undo):
-            scopes = await self._scopes(step) if done else []
+            scopes = await self._scopes(step, shared=False) if done else []
             result = {"status": status, "output": [done.get(index) for index in range(len(scopes))]}
             for index in sorted(done):
                 # Its own number: which of the others have succeeded may change until all is undone.
@@ -189,7 +189,7 @@ class _Execution:
         self, step: Step, undo: Undo, scope: dict[str, Any], result: dict[str, Any], number: int
     ) -> None:
         scope["steps"] = {**scope.get("steps", {}), step.id: result}
-        filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with")
+        filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with", shared=False)
         act = self._run.job if undo.job is not None else self._run.child
         self._run.on_failure(step.id, act, f"undo {step.id}", undo.job or undo.workflow, filled, number=number)
 

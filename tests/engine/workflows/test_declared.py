@@ -417,6 +417,21 @@ async def test_templates_that_take_too_much_together_end_their_own_run(kit, monk
     assert max(holds) < 1.5
 
 
+async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_much(kit, monkeypatch):
+    monkeypatch.setattr(filling, "MOST_WORK", 32 * 1024 * 1024)
+    undo = {"job": "wf.double", "with": {"x": "{{ item }}"}}
+    steps = [
+        {"id": "w", "job": "wf.double", "with": {"x": 1}},
+        {**heavy(3), "needs": ["w"]},
+        {"id": "pay", "each": [1, 2], "job": "wf.double", "with": {"x": "{{ item }}"}, "onFailure": undo},
+    ]
+    await save(kit, doc(*steps))
+    run = await kit.run("d", {"text": "ab " * 80_000, "items": [*range(30)]})
+
+    assert run.error["message"].startswith("The templates of the run take too much work together.")
+    assert run.error["compensated"] == ["pay/pay#2", "pay/pay"]
+
+
 async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
     step, input = heavy(1), {"text": "ab " * 80_000, "items": [*range(8)]}
     began = time.thread_time()
@@ -435,9 +450,9 @@ async def test_a_step_that_is_recorded_is_not_filled_in_again(kit, monkeypatch):
     paths: list[str] = []
     fill = Filling.fill
 
-    async def filled(self: Filling, template: Any, scope: Any, path: str) -> Any:
+    async def filled(self: Filling, template: Any, scope: Any, path: str, **options: Any) -> Any:
         paths.append(path)
-        return await fill(self, template, scope, path)
+        return await fill(self, template, scope, path, **options)
 
     monkeypatch.setattr(Filling, "fill", filled)
     steps = [{"id": "a", "each": [1, 2, 3], "job": "wf.double", "with": {"x": "{{ item }}"}}]
@@ -462,6 +477,7 @@ STEP = {"id": "a", "sleep": 1}
         (doc({**STEP, "colour": "red"}), "steps[0].colour", "is not a field of a workflow"),
         (doc({"id": "a b", "sleep": 1}), "steps[0].id", "should match pattern"),
         (doc(STEP, STEP), "steps[1].id", "is the id of steps[0] too"),
+        (doc(*({"id": f"s{n}", "sleep": "{{ 1 }}"} for n in range(2001))), "", "holds more than 2,000 {{ }}"),
         (doc({"id": "a"}), "steps[0]", "needs exactly one of"),
         (doc({**STEP, "job": "x"}), "steps[0]", "it has job and sleep"),
         (doc({**STEP, "needs": ["b"]}), "steps[0].needs[0]", "there is no step 'b'"),
