@@ -1,7 +1,8 @@
 -- A run that is retried while what it started still stops: it would go on waiting for it, and fail when it has stopped.
 
 -- An operator's retry: failed or canceled -> queued, as new. A job whose dedupe key is held by another stays as it is, and so
--- does a run while a child that it waited for was asked to stop and runs on: begun anew, it would run beside itself.
+-- does a run while a child that it waited for, or one of that, was asked to stop and runs on: begun anew, it would run beside
+-- itself.
 create or replace function atlas_retry(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -21,9 +22,15 @@ begin
       continue;
     end if;
     if one.job_type = 'ENGINE_RUN' and exists (
-      select from workflow_steps s
-      join jobs c on c.id = s.child_id
-      where s.run_id = one.id and s.status = 'waiting' and c.status = 'running' and c.cancel_requested_at is not null)
+      with recursive below as (
+        select c.id, c.status, c.cancel_requested_at from workflow_steps s
+        join jobs c on c.id = s.child_id
+        where s.run_id = one.id and s.status in ('waiting', 'failed')
+        union
+        select c.id, c.status, c.cancel_requested_at from below b
+        join workflow_steps s on s.run_id = b.id and s.status in ('waiting', 'failed')
+        join jobs c on c.id = s.child_id)
+      select from below b where b.status = 'running' and b.cancel_requested_at is not null)
     then
       verdict := 'stopping';
       return next;

@@ -405,6 +405,21 @@ async def test_a_canceled_run_is_not_retried_before_its_children_have_stopped(ki
     assert (second.status, second.child_id != first.child_id) == ("waiting", True)
 
 
+async def test_nor_is_it_retried_before_the_children_of_its_children_have_stopped(kit):
+    run = await kit.run("wf.parent", {"child": "wf.parent", "input": {"child": "wf.waits", "input": {"order": 1}}})
+    [child] = (await kit.steps(run.id)).values()
+    [below] = (await kit.steps(child.child_id)).values()
+    await kit.pool.execute(
+        "update jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1", below.child_id
+    )
+    assert await verb(kit, cancel_run, run.id) == "canceled"
+
+    with pytest.raises(Conflict, match="has not stopped yet"):
+        await verb(kit, retry_run, run.id)
+    await kit.pool.fetch("select * from atlas_reap(100)")
+    await verb(kit, retry_run, run.id)
+
+
 async def test_a_run_asked_to_stop_whose_worker_died_takes_its_children_along(kit):
     run_id = await kit.ask("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
     await kit.tick()
