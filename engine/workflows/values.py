@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import orjson
-from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from atlas.errors import FieldError, InvalidInput
@@ -71,8 +71,11 @@ class StepFunction:
             return None
         if self.adapter is None:
             return orjson.loads(text)
-        # A field is stored under its own name; its alias may be for reading or for writing only.
-        return self.adapter.validate_json(text, by_alias=True, by_name=True)
+        # A field is stored under its own name; its alias may be for reading or for writing only, or be another's name.
+        try:
+            return self.adapter.validate_json(text, by_alias=False, by_name=True)
+        except ValidationError:
+            return self.adapter.validate_json(text, by_alias=True, by_name=True)
 
 
 PLAIN = StepFunction(True, None)
