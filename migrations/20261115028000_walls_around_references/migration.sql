@@ -80,6 +80,7 @@ begin
       ('job_secrets', 'exists (select from jobs o where o.id = job_secrets.job_id)'),
       ('server_instances', 'exists (select from hosts o where o.id = server_instances.host_id)'),
       ('trigger_fires', 'exists (select from job_triggers o where o.id = trigger_fires.trigger_id)'),
+      ('intents', 'intents.forked_from is null or exists (select from workflow_runs o where o.id = intents.forked_from)'),
       ('workflow_steps', 'exists (select from workflow_runs o where o.id = workflow_steps.run_id)'),
       ('approvals', $own$exists (select from workflow_runs o where o.id = approvals.run_id)
         or exists (select from intents o where o.id = approvals.run_id)$own$),
@@ -91,6 +92,8 @@ begin
     execute format('drop policy if exists own_references on %I', one.name);
     execute format('create policy own_references on %I as restrictive for insert to atlas_tenant with check (%s)', one.name, one.owns);
   end loop;
+  drop policy if exists own_role on api_tokens;
+  create policy own_role on api_tokens as restrictive for update to atlas_tenant using (true) with check (role <> 'operator');
 
   for one in
     select tablename as name from pg_tables

@@ -115,6 +115,8 @@ async def test_no_row_of_ones_own_reaches_into_another_tenants(conn, world, thin
         "trigger_fires (tenant_id, trigger_id, fired_at, created_by) values ($1, $2, now(), 'mallory')": "trigger_id",
         "events (tenant_id, name, created_by, run_id) values ($1, 'x', 'mallory', $2)": "run_id",
         "events (tenant_id, name, created_by, run_id) values ($1, 'y', 'mallory', $2)": "intent_id",
+        "intents (tenant_id, workflow, input, input_hash, requested_by, forked_from, forked_step)"
+        " values ($1, 'greet', '{}', sha256(''), 'mallory', $2, 'x')": "run_id",
         "workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
         " values ($1, $2, '', 9, 'x', 'step', 'succeeded')": "run_id",
         "job_secrets (tenant_id, job_id, field, key_id, nonce, ciphertext)"
@@ -147,6 +149,11 @@ async def test_a_tenant_makes_no_operator(conn, world):
             " values ('atl_x', sha256('x'), 'mallory', 'operator', $1)",
             world.acme.id,
         )
+    await conn.execute("rollback")
+    await conn.execute("begin")
+    await as_tenant(conn, world.acme)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await conn.execute("update api_tokens set role = 'operator'")
     await conn.execute("rollback")
 
 

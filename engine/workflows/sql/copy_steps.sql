@@ -15,6 +15,7 @@ select :target, s.branch, s.position, s.tenant_id, s.name, s.kind, s.status, s.a
 from workflow_steps s
 join cut on cut.run_id = s.run_id
 where s.status in ('succeeded', 'failed')
+  and s.tenant_id = (select r.tenant_id from workflow_runs r where r.id = :target)
   and s.finished_at <= cut.started_at
   and s.branch <> 'undo/'
   and s.kind <> 'approval'
