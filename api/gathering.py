@@ -7,6 +7,7 @@ alone. Jobs with a dedupe key gather apart: they may have to wait for whoever ho
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ MADE = statement("api/sql/made.sql")
 AT_ONCE = 2
 WORTH_IT = 16
 LARGEST_GROUP = 500
+# How long one connection is kept for those who ask all the time.
+TURN_SECONDS = 0.1
 ADMISSION_SECONDS = 2.0
 # How long a job waits for others once its group has: longer than an ordinary enqueue under the same key takes.
 LATE_LOCK_TIMEOUT = "50ms"
@@ -111,19 +114,24 @@ class Gathering:
     async def _flush(self, key: _Key, line: _Line, actor: Actor) -> None:
         drained = False
         try:
-            # Watched by each transaction: under load one follows the other without end.
-            async with self._api.acquire(watched=False, share=line.share) as conn:
-                while line.waiting:
-                    group = [line.waiting.popleft() for _ in range(min(len(line.waiting), LARGEST_GROUP))]
-                    await self._enqueue_group(conn, line, group, actor)
-                # Before the connection is given back, which takes a moment: what comes now begins anew.
-                self._leave(key, line)
-                drained = True
+            while not drained:
+                # Watched by each transaction. Under load one follows the other without end, so it goes back at times:
+                # other calls of the same share wait for it.
+                async with self._api.acquire(watched=False, share=line.share) as conn:
+                    ends_at = time.monotonic() + TURN_SECONDS
+                    while line.waiting and time.monotonic() < ends_at:
+                        group = [line.waiting.popleft() for _ in range(min(len(line.waiting), LARGEST_GROUP))]
+                        await self._enqueue_group(conn, line, group, actor)
+                    if not line.waiting:
+                        # Before the connection is given back, which takes a moment: what comes now begins anew.
+                        self._leave(key, line)
+                        drained = True
         except Exception as error:
-            # No connection, or a broken one: those who wait are told, and may try again.
-            for _, made in line.waiting:
-                _settle(made, error)
-            line.waiting.clear()
+            # No connection, or a broken one: those who wait are told, and may try again, unless another is at it.
+            if line.flushing == 1:
+                for _, made in line.waiting:
+                    _settle(made, error)
+                line.waiting.clear()
         finally:
             if not drained:
                 self._leave(key, line)

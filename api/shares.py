@@ -27,10 +27,13 @@ class _Share:
 
 
 class Shares:
-    """The connections of a pool of this size, as calls share them: a fifth is for no call, two fifths are one share."""
+    """The connections of a pool of this size, as calls share them: a fifth is for no call, three tenths are one share.
+
+    The people of a tenant have one and its machines another; both together leave some to everyone else.
+    """
 
     def __init__(self, size: int) -> None:
-        self._each = max(2, size * 2 // 5)
+        self._each = max(2, size * 3 // 10)
         self._all = asyncio.Semaphore(max(1, size - max(1, size // 5)))
         self._shares: dict[Hashable, _Share] = {}
 
