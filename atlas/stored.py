@@ -40,7 +40,7 @@ def read_stored(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return json.loads(text, parse_float=_within_reach, parse_int=_within_reach)
+        return json.loads(text, parse_float=_real, parse_int=_whole_number)
 
 
 def without_nul(text: str) -> str:
@@ -58,11 +58,13 @@ def is_larger(text: str, limit: int) -> bool:
     return len(text) * 4 > limit and len(text.encode()) > limit
 
 
-def _within_reach(digits: str) -> int | float | str:
+def _real(digits: str) -> float | str:
     number = float(digits)
-    if math.isinf(number):
-        return digits
-    return int(digits) if number.is_integer() and abs(number) < 2**63 else number
+    return digits if math.isinf(number) else number
+
+
+def _whole_number(digits: str) -> int | float | str:
+    return int(digits) if len(digits) <= 18 else _real(digits)
 
 
 def _mended(value: Any) -> Any:

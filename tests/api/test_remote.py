@@ -153,7 +153,7 @@ async def test_an_outcome_may_be_large_and_not_larger(world, worker, pool):
 
 
 async def test_a_number_that_no_float_holds_stops_neither_lists_nor_claims(world, worker, pool, admin):
-    await pool.execute("select * from atlas_enqueue('acme', 'x.work', '{\"n\": 1e400, \"m\": 3, \"r\": 0.5}')")
+    await pool.execute("select * from atlas_enqueue('acme', 'x.work', '{\"n\": 1e400, \"m\": 3, \"r\": 1.0}')")
     await give(pool, world.acme)
 
     listed = (await admin.get("/jobs")).json()["items"]
@@ -162,5 +162,5 @@ async def test_a_number_that_no_float_holds_stops_neither_lists_nor_claims(world
     assert {str(one["payload"]["n"]) for one in listed} == {"0", "1" + "0" * 400}
     assert sorted((str(one["payload"]["n"])[:2], one["payload"].get("m"), one["payload"].get("r")) for one in jobs) == [
         ("0", None, None),
-        ("10", 3, 0.5),
+        ("10", 3, 1.0),
     ]
