@@ -3,7 +3,7 @@
 -- Looks across tenants: hosts of all of them wait in one process.
 with due as (
   select host_id from jobs
-  where status = 'queued' and next_retry_at <= clock_timestamp()
+  where status = 'queued' and next_retry_at <= statement_timestamp()
   order by next_retry_at limit 1000
 )
 select h.id

@@ -23,7 +23,7 @@ oldest as (
     order by j.created_at limit 1) a
   union all
   (select next_retry_at from jobs
-   where status = 'queued' and next_retry_at <= clock_timestamp()
+   where status = 'queued' and next_retry_at <= statement_timestamp()
    order by next_retry_at limit 1)
   union all
   select min(created_at)
