@@ -29,6 +29,7 @@ def prepare_streams() -> None:
 
     if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BufferedWriter):
         sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def let_go_of_stdout() -> None:
