@@ -6,6 +6,7 @@ same one at each try, and an error tells whether an earlier try is in doubt. Nee
 
 import asyncio
 import random
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,7 +99,8 @@ class Line:
                 headers={"Authorization": f"Bearer {self.token}", **request.headers()},
                 **options,
             )
-        except httpx.RequestError as error:
+        except (httpx.RequestError, ssl.SSLError) as error:
+            # What TLS finds wrong once it stands comes through as it is.
             reason = str(error) or type(error).__name__
             raise Unreachable(self.url, reason, may_be_done=not isinstance(error, NEVER_SENT)) from error
         if not answer.is_success:
