@@ -21,8 +21,12 @@ begin
   end if;
   for ended in
     select w.job_id, w.provider
-    from (select m.job_id, m.provider, m.slot_at from mail_ledger m
-          where m.slot_pace = pace and m.slot_at > since order by m.slot_at limit 100) w
+    -- The first of each stretch, every one twice as long as that before it: the soonest may all be of mails that wait.
+    from generate_series(0, 14) k
+    cross join lateral (
+      select m.job_id, m.provider, m.slot_at from mail_ledger m
+      where m.slot_pace = pace and m.slot_at > since + (2 ^ k - 1) * interval '1 minute'
+      order by m.slot_at limit 30) w
     where exists (select from jobs j where j.id = w.job_id and j.status in ('succeeded', 'failed', 'canceled'))
     order by w.slot_at
   loop

@@ -147,7 +147,7 @@ class _Line:
         """In the thread: wait for what the event loop does."""
         assert self._loop is not None
         self._asked = asyncio.run_coroutine_threadsafe(self._exchange(method, url, options), self._loop)
-        return self._asked.result()
+        return self._asked.result(FETCH_SECONDS + 5)
 
     async def _exchange(self, method: str, url: str, options: dict[str, Any]) -> httpx.Response:
         if self._http is None:
