@@ -75,11 +75,14 @@ class Signed:
         return Checkpoint.read(self.note.rpartition("\n\n")[0])
 
 
-async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: bool = False) -> Checkpoint | None:
+async def publish(
+    conn: Connection, key: SigningKey, folder: Path, *, abandon: bool = False, may_begin: bool = True
+) -> Checkpoint | None:
     """Sign the newest seal and put the note into `folder` and into the database.
 
     None: there is nothing new, or another process is at it. Repeating it after a crash is harmless. `abandon` gives
-    up the tree signed last, for an account whose end was lost; the note says so.
+    up the tree signed last, for an account whose end was lost; the note says so. Who may not begin leaves the first
+    note of an epoch to another.
     """
     with _exclusively(key) as mine:
         head = await fetch_row(conn, HEAD, key_name=key.name) if mine else None
@@ -87,6 +90,8 @@ async def publish(conn: Connection, key: SigningKey, folder: Path, *, abandon: b
             return None
         if head["signer"] not in (None, key.name):
             raise OtherSigner(head["signer"], key)
+        if head["signer"] is None and not may_begin:
+            return None
         last = await asyncio.to_thread(_last, key, folder)
         if last is not None and last.published and head["stored"] and last.size == head["size"] and not abandon:
             _check_same(last, head["root"])

@@ -149,14 +149,15 @@ def _publish(key: SigningKey) -> None:
     text = key.public + "\n"
     if not path.exists() or path.read_text() != text:
         key.folder.mkdir(parents=True, exist_ok=True)
-        _retire(path)
+        _retire(path, but=key.public)
         path.write_text(text)
 
 
-def _retire(path: Path) -> None:
-    """Keep the public half of the key before: what it signed is checked with it for as long as the account lasts."""
+def _retire(path: Path, *, but: str) -> None:
+    """Keep the public halves of keys before: what they signed is checked with them for as long as the account lasts."""
     with suppress(FileNotFoundError, UnicodeDecodeError, BadNote):
-        path.replace(path.with_name(f"{path.stem}.{Key.parse(path.read_text()).id.hex()}.pub"))
+        for line in set(path.read_text().split()) - {but}:
+            path.with_name(f"{path.stem}.{Key.parse(line).id.hex()}.pub").write_text(f"{line}\n")
 
 
 def write_privately(path: Path, content: bytes) -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
-from audit import seal, verify
+from audit import new_epoch, seal, verify
 from audit.checkpoint import InconsistentTree, NotCopied, OtherSigner, publish
-from audit.keys import key_file, public_key_file, read_keys, signing_key
+from audit.keys import key_file, public_key_file, public_keys, read_keys, signing_key
 from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
-from tests.audit.given import Installation, account, kinds, roll_back, write
+from tests.audit.given import DANA, Installation, account, kinds, roll_back, write
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
@@ -45,6 +45,27 @@ def test_a_key_whose_public_half_is_left_is_not_made_up(tmp_path):
     other = signing_key(settings, new=True)
     kept = {file.read_text().strip() for file in (tmp_path / "keys").glob("audit*.pub")}
     assert (kept, public_key_file(settings).read_text().strip()) == ({public, other.public}, other.public)
+
+
+def test_several_public_halves_in_one_file_are_all_kept(tmp_path):
+    settings = load_settings(atlas_home=tmp_path)
+    own, older = signing_key(settings), signing_key(load_settings(atlas_home=tmp_path / "older"))
+    public_key_file(settings).write_text(f"{own.public}\n{older.public}\n")
+
+    signing_key(settings)
+
+    assert public_key_file(settings).read_text() == f"{own.public}\n"
+    assert [key.name for key in public_keys(settings)] == [own.name, older.name]
+
+
+async def test_a_key_that_may_be_lost_does_not_begin_an_epoch(conn, owner, installation):
+    await account(conn, installation, seals=1)
+    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    await write(conn, 2)
+    await seal(conn)
+
+    assert await publish(conn, installation.key, installation.copies, may_begin=False) is None
+    assert await publish(conn, installation.key, installation.copies) is not None
 
 
 def test_a_file_that_is_no_key_is_refused_with_its_name(tmp_path):
