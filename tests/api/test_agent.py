@@ -140,17 +140,23 @@ async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
     assert time.monotonic() - began < 1.5
 
 
-async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_others(
-    world, host, place, pool, admin, monkeypatch
-):
-    looks = []
+@pytest.fixture
+def looks(monkeypatch):
+    """Every look for a host's job."""
+    found = []
     real = api.resources.agent.next_host_job
 
     async def counted(*arguments, **options):
-        looks.append(arguments)
+        found.append(arguments)
         return await real(*arguments, **options)
 
     monkeypatch.setattr(api.resources.agent, "next_host_job", counted)
+    return found
+
+
+async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_others(
+    world, host, place, pool, admin, looks
+):
     polls = [asyncio.create_task(host.get(place, params={"wait": 6})) for _ in range(20)]
     await asyncio.sleep(1.0)
     for _ in range(15):
@@ -170,15 +176,7 @@ async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_o
         poll.cancel()
 
 
-async def test_no_host_looks_while_nothing_may_start(world, host, place, pool, operator, monkeypatch):
-    looks = []
-    real = api.resources.agent.next_host_job
-
-    async def counted(*arguments, **options):
-        looks.append(arguments)
-        return await real(*arguments, **options)
-
-    monkeypatch.setattr(api.resources.agent, "next_host_job", counted)
+async def test_no_host_looks_while_nothing_may_start(world, host, place, pool, operator, looks):
     await operator.put("/system/atlas-online", json={"online": False})
     id = await give(pool, world)
     poll = asyncio.create_task(host.get(place, params={"wait": 10}))
