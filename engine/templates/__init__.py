@@ -6,7 +6,7 @@ in and stays a string. There are no statements, no calls and no attributes of Py
 """
 
 from engine.templates.budget import MOST_WORK, Budget
-from engine.templates.expressions import TemplateError, references
+from engine.templates.expressions import TemplateError, check_number, references
 from engine.templates.rendering import check_template, evaluate, render
 
-__all__ = ["MOST_WORK", "Budget", "TemplateError", "check_template", "evaluate", "references", "render"]
+__all__ = ["MOST_WORK", "Budget", "TemplateError", "check_number", "check_template", "evaluate", "references", "render"]

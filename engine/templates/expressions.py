@@ -12,8 +12,9 @@ from engine.templates.sandbox import Sandbox
 
 # A text longer than this is not a template.
 LONGEST_TEMPLATE = 16 * 1024
-# To make one ready takes as long as to fill in thousands.
-MOST_EXPRESSIONS = 200
+# To make one ready takes as long as to fill in thousands: in one text, and in all of a document.
+MOST_IN_A_TEXT = 200
+MOST_IN_ALL = 2000
 
 _SANDBOX = Sandbox()
 
@@ -46,6 +47,13 @@ def references(template: Any) -> set[tuple[str, ...]]:
     return {path for value in inner for path in references(value)}
 
 
+def check_number(document: bytes, path: str) -> list[FieldError]:
+    """What is wrong with a JSON text that holds more expressions than can be made ready in a moment."""
+    if document.count(b"{{") > MOST_IN_ALL:
+        return [FieldError(path, f"holds more than {MOST_IN_ALL:,} {{{{ }}}}")]
+    return []
+
+
 @lru_cache(maxsize=4096)
 def cut(text: str) -> tuple[str | Expression, ...]:
     """A text cut into what stays and what is evaluated."""
@@ -60,8 +68,8 @@ def cut(text: str) -> tuple[str | Expression, ...]:
             if token == "variable_begin":
                 inside = []
             elif token == "variable_end" and inside is not None:
-                if sum(not isinstance(one, str) for one in pieces) >= MOST_EXPRESSIONS:
-                    raise TemplateError([FieldError("", f"holds more than {MOST_EXPRESSIONS} {{{{ }}}}")])
+                if sum(not isinstance(one, str) for one in pieces) >= MOST_IN_A_TEXT:
+                    raise TemplateError([FieldError("", f"holds more than {MOST_IN_A_TEXT} {{{{ }}}}")])
                 pieces.append(_compile("".join(inside).strip()))
                 inside = None
             elif inside is not None:

@@ -11,13 +11,12 @@ from atlas.errors import FieldError, InvalidInput
 from engine.fields import check_name
 from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.types import canonical, field_errors
-from engine.templates import check_template
+from engine.templates import check_number, check_template
 from engine.triggers.cron import check_cron
 from engine.workflows.values import object_text
 from engine.zones import check_zone
 
 LONGEST_WINDOW = 30 * 86_400
-MOST_EXPRESSIONS = 2000
 TARGETS = ("definition_key", "job_type", "workflow")
 # What a payload template may speak of, by the type of its trigger.
 NAMES = {"event": ("event", "trigger"), "schedule": ("fire", "trigger")}
@@ -57,11 +56,8 @@ def read_trigger(described: Mapping[str, Any]) -> TriggerSpec:
     except ValidationError as error:
         raise InvalidInput("The trigger", field_errors(error)) from error
     wrong = check_name("label", spec.label) + _check_type(spec) + _check_target(spec)
-    if orjson.dumps(spec.payload_template, default=str).count(b"{{") > MOST_EXPRESSIONS:
-        # To make them ready takes longer than all else.
-        raise InvalidInput(
-            "The trigger", [FieldError("payload_template", f"holds more than {MOST_EXPRESSIONS:,} {{{{ }}}}")]
-        )
+    if too_many := check_number(orjson.dumps(spec.payload_template, default=str), "payload_template"):
+        raise InvalidInput("The trigger", too_many)
     wrong += check_template(spec.payload_template, path="payload_template", names=NAMES[spec.trigger_type])
     if wrong:
         raise InvalidInput("The trigger", wrong)

@@ -14,12 +14,11 @@ from engine.fields import check_name
 from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
 from engine.jobs.schemas import check_schema
 from engine.jobs.secret_fields import has_secrets
-from engine.templates import check_template, references
+from engine.templates import check_number, check_template, references
 from engine.workflows.declared.document import KINDS, Document, Seconds, Step, Undo, seconds_of
 from engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 
 LARGEST = 256 * 1024
-MOST_EXPRESSIONS = 2000
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 # Which fields say something for which kind of step.
 _TIMED = {"job", "workflow", "event", "approval"}
@@ -42,8 +41,8 @@ def check_document(value: Any) -> list[FieldError]:
         return [FieldError("", f"is not plain JSON: {error}")]
     if len(text) > LARGEST:
         return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
-    if text.count(b"{{") > MOST_EXPRESSIONS:
-        return [FieldError("", f"holds more than {MOST_EXPRESSIONS:,} {{{{ }}}}")]
+    if too_many := check_number(text, ""):
+        return too_many
     if holds_nul(text.decode()):
         return [FieldError("", "holds the character U+0000")]
     try:
