@@ -6,11 +6,12 @@ from engine.jobs.cancel import cancel, cancel_many
 from engine.jobs.context import JobContext
 from engine.jobs.dedupe import make_dedupe_key
 from engine.jobs.delete import delete
-from engine.jobs.enqueue import SYSTEM_TENANT, Enqueued, NewJob, enqueue, enqueue_many
+from engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
 from engine.jobs.explain import Explanation, explain
 from engine.jobs.find import JobFilter, JobRow, get_job, list_attempts, list_jobs, queue_depth
 from engine.jobs.gate import Gate, read_gate, switch
 from engine.jobs.lease import heartbeat, reap
+from engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from engine.jobs.outcomes import ClaimedJob, PermanentError, RetryAfter, Snooze
 from engine.jobs.repository import EnqueueJob, JobsRepository
 from engine.jobs.retry import retry_dead_letters, retry_many, retry_now

@@ -17,8 +17,9 @@ from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 from atlas.pool import Connection
 from atlas.statements import fetch_row, statement
 from engine.jobs.argv import Facts, fill_argv
-from engine.jobs.enqueue import Enqueued, NewJob, enqueue, input_text
+from engine.jobs.enqueue import Enqueued, enqueue
 from engine.jobs.environment import fill_env
+from engine.jobs.new_job import NewJob, input_text
 from engine.jobs.schemas import require_fit
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import secret_key

@@ -4,11 +4,9 @@ The ids are made here, so that thousands of jobs need no answer, and a caller wh
 commit can ask for the id it chose.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isfinite
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -18,60 +16,22 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
-from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, fetch_value, statement
-from atlas.stored import holds_nul, stored_text
 from engine.fields import as_id
 from engine.jobs.deadlocks import despite_deadlocks
 from engine.jobs.dedupe import hash_key, stored_key
 from engine.jobs.hosts import SERVER_TYPES, place
 from engine.jobs.nearby import tell_nearby
+from engine.jobs.new_job import NewJob, checked, input_text
 from engine.jobs.secret_fields import has_secrets
 from engine.jobs.secret_key import secret_key
-from engine.jobs.secrets import Secret, hide, split_secrets, store_secrets
-from engine.jobs.types import canonical, check_input, input_limit, registered
+from engine.jobs.secrets import hide, split_secrets, store_secrets
+from engine.jobs.types import canonical, registered
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
-
-# Work that names no tenant belongs to this one; the foundation's migration makes it.
-SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
-
-MOST_PRIORITY = 1_000_000
-MOST_RETRIES = 1000
-LONGEST_DELAY = timedelta(days=3660)
-# What the column holds.
-MOST_SECONDS = 2**31 - 1
-
-
-# Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
-@dataclass(slots=True)
-class NewJob:
-    """A job to be. `input` is a JSON object; `delay` and `run_at` say when it is due, now if neither does."""
-
-    job_type: str
-    input: Mapping[str, Any] = field(default_factory=dict)
-    tenant_id: UUID = SYSTEM_TENANT
-    priority: int | None = None
-    delay: timedelta | None = None
-    run_at: datetime | None = None
-    max_retries: int | None = None
-    dedupe_key: str | None = None
-    correlation_id: str | None = None
-    source: str | None = None
-    source_ref: str | None = None
-    timeout_seconds: int | None = None
-    definition_id: UUID | None = None
-    host_id: UUID | None = None
-    server_instance_id: UUID | None = None
-    parent_run_id: UUID | None = None
-    id: UUID = field(default_factory=new_id)
-    # What was taken out of the input already; None: nobody looked yet.
-    secrets: tuple[Secret, ...] | None = None
-    # Who asked for this one, where one call holds the jobs of several requests of the same actor.
-    asked_by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +69,7 @@ async def enqueue_many(
     """
     if not jobs:
         return []
-    texts = [_checked(job) for job in jobs]
+    texts = [checked(job) for job in jobs]
     if any(map(_is_special, jobs)):
         return await despite_deadlocks(conn, lambda: _enqueue_special(conn, jobs, actor, coalesce))
     # Two that enqueue the same dedupe keys in another order can wait for each other's.
@@ -196,7 +156,7 @@ _UNSAID = (None,) * len(_TERMS)
 
 def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
     """One job as the values of its statement."""
-    text = _checked(job)
+    text = checked(job)
     job_type = canonical(job.job_type)
     meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
     return {
@@ -232,89 +192,6 @@ def _retries(job: NewJob) -> int | None:
         return job.max_retries
     known = registered().get(canonical(job.job_type))
     return None if known is None else known.max_retries
-
-
-def _checked(job: NewJob) -> str:
-    """The input as JSON text, or InvalidInput; the type's own model decides where this process knows it."""
-    key = canonical(job.job_type)
-    if not key or len(key) > 200:
-        raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
-    if not key.isprintable():
-        raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
-    _check_terms(job)
-    if job.secrets is None:
-        check_input(key, job.input)
-    return input_text(key, job.input)
-
-
-def _check_terms(job: NewJob) -> None:
-    """The bounds of what a caller may say, the same at every door."""
-    if job.priority is not None and not -MOST_PRIORITY <= job.priority <= MOST_PRIORITY:
-        raise _out_of_range("priority", f"is not between -{MOST_PRIORITY:,} and {MOST_PRIORITY:,}")
-    if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
-        raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
-    if job.delay is not None and job.delay > LONGEST_DELAY:
-        raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
-    seconds = job.timeout_seconds
-    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= MOST_SECONDS):
-        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {MOST_SECONDS:,}")
-    if job.dedupe_key is not None:
-        if job.dedupe_key == "":
-            raise _out_of_range("dedupe_key", "is empty")
-        _check_text("dedupe_key", job.dedupe_key)
-    if job.correlation_id is not None:
-        _check_text("correlation_id", job.correlation_id)
-    if job.source_ref is not None:
-        _check_text("source_ref", job.source_ref)
-
-
-def _check_text(field: str, text: str) -> None:
-    if stored_text(text) != text:
-        raise _out_of_range(field, "holds a character that cannot be stored: U+0000, or half of one")
-
-
-def _out_of_range(field: str, reason: str) -> InvalidInput:
-    return InvalidInput("The job", [FieldError(field, reason)])
-
-
-def input_text(key: str, input: Mapping[str, Any]) -> str:
-    """An input as JSON text; InvalidInput where it is not plain JSON, not an object, or too large."""
-    try:
-        written = orjson.dumps(input)
-    except TypeError as error:
-        raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
-    _check_size(key, len(written))
-    # JSON has no word for them, and orjson writes null: looked for only where there is one.
-    if b"null" in written and _holds_no_number(input):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
-    text = written.decode()
-    if not text.startswith("{"):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
-    if holds_nul(text):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
-    return text
-
-
-def _holds_no_number(value: Any) -> bool:
-    """True where a value holds NaN or an infinity."""
-    match value:
-        case float():
-            return not isfinite(value)
-        case Mapping():
-            return any(map(_holds_no_number, value.values()))
-        case list() | tuple():
-            return any(map(_holds_no_number, value))
-        case _:
-            return False
-
-
-def _check_size(key: str, size: int) -> None:
-    if size > input_limit(key):
-        raise InvalidInput(
-            f"The input of {key}",
-            [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
-            remedy="Store large data elsewhere and enqueue where to find it.",
-        )
 
 
 def _actor(actor: Actor) -> dict[str, str]:

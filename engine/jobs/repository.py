@@ -15,9 +15,10 @@ from atlas.errors import LeaseLost
 from atlas.pool import Connection
 from engine.jobs.admit import admit
 from engine.jobs.backoff import RetryPolicy, policy_of
-from engine.jobs.enqueue import SYSTEM_TENANT, NewJob, enqueue
+from engine.jobs.enqueue import enqueue
 from engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
 from engine.jobs.lease import heartbeat_job, new_worker_id
+from engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, decide, succeed
 from engine.jobs.turn import Claimant, claim, finish
 from engine.jobs.types import canonical, dump_output, registered

@@ -22,7 +22,8 @@ from atlas.pool import UNREACHABLE, Connection, Queryable
 from atlas.statements import fetch, statement
 from atlas.stored import stored_text
 from engine.jobs.admit import admit
-from engine.jobs.enqueue import NewJob, enqueue_many
+from engine.jobs.enqueue import enqueue_many
+from engine.jobs.new_job import NewJob
 from engine.templates import MOST_WORK, Budget, render
 from engine.triggers.triggers import Trigger
 from engine.workflows.intents import request_workflow

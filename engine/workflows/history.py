@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from engine.jobs.enqueue import NewJob
+from engine.jobs.new_job import NewJob
 from engine.workflows.errors import ReplayDiverged, Spot
 
 Kind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.jobs.enqueue import NewJob
+from engine.jobs.new_job import NewJob
 from engine.workflows.drive import drive
 from engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
 from engine.workflows.history import Checkpoint, History, Recorded, Suspension, Wait

@@ -18,7 +18,7 @@ from atlas.errors import AtlasError, InvalidInput
 from atlas.stored import stored_text
 from engine.fields import check_name
 from engine.jobs.backoff import RetryPolicy, policy_of
-from engine.jobs.enqueue import NewJob
+from engine.jobs.new_job import NewJob
 from engine.jobs.outcomes import PermanentError, seconds_within
 from engine.workflows.branches import Branch, numbered, side_by_side
 from engine.workflows.calls import StepCall, perform

@@ -12,7 +12,8 @@ from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
 from engine.jobs.admit import ENGINE_RUN as ENGINE_RUN
-from engine.jobs.enqueue import NewJob, enqueue_many
+from engine.jobs.enqueue import enqueue_many
+from engine.jobs.new_job import NewJob
 from engine.jobs.outcomes import PermanentError
 
 RESOLVE = statement("engine/workflows/sql/resolve_workflows.sql")

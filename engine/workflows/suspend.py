@@ -14,7 +14,8 @@ from uuid import UUID
 from atlas.ids import new_id
 from atlas.pool import Connection
 from atlas.statements import fetch, statement
-from engine.jobs.enqueue import NewJob, enqueue_many
+from engine.jobs.enqueue import enqueue_many
+from engine.jobs.new_job import NewJob
 from engine.workflows.history import NewApproval, Suspension, Wait
 from engine.workflows.runs import ENGINE, NewRun, start_runs
 

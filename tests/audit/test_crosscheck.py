@@ -10,8 +10,8 @@ from engine.jobs import cancel, claim, finish, switch
 from engine.jobs.backoff import ATLAS
 from engine.jobs.definitions import add_definition, edit_definition
 from engine.jobs.delete import delete
-from engine.jobs.enqueue import SYSTEM_TENANT
 from engine.jobs.hosts import add_host, edit_host
+from engine.jobs.new_job import SYSTEM_TENANT
 from engine.jobs.outcomes import Notes, PermanentError, succeed
 from engine.jobs.outcomes import decide as decided
 from engine.tenants import add_tenant, edit_tenant, find_tenant

@@ -9,7 +9,7 @@ from uuid import UUID
 from atlas.pool import Connection, Pool
 from engine.jobs.admit import Admission, admitted, load_admission
 from engine.jobs.cancel import cancel_many
-from engine.jobs.enqueue import NewJob
+from engine.jobs.new_job import NewJob
 from engine.workflows.checkpoints import load_histories, write_checkpoints
 from engine.workflows.declared.document import Document
 from engine.workflows.declared.store import load_document

@@ -26,7 +26,7 @@ from engine.jobs import (
     make_dedupe_key,
 )
 from engine.jobs.definitions import add_definition
-from engine.jobs.enqueue import SYSTEM_TENANT
+from engine.jobs.new_job import SYSTEM_TENANT
 from engine.jobs.outcomes import Notes, PermanentError
 from engine.jobs.redact import Redactor
 from engine.jobs.remote import claim_remote

@@ -1,0 +1,137 @@
+"""A job to be, and the bounds of what may be said of it: the same at every door."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.errors import FieldError, InvalidInput
+from atlas.ids import new_id
+from atlas.stored import holds_nul, stored_text
+from engine.jobs.secrets import Secret
+from engine.jobs.types import canonical, check_input, input_limit
+
+# Work that names no tenant belongs to this one; the foundation's migration makes it.
+SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
+
+MOST_PRIORITY = 1_000_000
+MOST_RETRIES = 1000
+LONGEST_DELAY = timedelta(days=3660)
+# What the column holds.
+MOST_SECONDS = 2**31 - 1
+
+
+# Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
+@dataclass(slots=True)
+class NewJob:
+    """A job to be. `input` is a JSON object; `delay` and `run_at` say when it is due, now if neither does."""
+
+    job_type: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    tenant_id: UUID = SYSTEM_TENANT
+    priority: int | None = None
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    dedupe_key: str | None = None
+    correlation_id: str | None = None
+    source: str | None = None
+    source_ref: str | None = None
+    timeout_seconds: int | None = None
+    definition_id: UUID | None = None
+    host_id: UUID | None = None
+    server_instance_id: UUID | None = None
+    parent_run_id: UUID | None = None
+    id: UUID = field(default_factory=new_id)
+    # What was taken out of the input already; None: nobody looked yet.
+    secrets: tuple[Secret, ...] | None = None
+    # Who asked for this one, where one call holds the jobs of several requests of the same actor.
+    asked_by: Actor | None = None
+
+
+def checked(job: NewJob) -> str:
+    """The input as JSON text, or InvalidInput; the type's own model decides where this process knows it."""
+    key = canonical(job.job_type)
+    if not key or len(key) > 200:
+        raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
+    if not key.isprintable():
+        raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
+    _check_terms(job)
+    if job.secrets is None:
+        check_input(key, job.input)
+    return input_text(key, job.input)
+
+
+def _check_terms(job: NewJob) -> None:
+    """The bounds of what a caller may say, the same at every door."""
+    if job.priority is not None and not -MOST_PRIORITY <= job.priority <= MOST_PRIORITY:
+        raise _out_of_range("priority", f"is not between -{MOST_PRIORITY:,} and {MOST_PRIORITY:,}")
+    if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
+        raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
+    if job.delay is not None and job.delay > LONGEST_DELAY:
+        raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
+    seconds = job.timeout_seconds
+    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= MOST_SECONDS):
+        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {MOST_SECONDS:,}")
+    if job.dedupe_key is not None:
+        if job.dedupe_key == "":
+            raise _out_of_range("dedupe_key", "is empty")
+        _check_text("dedupe_key", job.dedupe_key)
+    if job.correlation_id is not None:
+        _check_text("correlation_id", job.correlation_id)
+    if job.source_ref is not None:
+        _check_text("source_ref", job.source_ref)
+
+
+def _check_text(field: str, text: str) -> None:
+    if stored_text(text) != text:
+        raise _out_of_range(field, "holds a character that cannot be stored: U+0000, or half of one")
+
+
+def _out_of_range(field: str, reason: str) -> InvalidInput:
+    return InvalidInput("The job", [FieldError(field, reason)])
+
+
+def input_text(key: str, input: Mapping[str, Any]) -> str:
+    """An input as JSON text; InvalidInput where it is not plain JSON, not an object, or too large."""
+    try:
+        written = orjson.dumps(input)
+    except TypeError as error:
+        raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
+    _check_size(key, len(written))
+    # JSON has no word for them, and orjson writes null: looked for only where there is one.
+    if b"null" in written and _holds_no_number(input):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
+    text = written.decode()
+    if not text.startswith("{"):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
+    if holds_nul(text):
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
+    return text
+
+
+def _holds_no_number(value: Any) -> bool:
+    """True where a value holds NaN or an infinity."""
+    match value:
+        case float():
+            return not isfinite(value)
+        case Mapping():
+            return any(map(_holds_no_number, value.values()))
+        case list() | tuple():
+            return any(map(_holds_no_number, value))
+        case _:
+            return False
+
+
+def _check_size(key: str, size: int) -> None:
+    if size > input_limit(key):
+        raise InvalidInput(
+            f"The input of {key}",
+            [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
+            remedy="Store large data elsewhere and enqueue where to find it.",
+        )
