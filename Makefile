@@ -14,7 +14,7 @@ PYTEST := .venv/bin/python -m pytest
 setup:
 	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
 		"Install python3 and python3-venv, or name one: make PYTHON=/path/to/python3 …" >&2; exit 1; }
-	@"$(PYTHON)" -m cli.setup
+	@"$(PYTHON)" -I cli/setup.py
 
 # Everything in the foreground; `make up ARGS="--app mypackage.jobs"` adds handlers of your own.
 up: setup

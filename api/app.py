@@ -7,30 +7,32 @@ from contextlib import asynccontextmanager
 import asyncpg
 from fastapi import FastAPI
 
-from api.border import Border, Traffic
-from api.chores import Chores
-from api.door import PREFIX
-from api.errors import AWAY
-from api.gathering import Gathering
-from api.hints import Hints
-from api.lane import LanedApp
-from api.live import socket
-from api.live.hub import Hub
-from api.metrics import Metrics
-from api.openapi import describe
-from api.problems import answer_problems
-from api.rates import Rates
-from api.resources import (
-    agent,
+from atlas import __version__
+from atlas.api.app_state import AppState, Tick
+from atlas.api.background_tasks import BackgroundTasks
+from atlas.api.change_signals import ChangeSignals
+from atlas.api.enqueue_batcher import EnqueueBatcher
+from atlas.api.errors import AWAY
+from atlas.api.fast_route import FastRouteApp
+from atlas.api.host_polling import HostPolling
+from atlas.api.limits.rates import Rates
+from atlas.api.live import socket
+from atlas.api.live.hub import Hub
+from atlas.api.metrics import Metrics
+from atlas.api.middleware import RequestMiddleware, RequestStats
+from atlas.api.openapi import describe
+from atlas.api.problems import answer_problems
+from atlas.api.resources import (
     approvals,
     audit,
     definitions,
     events,
+    host_agent,
     hosts,
-    job,
+    job_actions,
     jobs,
     pages,
-    remote,
+    remote_worker,
     runs,
     session,
     system,
@@ -40,14 +42,12 @@ from api.resources import (
     verifications,
     workflows,
 )
-from api.state import Api, Tick
-from api.waiting_hosts import WaitingHosts
-from atlas import __version__
+from atlas.api.routing import PREFIX
+from atlas.db.pool import Pool
+from atlas.engine.idempotency import forget_answers
+from atlas.engine.sessions import forget_sessions
 from atlas.logs import get_logger
-from atlas.pool import Pool
 from atlas.settings import Settings
-from engine.idempotency import forget_answers
-from engine.sessions import forget_sessions
 
 log = get_logger("api")
 
@@ -57,10 +57,10 @@ CLEAN_BATCH = 1000
 # The first are those asked for most. One job comes after the triggers, whose addresses begin like its own.
 ROUTERS = (
     jobs.router,
-    agent.router,
-    remote.router,
+    host_agent.router,
+    remote_worker.router,
     triggers.router,
-    job.router,
+    job_actions.router,
     system.router,
     events.router,
     workflows.router,
@@ -83,32 +83,32 @@ def create_app(
     settings: Settings, pool: Pool, url: str, *, tick: Tick | None = None, rates: Rates | None = None
 ) -> FastAPI:
     """The API on an open pool. `url` is where the same database can be listened to; `tick` runs due jobs in-process."""
-    api = Api(settings, pool, url, tick=tick, rates=rates or Rates())
-    app = LanedApp(
+    api = AppState(settings, pool, url, tick=tick, rates=rates or Rates())
+    app = FastRouteApp(
         title="Atlas", version=__version__, lifespan=_live, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.api = api
-    app.state.chores = Chores()
-    app.state.gathering = Gathering(api)
-    app.state.hints = Hints(url)
+    app.state.chores = BackgroundTasks()
+    app.state.gathering = EnqueueBatcher(api)
+    app.state.hints = ChangeSignals(url)
     app.state.hub = Hub(api, app.state.hints)
-    app.state.waiting_hosts = WaitingHosts(api, app.state.hints)
-    app.state.traffic = Traffic()
+    app.state.waiting_hosts = HostPolling(api, app.state.hints)
+    app.state.traffic = RequestStats()
     app.state.metrics = Metrics(api, app.state.traffic, app.state.hub, app.state.hints)
     answer_problems(app)
     # Flat, not included: a router within a router is found more slowly.
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     describe(app)
-    app.add_middleware(Border, traffic=app.state.traffic)
+    app.add_middleware(RequestMiddleware, traffic=app.state.traffic)
     app.open_lane(f"{PREFIX}/jobs", app.state.traffic)
     return app
 
 
 @asynccontextmanager
 async def _live(app: FastAPI) -> AsyncIterator[None]:
-    chores: Chores = app.state.chores
-    hints: Hints = app.state.hints
+    chores: BackgroundTasks = app.state.chores
+    hints: ChangeSignals = app.state.hints
     hints.start()
     chores.start(app.state.hub.run())
     chores.start(app.state.waiting_hosts.run())
@@ -118,7 +118,7 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:
     await hints.stop()
 
 
-async def _clean(api: Api) -> None:
+async def _clean(api: AppState) -> None:
     """Remove sessions and answers that are past their time, all of them, now and then."""
     while True:
         try:

@@ -2,8 +2,8 @@
 
 import asyncpg
 
+from atlas.db.pool import UNREACHABLE
 from atlas.errors import AtlasError, DatabaseError, Refused
-from atlas.pool import UNREACHABLE
 
 # What is raised when the database is away; the last by a connection that broke between two steps of a statement.
 AWAY = (*UNREACHABLE, asyncpg.InternalClientError)

@@ -16,18 +16,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from api.border import Traffic
-from api.hints import Hints
-from api.live.hub import Hub
-from api.live.window import read_place
-from api.memory import Memory
-from api.state import Api
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, statement
-from audit import seal_lag
-from audit.find import Horizon
-from engine.jobs.gate import read_gate
-from engine.jobs.summary import KINDS, oldest_due
+from atlas.api.app_state import AppState
+from atlas.api.change_signals import ChangeSignals
+from atlas.api.live.changes import read_place
+from atlas.api.live.hub import Hub
+from atlas.api.middleware import RequestStats
+from atlas.api.ttl_cache import TtlCache
+from atlas.audit import seal_lag
+from atlas.audit.find import Horizon
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.summary import KINDS, oldest_due
 
 DEPTH = statement("api/sql/metrics_depth.sql")
 EVENTS = statement("api/sql/metrics_events.sql")
@@ -50,7 +50,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Metrics(Collector):
     """The figures of one process."""
 
-    def __init__(self, api: Api, traffic: Traffic, hub: Hub, hints: Hints) -> None:
+    def __init__(self, api: AppState, traffic: RequestStats, hub: Hub, hints: ChangeSignals) -> None:
         self._api = api
         self._traffic = traffic
         self._hub = hub
@@ -61,7 +61,7 @@ class Metrics(Collector):
         )
         self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
         self._registry.register(self)
-        self._memory: Memory[str, bytes] = Memory(KEPT_SECONDS)
+        self._memory: TtlCache[str, bytes] = TtlCache(KEPT_SECONDS)
         self._place: Horizon | None = None
         self._window: _Window | None = None
         self._types: set[str] = set()

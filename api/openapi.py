@@ -8,10 +8,10 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
-from api.door import PREFIX, terms_of
-from api.models.jobs import MOST_JOBS, NewJobBody
-from api.problems import MEDIA_TYPE, Problem
-from engine.tokens import ROLES
+from atlas.api.models.jobs import MOST_JOBS, NewJobBody
+from atlas.api.problems import MEDIA_TYPE, Problem
+from atlas.api.routing import PREFIX, terms_of
+from atlas.engine.tokens import ROLES
 
 ABOUT = (
     "Jobs, workflows, schedules and the account of what happened. Programs send a token as "

@@ -16,7 +16,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from api.errors import AWAY, BodyTooLarge, BodyTooSlow, Forbidden, TooManyRequests, Unauthenticated, UnsupportedMedia
+from atlas.api.errors import (
+    AWAY,
+    BodyTooLarge,
+    BodyTooSlow,
+    Forbidden,
+    TooManyRequests,
+    Unauthenticated,
+    UnsupportedMedia,
+)
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -67,7 +75,7 @@ class Problem(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     """A problem on its way out."""
 
     status: int
@@ -156,7 +164,7 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-def response_of(told: _Told) -> Response:
+def response_of(told: _Reported) -> Response:
     """The problem as an answer."""
     title = HTTPStatus(told.status).phrase
     document = {
@@ -169,33 +177,35 @@ def response_of(told: _Told) -> Response:
     return Response(orjson.dumps(document), told.status, told.headers, MEDIA_TYPE)
 
 
-def told_of(error: BaseException) -> _Told:
+def told_of(error: BaseException) -> _Reported:
     """What an error is to the caller. Nothing of an unknown error is told: it may hold anything."""
     match error:
         case AtlasError():
             return _of_atlas(error)
         case RequestValidationError():
             errors = fields_of(error.errors())
-            return _Told(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
+            return _Reported(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
         case HTTPException():
             return _of_http(error)
         case ClientDisconnect():
             # Nobody hears it.
-            return _Told(400, "disconnected", "The body ended before it was whole.")
+            return _Reported(400, "disconnected", "The body ended before it was whole.")
         case asyncpg.QueryCanceledError():
             words = "Answering takes too long. Narrow the request, for example with created_after."
-            return _Told(422, "too-broad", words)
+            return _Reported(422, "too-broad", words)
         case asyncpg.InsufficientPrivilegeError():
-            return _Told(403, "forbidden", "The database does not allow this to the caller.")
+            return _Reported(403, "forbidden", "The database does not allow this to the caller.")
         case asyncpg.PostgresError() if isinstance(error, _VALUE_ERRORS):
-            return _Told(422, "invalid-input", "A value cannot be stored: it is out of its range or not valid text.")
+            return _Reported(
+                422, "invalid-input", "A value cannot be stored: it is out of its range or not valid text."
+            )
         case asyncpg.PostgresError() if isinstance(error, _STATE_ERRORS):
-            return _Told(409, "conflict", "The request does not fit what is stored.")
+            return _Reported(409, "conflict", "The request does not fit what is stored.")
         case _ if isinstance(error, _PASSING):
             words = "The database cannot be reached or is busy. Nothing is lost; try again."
-            return _Told(503, "unavailable", words, headers={"Retry-After": str(RETRY_SECONDS)})
+            return _Reported(503, "unavailable", words, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
-            return _Told(500, "internal", "Something went wrong inside Atlas. The log names the request's id.")
+            return _Reported(500, "internal", "Something went wrong inside Atlas. The log names the request's id.")
 
 
 def fields_of(errors: Iterable[Any]) -> list[FieldError]:
@@ -212,7 +222,7 @@ def fields_of(errors: Iterable[Any]) -> list[FieldError]:
     return found
 
 
-def _of_atlas(error: AtlasError) -> _Told:
+def _of_atlas(error: AtlasError) -> _Reported:
     status, kind = next((status, kind) for base, status, kind in _KINDS if isinstance(error, base))
     errors = error.errors if isinstance(error, InvalidInput) else ()
     headers = {}
@@ -224,15 +234,15 @@ def _of_atlas(error: AtlasError) -> _Told:
         headers["Connection"] = "close"
     if status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
-    return _Told(status, kind, str(error), errors, headers)
+    return _Reported(status, kind, str(error), errors, headers)
 
 
-def _of_http(error: HTTPException) -> _Told:
+def _of_http(error: HTTPException) -> _Reported:
     kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     details = {404: "There is nothing at this address.", 405: "This address does not take that method."}
     detail = details.get(error.status_code, str(error.detail))
     headers = {name.title(): value for name, value in (error.headers or {}).items()}
-    return _Told(error.status_code, kind, detail, headers=headers)
+    return _Reported(error.status_code, kind, detail, headers=headers)
 
 
 def _shown(errors: Sequence[FieldError]) -> str:

@@ -1,3 +1,91 @@
-"""Holds the words everyone shares: settings, errors, actors, the database and the ways to reach it."""
+"""Atlas: a Postgres-backed, multi-tenant job queue and durable workflow runner.
+
+What a project needs is imported from here: `from atlas import job, JobContext, enqueue`. Each name is loaded when it is
+first used, so that the client and `atlas --help` do not load the engine.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atlas.actors import Actor
+    from atlas.db.pool import open_pool
+    from atlas.engine.jobs.cancel import cancel
+    from atlas.engine.jobs.context import JobContext
+    from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
+    from atlas.engine.jobs.new_job import NewJob
+    from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
+    from atlas.engine.jobs.types import job
+    from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
+    from atlas.engine.workflows.errors import StepFailed
+    from atlas.engine.workflows.events import publish_event
+    from atlas.engine.workflows.intents import request_workflow
+    from atlas.engine.workflows.registry import workflow
+    from atlas.engine.workflows.replay import replay
+    from atlas.engine.workflows.run_context import Run
+    from atlas.errors import AtlasError
+    from atlas.scheduler.recurring import Recurring, at_start
+    from atlas.workers.email import know_email
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Actor",
+    "AtlasError",
+    "EnqueueJob",
+    "Enqueued",
+    "JobContext",
+    "JobsRepository",
+    "NewJob",
+    "PermanentError",
+    "Recurring",
+    "RetryAfter",
+    "Run",
+    "Snooze",
+    "StepFailed",
+    "at_start",
+    "cancel",
+    "enqueue",
+    "enqueue_many",
+    "job",
+    "know_email",
+    "open_pool",
+    "publish_event",
+    "replay",
+    "request_workflow",
+    "workflow",
+]
+
+_HOMES = {
+    "atlas.actors": ("Actor",),
+    "atlas.db.pool": ("open_pool",),
+    "atlas.engine.jobs.cancel": ("cancel",),
+    "atlas.engine.jobs.context": ("JobContext",),
+    "atlas.engine.jobs.enqueue": ("Enqueued", "enqueue", "enqueue_many"),
+    "atlas.engine.jobs.new_job": ("NewJob",),
+    "atlas.engine.jobs.repository": ("EnqueueJob", "JobsRepository"),
+    "atlas.engine.jobs.types": ("job",),
+    "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
+    "atlas.engine.workflows.errors": ("StepFailed",),
+    "atlas.engine.workflows.events": ("publish_event",),
+    "atlas.engine.workflows.intents": ("request_workflow",),
+    "atlas.engine.workflows.registry": ("workflow",),
+    "atlas.engine.workflows.replay": ("replay",),
+    "atlas.engine.workflows.run_context": ("Run",),
+    "atlas.errors": ("AtlasError",),
+    "atlas.scheduler.recurring": ("Recurring", "at_start"),
+    "atlas.workers.email": ("know_email",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'atlas' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,25 +1,25 @@
 """Remembers: an append-only account of every change, written in the transaction that made it."""
 
-from audit.crosscheck import cross_check
-from audit.export import Extract, export
-from audit.find import Entry, Horizon, Page, Query, find, follow, horizon
-from audit.keeping import Pruned, new_epoch, prune
-from audit.private import PrivateValue, commit, conceal, erase, reveal
-from audit.proof import prove, prove_consistency
-from audit.record import Event, body_of, record
-from audit.seal import seal, seal_lag
-from audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
-from audit.verify import Mark, verify
+from atlas.audit.crosscheck import cross_check
+from atlas.audit.export import Extract, export
+from atlas.audit.find import AuditPage, AuditRow, Horizon, Query, find, follow, horizon
+from atlas.audit.personal_data import PrivateValue, commit, conceal, erase, reveal
+from atlas.audit.proof import prove, prove_consistency
+from atlas.audit.record import Event, body_of, record
+from atlas.audit.retention import PrunedRows, new_epoch, prune
+from atlas.audit.seal import seal, seal_lag
+from atlas.audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
+from atlas.audit.verify import Mark, verify
 
 __all__ = [
-    "Entry",
+    "AuditPage",
+    "AuditRow",
     "Event",
     "Extract",
     "Horizon",
     "Mark",
-    "Page",
     "PrivateValue",
-    "Pruned",
+    "PrunedRows",
     "Query",
     "body_of",
     "commit",

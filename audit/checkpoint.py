@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from atlas.audit.keys import SigningKey, write_privately
+from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
+from atlas.audit.verifier.tree import consistent
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import AtlasError, SettingsError
-from atlas.pool import Connection
-from atlas.statements import fetch_row, fetch_value, statement
-from audit.keys import SigningKey, write_privately
-from audit.nodes import Nodes
-from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
-from audit.verifier.tree import consistent
 
 HEAD = statement("audit/sql/checkpoint_head.sql")
 STORE = statement("audit/sql/checkpoint_store.sql")
@@ -125,7 +125,7 @@ async def _next(conn: Connection, key: SigningKey, head: Any, last: Signed | Non
     if last is not None:
         if last.size > size:
             raise InconsistentTree(last, size)
-        proof = await Nodes(conn, size).consistency(last.size)
+        proof = await TreeNodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
             raise InconsistentTree(last, size)
     return Checkpoint(key.name, size, root, head["now"], abandons=untold)
@@ -186,7 +186,7 @@ def _remembered(key: SigningKey) -> Signed | None:
 
 def _newest_copy(key: SigningKey, folder: Path) -> Signed | None:
     """The newest copy that this key signed; none where copies may be written but not read."""
-    keys = [Key.parse(key.public)]
+    keys = [VerifierKey.parse(key.public)]
     try:
         for file in reversed(copied_notes(folder)):
             for note in reversed(split_notes(_end(file))):

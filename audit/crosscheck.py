@@ -4,9 +4,9 @@ What became of a job must be what its last event tells; the gate must stand as i
 hosts, triggers, definitions and policies must be as they were last told; and nothing may be gone whose end nobody told.
 """
 
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, statement
-from audit.verifier.account import Finding
+from atlas.audit.verifier.format import Finding
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, statement
 
 JOBS = statement("audit/sql/crosscheck_jobs.sql")
 GATE = statement("audit/sql/crosscheck_gate.sql")

@@ -13,15 +13,15 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.personal_data import reveal
+from atlas.audit.reader import AuditReader, Row
+from atlas.audit.record import Event, record
+from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.verifier.export import EXPORT, record_of, write_row
+from atlas.audit.verifier.format import HEAD, Seal
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import Conflict, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, statement
-from audit.nodes import Nodes
-from audit.private import reveal
-from audit.record import Event, record
-from audit.stream import Account, Row
-from audit.verifier.account import HEAD, Seal
-from audit.verifier.export import EXPORT, record_of, write_row
 
 RANGE = statement("audit/sql/export_range.sql")
 TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
@@ -48,13 +48,13 @@ async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIt
     meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
-    account = await Account.open(conn)
+    account = await AuditReader.open(conn)
     lines = _all(conn, account, extract) if extract.tenant_id is None else _tenant(conn, account, extract)
     async for line in lines:
         yield line
 
 
-async def _all(conn: Connection, account: Account, extract: Extract) -> AsyncIterator[bytes]:
+async def _all(conn: Connection, account: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
     first, last = await _range(conn, account, extract)
     to_the_end = extract.until is None
     pruned = account.state.pruned_through if first == 1 else 0
@@ -79,7 +79,7 @@ async def _all(conn: Connection, account: Account, extract: Extract) -> AsyncIte
     yield _line({"type": "end"})
 
 
-async def _tenant(conn: Connection, account: Account, extract: Extract) -> AsyncIterator[bytes]:
+async def _tenant(conn: Connection, account: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
     """A tenant's rows, each with its path to the newest checkpoint; nothing of other tenants but hashes."""
     assert extract.tenant_id is not None
     first, last = await _range(conn, account, extract)
@@ -88,7 +88,7 @@ async def _tenant(conn: Connection, account: Account, extract: Extract) -> Async
         raise Conflict(
             "No checkpoint has been signed yet.", remedy="Let a scheduler or `atlas up` run for some seconds."
         )
-    nodes, owner = Nodes(conn, signed["size"]), extract.tenant_id.bytes
+    nodes, owner = TreeNodes(conn, signed["size"]), extract.tenant_id.bytes
     number = 0
     async for seal, first_number in _tenant_seals(conn, account, extract.tenant_id, first - 1, last):
         if seal.size > signed["size"]:
@@ -113,13 +113,13 @@ async def _tenant(conn: Connection, account: Account, extract: Extract) -> Async
     yield _line({"type": "end"})
 
 
-async def _require_rows(account: Account, seal: Seal, count: int, pruned: int) -> None:
+async def _require_rows(account: AuditReader, seal: Seal, count: int, pruned: int) -> None:
     """Break off where rows were removed by order since the first line, which told up to which seal they were gone."""
     if count < seal.count - 1 and seal.n > pruned and await account.is_pruned(seal):
         raise Conflict("Rows were removed by order while they were exported.", remedy="Make the export again.")
 
 
-async def _range(conn: Connection, account: Account, extract: Extract) -> tuple[int, int]:
+async def _range(conn: Connection, account: AuditReader, extract: Extract) -> tuple[int, int]:
     """The first and the last seal. Removed rows are part of a whole account, not of a piece of it."""
     found = await fetch_row(conn, RANGE, since=extract.since, until=extract.until)
     assert found is not None
@@ -134,7 +134,7 @@ async def _range(conn: Connection, account: Account, extract: Extract) -> tuple[
 
 
 async def _tenant_seals(
-    conn: Connection, account: Account, tenant_id: UUID, after: int, last: int
+    conn: Connection, account: AuditReader, tenant_id: UUID, after: int, last: int
 ) -> AsyncIterator[tuple[Seal, int]]:
     while found := await fetch(conn, TENANT_SEALS, tenant_id=tenant_id, after=after, last=last):
         for row in found:
@@ -181,12 +181,12 @@ async def _start(conn: Connection, before: Seal) -> dict[str, Any]:
     return {"type": "start", "seal": record_of(replace(before, leaf_hashes=b"", tenants=())), "numbers": numbers}
 
 
-def _head(account: Account, extract: Extract, note: str, first_number: int) -> bytes:
+def _head(account: AuditReader, extract: Extract, note: str, first_number: int) -> bytes:
     manifest = _manifest(account, extract) | {"first_number": first_number}
     return _line(manifest) + _line({"type": "checkpoint", "note": note})
 
 
-def _manifest(account: Account, extract: Extract) -> dict[str, Any]:
+def _manifest(account: AuditReader, extract: Extract) -> dict[str, Any]:
     return {
         "type": "manifest",
         "format": EXPORT,

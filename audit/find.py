@@ -9,9 +9,9 @@ from uuid import UUID
 
 import orjson
 
+from atlas.db.pool import Connection, Pool
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import FieldError, InvalidInput
-from atlas.pool import Connection, Pool
-from atlas.statements import fetch, fetch_row, statement
 
 FIND_ALL = statement("audit/sql/find_all.sql")
 FIND_TENANT = statement("audit/sql/find_tenant.sql")
@@ -38,7 +38,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditRow:
     """One row of the account, without its bytes."""
 
     id: int
@@ -55,10 +55,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AuditPage:
     """Entries, newest first, and where the next page begins; None after the last."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[AuditRow, ...]
     cursor: str | None
 
 
@@ -70,7 +70,9 @@ class Horizon:
     snapshot: str
 
 
-async def find(conn: Connection, query: Query | None = None, *, limit: int = 50, cursor: str | None = None) -> Page:
+async def find(
+    conn: Connection, query: Query | None = None, *, limit: int = 50, cursor: str | None = None
+) -> AuditPage:
     """One page. A page costs what it holds, however far back it lies."""
     wanted = query or Query()
     epoch, xid, id = _NEWEST if cursor is None else _read_cursor(cursor)
@@ -92,7 +94,7 @@ async def find(conn: Connection, query: Query | None = None, *, limit: int = 50,
     else:
         rows = await fetch(conn, FIND_ALL, **filters, before_epoch=epoch, before_xid=str(xid), before_id=id)
     more = f"{rows[size - 1]['epoch']}.{rows[size - 1]['xid']}.{rows[size - 1]['id']}" if len(rows) > size else None
-    return Page(tuple(_entry(row) for row in rows[:size]), more)
+    return AuditPage(tuple(_entry(row) for row in rows[:size]), more)
 
 
 async def horizon(conn: Connection) -> Horizon:
@@ -102,7 +104,9 @@ async def horizon(conn: Connection) -> Horizon:
     return Horizon(row["epoch"], row["snapshot"])
 
 
-async def follow(pool: Pool, query: Query | None = None, *, since: Horizon, every: timedelta) -> AsyncIterator[Entry]:
+async def follow(
+    pool: Pool, query: Query | None = None, *, since: Horizon, every: timedelta
+) -> AsyncIterator[AuditRow]:
     """Entries as they are committed, from a moment on, none left out and none twice."""
     wanted = query or Query()
     filters = {
@@ -125,11 +129,11 @@ async def follow(pool: Pool, query: Query | None = None, *, since: Horizon, ever
         await asyncio.sleep(every.total_seconds())
 
 
-def _entry(row: Any) -> Entry:
-    facts = {name: row[name] for name in Entry.__dataclass_fields__ if name not in ("tenant_id", "meta")}
+def _entry(row: Any) -> AuditRow:
+    facts = {name: row[name] for name in AuditRow.__dataclass_fields__ if name not in ("tenant_id", "meta")}
     # The driver's own kind of UUID is not known to JSON writers.
     tenant_id = None if row["tenant_id"] is None else UUID(bytes=row["tenant_id"].bytes)
-    return Entry(**facts, tenant_id=tenant_id, meta=orjson.loads(row["meta"]))
+    return AuditRow(**facts, tenant_id=tenant_id, meta=orjson.loads(row["meta"]))
 
 
 def _read_cursor(cursor: str) -> tuple[int, int, int]:

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from atlas.audit.verifier.signed_notes import DASH, ED25519, BadNote, Checkpoint, VerifierKey, key_id, parse_keys
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from audit.verifier.notes import DASH, ED25519, BadNote, Checkpoint, Key, key_id, parse_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def public_key_file(settings: Settings) -> Path:
     return _folder(settings) / f"{key_file(settings).stem}.pub"
 
 
-def public_keys(settings: Settings) -> list[Key]:
+def public_keys(settings: Settings) -> list[VerifierKey]:
     """The installation's public key, and those of the keys that signed before it: `audit.*.pub` beside `audit.pub`."""
     return read_keys(public_key_files(settings) or [public_key_file(settings)])
 
@@ -110,9 +110,9 @@ def checkpoint_folder(settings: Settings) -> Path:
     return settings.atlas_checkpoint_dir or settings.home / "checkpoints"
 
 
-def read_keys(paths: Iterable[Path]) -> list[Key]:
+def read_keys(paths: Iterable[Path]) -> list[VerifierKey]:
     """Public keys from their files, each of which may hold several."""
-    keys: list[Key] = []
+    keys: list[VerifierKey] = []
     for path in paths:
         try:
             keys += parse_keys(path.read_text())
@@ -157,7 +157,7 @@ def _retire(path: Path, *, but: str) -> None:
     """Keep the public halves of keys before: what they signed is checked with them for as long as the account lasts."""
     with suppress(FileNotFoundError, UnicodeDecodeError, BadNote):
         for line in set(path.read_text().split()) - {but}:
-            path.with_name(f"{path.stem}.{Key.parse(line).id.hex()}.pub").write_text(f"{line}\n")
+            path.with_name(f"{path.stem}.{VerifierKey.parse(line).id.hex()}.pub").write_text(f"{line}\n")
 
 
 def write_privately(path: Path, content: bytes) -> None:

@@ -4,14 +4,14 @@ import base64
 from typing import Any
 from uuid import UUID
 
+from atlas.audit.reader import AuditReader
+from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.verifier.export import CONSISTENCY, PROOF, facts_of
+from atlas.audit.verifier.format import HEAD, Seal, event_leaf
+from atlas.audit.verifier.tree import sha256
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch_row, fetch_value, statement
-from audit.nodes import Nodes
-from audit.stream import Account
-from audit.verifier.account import HEAD, Seal, event_leaf
-from audit.verifier.export import CONSISTENCY, PROOF, facts_of
-from audit.verifier.tree import sha256
 
 ROW = statement("audit/sql/prove_row.sql")
 BOUNDS = statement("audit/sql/prove_bounds.sql")
@@ -47,7 +47,7 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
     if signed is None:
         raise NotSealed(id, "checkpoint")
     index = seal.first_index + position
-    path = await Nodes(conn, signed["size"]).inclusion(index)
+    path = await TreeNodes(conn, signed["size"]).inclusion(index)
     return {
         "format": PROOF,
         "row": {**facts_of(row["head"]), "number": number},
@@ -75,7 +75,7 @@ async def prove_consistency(conn: Connection, first: int, second: int | None = N
     notes = [await _checkpoint(conn, first)]
     newest = await fetch_row(conn, CHECKPOINT_AFTER, size=first)
     notes.append(newest if second is None else await _checkpoint(conn, second))
-    path = await Nodes(conn, notes[1]["size"]).consistency(first)
+    path = await TreeNodes(conn, notes[1]["size"]).consistency(first)
     return {
         "format": CONSISTENCY,
         "first": notes[0]["note"],
@@ -99,7 +99,7 @@ async def _place(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
     n = await _seal_of(conn, epoch, xid, id)
     if n is None:
         raise NotSealed(id, "seal")
-    account = await Account.open(conn)
+    account = await AuditReader.open(conn)
     before, seal = await account.seal(n - 1), await account.seal(n)
     assert seal is not None
     number = {UUID(one).bytes: first for one, first, _ in seal.tenants}.get(tenant, 1)

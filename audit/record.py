@@ -6,10 +6,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.pool import Connection
-from atlas.statements import fetch_value, statement
-from atlas.stored import stored_json, stored_text
-from audit.private import Personal, conceal
+from atlas.audit.personal_data import Personal, conceal
+from atlas.db.pg_json import stored_json, stored_text
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_value, statement
 
 Level = Literal["info", "warn", "error"]
 

@@ -19,11 +19,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from atlas.audit.verifier.format import EVENT_LEAF, HEAD, NOTHING, Seal, Snapshot, header_leaf
+from atlas.audit.verifier.tree import HASH, Frontier
+from atlas.db.pool import Connection
+from atlas.db.statements import Statement, fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
-from atlas.pool import Connection
-from atlas.statements import Statement, fetch, fetch_row, fetch_value, statement
-from audit.verifier.account import EVENT_LEAF, HEAD, NOTHING, Seal, Snapshot, header_leaf
-from audit.verifier.tree import HASH, Frontier
 
 LOCK = statement("audit/sql/seal_lock.sql")
 STATE = statement("audit/sql/seal_state.sql")
@@ -60,7 +60,7 @@ class NoEpoch(AtlasError):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SealWindow:
     """What the next batch may take in: its seal as far as it is known, and the place to go on from."""
 
     seal: Seal
@@ -119,7 +119,7 @@ def check_cluster(state: Any) -> None:
             raise OtherCluster(f"its transaction ids stand at {reached}, but {sealed} was sealed before")
 
 
-def next_window(state: Any) -> Window:
+def next_window(state: Any) -> SealWindow:
     """The window to go on with: the open one, else the next; before a new epoch's first, what is left of the old."""
     begun = Seal(
         n=(state["n"] or 0) + 1,
@@ -139,14 +139,14 @@ def next_window(state: Any) -> Window:
         sealed_at=_text(state["now"]),
     )
     if state["n"] is None or (state["seal_epoch"] < state["epoch"] and state["rest"] and state["closes"]):
-        return Window(begun if state["next_epoch"] == state["epoch"] else _unsealed_epoch(state, begun), 0, 0)
+        return SealWindow(begun if state["next_epoch"] == state["epoch"] else _unsealed_epoch(state, begun), 0, 0)
     same = replace(begun, epoch=state["seal_epoch"], max_id=state["max_id"])
     open_one = replace(same, snap_prev=state["snap_prev"], snap_cur=state["snap_cur"], snap_at=_text(state["snap_at"]))
     if state["seal_epoch"] < state["epoch"]:
         return _rest_of_epoch(state, open_one)
     if state["closes"]:
-        return Window(replace(same, snap_prev=state["snap_cur"]), 0, 0)
-    return Window(open_one, int(state["to_xid"]), state["to_id"])
+        return SealWindow(replace(same, snap_prev=state["snap_cur"]), 0, 0)
+    return SealWindow(open_one, int(state["to_xid"]), state["to_id"])
 
 
 def _unsealed_epoch(state: Any, begun: Seal) -> Seal:
@@ -154,15 +154,15 @@ def _unsealed_epoch(state: Any, begun: Seal) -> Seal:
     return replace(begun, epoch=state["next_epoch"], snap_cur=NOTHING, rest=True)
 
 
-def _rest_of_epoch(state: Any, last: Seal) -> Window:
+def _rest_of_epoch(state: Any, last: Seal) -> SealWindow:
     seal = replace(last, rest=True, snap_at=last.snap_at if state["rest"] else _text(state["now"]))
-    window = Window(seal, int(state["to_xid"]), state["to_id"]) if state["rest"] else Window(seal, 0, 0)
+    window = SealWindow(seal, int(state["to_xid"]), state["to_id"]) if state["rest"] else SealWindow(seal, 0, 0)
     if state["normal_closes"] or state["normal_to_xid"] is None:
         return window
     return replace(window, last_xid=int(state["normal_to_xid"]), last_id=state["normal_to_id"])
 
 
-async def read_window(conn: Connection, window: Window, limit: int) -> bytes:
+async def read_window(conn: Connection, window: SealWindow, limit: int) -> bytes:
     """Up to `limit` rows of a window, each as its head and the SHA-256 of its bytes."""
     place: dict[str, Any] = {
         "epoch": window.seal.epoch,

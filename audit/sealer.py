@@ -7,15 +7,15 @@ from pathlib import Path
 
 import asyncpg
 
+from atlas.audit.checkpoint import HEAD, publish
+from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
+from atlas.audit.seal import seal, seal_lag
+from atlas.audit.verifier.export import UNREADABLE
+from atlas.db.pool import Connection, Pool
+from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
-from atlas.pool import Connection, Pool
 from atlas.settings import Settings
-from atlas.statements import fetch_row
-from audit.checkpoint import HEAD, publish
-from audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
-from audit.seal import seal, seal_lag
-from audit.verifier.export import UNREADABLE
 
 log = get_logger("audit.sealer")
 

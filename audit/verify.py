@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from audit.stream import Account, Row, number_of_time
-from audit.verifier.account import HEAD, Report, Seal, number_of
-from audit.verifier.check import Verification
-from audit.verifier.notes import Key
-from audit.verifier.tree import Frontier
+from atlas.audit.reader import AuditReader, Row, number_of_time
+from atlas.audit.verifier.check import Verification
+from atlas.audit.verifier.format import HEAD, Report, Seal, number_of
+from atlas.audit.verifier.signed_notes import VerifierKey
+from atlas.audit.verifier.tree import Frontier
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
 
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 STRAYS = statement("audit/sql/verify_strays.sql")
@@ -46,7 +46,7 @@ class Mark:
 
 async def verify(
     conn: Connection,
-    keys: Sequence[Key],
+    keys: Sequence[VerifierKey],
     outside: Iterable[str] = (),
     *,
     since: Mark | None = None,
@@ -57,13 +57,13 @@ async def verify(
     With `since`, rows sealed up to that mark are not looked at again; a row that was changed there afterwards does
     not show. `outside` are notes kept elsewhere. `progress` is told how many leaves of how many are done.
     """
-    account = await Account.open(conn)
+    account = await AuditReader.open(conn)
     start = None if since is None else await account.seal(since.seal)
     if since is not None and (start is None or not _ends_with(start, since.root)):
         report = await verify(conn, keys, outside, progress=progress)
         report.find("seal", f"Seal {since.seal} is not the one that was found whole before.", seal=since.seal)
         return report
-    return await _Walk(conn, account, await _begin(conn, account, keys, outside, start)).walk(start, progress)
+    return await _LogCheck(conn, account, await _begin(conn, account, keys, outside, start)).walk(start, progress)
 
 
 def _ends_with(seal: Seal, root: str) -> bool:
@@ -74,7 +74,7 @@ def _ends_with(seal: Seal, root: str) -> bool:
 
 
 async def _begin(
-    conn: Connection, account: Account, keys: Sequence[Key], outside: Iterable[str], start: Seal | None
+    conn: Connection, account: AuditReader, keys: Sequence[VerifierKey], outside: Iterable[str], start: Seal | None
 ) -> Verification:
     if start is None:
         return Verification(keys, outside, pruned_through=account.state.pruned_through)
@@ -84,8 +84,8 @@ async def _begin(
     return Verification(keys, outside, start=start, numbers=numbers, pruned_through=pruned)
 
 
-class _Walk:
-    def __init__(self, conn: Connection, account: Account, verification: Verification) -> None:
+class _LogCheck:
+    def __init__(self, conn: Connection, account: AuditReader, verification: Verification) -> None:
         self._conn = conn
         self._account = account
         self._verification = verification

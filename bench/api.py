@@ -31,20 +31,20 @@ import uvloop
 from fastapi import Body, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.app import create_app
-from api.models.jobs import NewJobBody
-from api.rates import Rates
 from atlas.actors import system
-from atlas.embedded import start_embedded
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.api.models.jobs import NewJobBody
+from atlas.db.migrations import migrate
+from atlas.db.pool import Pool, connect, open_pool
+from atlas.engine.jobs import job, switch
+from atlas.engine.tenants import add_tenant
+from atlas.engine.tokens import add_token
 from atlas.logs import configure_logs
-from atlas.migrations import migrate
-from atlas.pool import Pool, connect, open_pool
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
+from atlas.workers.worker import Worker, WorkerOptions
 from bench.api_summary import measure_summary
-from engine.jobs import job, switch
-from engine.tenants import add_tenant
-from engine.tokens import add_token
-from workers.worker import Worker, WorkerOptions
 
 PORT = 18089
 ME = system("bench")
@@ -107,7 +107,7 @@ def work(url: str) -> None:
     uvloop.run(run())
 
 
-class Caller(asyncio.Protocol):
+class BenchCaller(asyncio.Protocol):
     """One connection that asks again as soon as it has been answered."""
 
     def __init__(self, request: bytes, until: float) -> None:
@@ -154,7 +154,7 @@ async def rate(path: str, token: str, *, seconds: float, connections: int) -> fl
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
     callers = [
-        (await loop.create_connection(lambda: Caller(head.encode() + body, began + seconds), "127.0.0.1", PORT))[1]
+        (await loop.create_connection(lambda: BenchCaller(head.encode() + body, began + seconds), "127.0.0.1", PORT))[1]
         for _ in range(connections)
     ]
     await asyncio.gather(*(caller.ended for caller in callers))

@@ -6,14 +6,14 @@ from typing import Any
 
 import httpx
 
-from api.app import create_app
-from api.rates import Rates
 from atlas.actors import system
-from atlas.pool import connect, open_pool
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.db.pool import connect, open_pool
+from atlas.engine.jobs import switch
+from atlas.engine.tenants import add_tenant
+from atlas.engine.tokens import add_token
 from atlas.settings import load_settings
-from engine.jobs import switch
-from engine.tenants import add_tenant
-from engine.tokens import add_token
 
 ME = system("bench")
 ASKED = 30

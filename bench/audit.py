@@ -19,13 +19,13 @@ from typing import Any
 import psutil
 
 from atlas.actors import system
-from atlas.embedded import start_embedded
-from atlas.migrations import migrate
-from atlas.pool import Connection, Pool, open_pool
+from atlas.audit import Extract, export, seal, seal_and_sign
+from atlas.audit.keys import public_keys
+from atlas.audit.verifier.export import verify_export
+from atlas.db.migrations import migrate
+from atlas.db.pool import Connection, Pool, open_pool
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
-from audit import Extract, export, seal, seal_and_sign
-from audit.keys import public_keys
-from audit.verifier.export import verify_export
 from bench.peers.databases import own_database
 
 ROWS = 200_000

@@ -20,17 +20,17 @@ from typing import Any
 import uvloop
 
 from atlas.actors import system
-from atlas.embedded import start_embedded
+from atlas.cli.long_running import spare_the_collector
+from atlas.db.migrations import migrate
+from atlas.db.pool import Pool, open_pool
+from atlas.engine.jobs import NewJob, enqueue_many, job, switch
 from atlas.ids import new_id
 from atlas.logs import configure_logs
-from atlas.migrations import migrate
-from atlas.outbox import list_mails, outbox_folder, write_mail
-from atlas.pool import Pool, open_pool
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings
-from cli.programs import spare_the_collector
-from engine.jobs import NewJob, enqueue_many, job, switch
-from workers.email import register_email
-from workers.worker import Worker, WorkerOptions
+from atlas.workers.email import register_email
+from atlas.workers.email.outbox_files import list_mails, outbox_folder, write_mail
+from atlas.workers.worker import Worker, WorkerOptions
 
 LIMIT_RATIO = 0.6
 ACTOR = system("bench")

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from prisma import Json
 from prisma.models import Job
 
-from atlas.pool import Pool, Queryable, open_pool
+from atlas.db.pool import Pool, Queryable, open_pool
 from atlas.prisma_client import AtlasPrisma, packaged_schema
-from atlas.testing import TestDatabases
+from atlas.test_databases import TestDatabases
 
 ROUNDS = 25
 CALLS = 200

@@ -23,12 +23,12 @@ import psutil
 import uvloop
 
 from atlas.actors import system
-from atlas.embedded import start_embedded
+from atlas.db.migrations import migrate
+from atlas.db.pool import Pool, open_pool
+from atlas.engine.jobs import switch
 from atlas.logs import configure_logs
-from atlas.migrations import migrate
-from atlas.pool import Pool, open_pool
-from engine.jobs import switch
-from scheduler.firing import FiringLoop
+from atlas.postgres.cluster import start_embedded
+from atlas.scheduler.firing import FiringLoop
 
 START_LIMIT_SECONDS = 3.0
 LATE_LIMIT_SECONDS = 1.0

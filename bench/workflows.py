@@ -19,19 +19,19 @@ from typing import Any
 
 import uvloop
 
-import workers.engine_run
+import atlas.workers.workflows
 from atlas.actors import system
-from atlas.embedded import start_embedded
+from atlas.db.pool import Pool
+from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
+from atlas.engine.workflows.intents import take_intents
 from atlas.logs import configure_logs
-from atlas.pool import Pool
+from atlas.postgres.cluster import start_embedded
+from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import ground
 from bench.peers.databases import settle
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes, expect
-from engine.jobs import SYSTEM_TENANT
-from engine.workflows import NewIntent, Run, request_workflows, workflow
-from engine.workflows.intents import take_intents
-from workers.worker import Worker, WorkerOptions
 
 ACTOR = system("bench")
 IN_FLIGHT = 400
@@ -91,7 +91,7 @@ async def _end_to_end(pool: Pool, url: str, runs: int, count: int) -> float:
     worker = Worker(pool, url, WorkerOptions(job_types=["ENGINE_RUN"], concurrency=IN_FLIGHT))
     tasks = [
         asyncio.create_task(worker.run()),
-        asyncio.create_task(workers.engine_run.run_engine_loop(pool, stop, url=url)),
+        asyncio.create_task(atlas.workers.workflows.run_engine_loop(pool, stop, url=url)),
     ]
     await asyncio.sleep(0.5)
     began = time.perf_counter()

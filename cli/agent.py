@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from atlas.agent import Agent, Commands
+from atlas.agent import Agent, AllowedCommands
+from atlas.cli.output import Json, say
+from atlas.cli.runtime import execute
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from cli.output import Json, say
-from cli.runtime import execute
 
 
 def agent(
@@ -31,7 +31,7 @@ def agent(
                 "An agent needs the address of an Atlas and a host's token.",
                 remedy="Give --url and --token, or set ATLAS_URL and ATLAS_TOKEN.",
             )
-        allowed = Commands.load(commands or settings.home / "agent-commands.json")
+        allowed = AllowedCommands.load(commands or settings.home / "agent-commands.json")
         grace = settings.atlas_grace_seconds
         program = Agent(settings.atlas_url, settings.atlas_token, allowed, host=host, grace=grace)
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from api.hints import Hints
+from atlas.api.change_signals import ChangeSignals
+from atlas.cli.long_running import run_program
+from atlas.cli.output import Json, say
+from atlas.cli.ports import PATIENCE_SECONDS, require_port
+from atlas.cli.runtime import Atlas
+from atlas.cli.worker import App
 from atlas.logs import get_logger
-from cli.output import Json, say
-from cli.ports import PATIENCE_SECONDS, require_port
-from cli.programs import run_program
-from cli.runtime import Atlas
-from cli.worker import App
-from workers.apps import load_apps
-from workers.tick import tick
+from atlas.workers.tick import tick
+from atlas.workers.user_modules import load_apps
 
 # Requests hold a connection for as long as their statement takes; gathered ones share it.
 CONNECTIONS = 20
@@ -46,7 +46,7 @@ def api(
 async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
     """Listen and answer until told to stop."""
     # Here and not above: it takes a second to load, which no other command should wait for.
-    from api.app import create_app
+    from atlas.api.app import create_app
 
     settings = atlas.settings
     await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
@@ -80,7 +80,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _stop_when(stop: asyncio.Event, server: uvicorn.Server, hints: Hints) -> None:
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server, hints: ChangeSignals) -> None:
     await stop.wait()
     hints.close()
     server.should_exit = True

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from atlas.cli.output import Json, say
 from atlas.errors import NotFound
-from cli.output import Json, say
 
 ROOT = Path(__file__).parent.parent
 

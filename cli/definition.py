@@ -6,17 +6,17 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from atlas.errors import AtlasError
-from atlas.settings import Settings
-from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from engine.jobs.definitions import (
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import caller, connected, execute
+from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
     disable_definition,
     edit_definition,
     list_definitions,
 )
+from atlas.errors import AtlasError
+from atlas.settings import Settings
 
 app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 

@@ -1,12 +1,12 @@
 """Something to look at in a new installation: a demo tenant, example definitions and workflows, a few jobs."""
 
 from atlas.actors import Actor
+from atlas.cli.examples import load_examples
+from atlas.db.pool import Connection
+from atlas.engine.jobs import NewJob, enqueue, enqueue_definition
+from atlas.engine.tenants import add_tenant, find_tenant
+from atlas.engine.workflows.declared.examples import load_examples as load_workflows
 from atlas.errors import NotFound
-from atlas.pool import Connection
-from cli.examples import load_examples
-from engine.jobs import NewJob, enqueue, enqueue_definition
-from engine.tenants import add_tenant, find_tenant
-from engine.workflows.declared.examples import load_examples as load_workflows
 
 SLUG = "demo"
 

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
+from atlas.cli.output import Json, say
+from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.runtime import caller, connected, execute
+from atlas.engine.tenants import find_tenant
+from atlas.engine.workflows import Published, publish_event
 from atlas.settings import Settings
-from cli.output import Json, say
-from cli.parameters import OBJECT, read_object
-from cli.runtime import caller, connected, execute
-from engine.tenants import find_tenant
-from engine.workflows import Published, publish_event
 
 app = typer.Typer(help="Say that something happened.", no_args_is_help=True, add_completion=False)
 

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from atlas.actors import Actor
-from atlas.pool import Connection
-from cli.definition import read_definition
-from engine.jobs.definitions import add_definition, edit_definition, list_definitions
+from atlas.cli.definition import read_definition
+from atlas.db.pool import Connection
+from atlas.engine.commands.definitions import add_definition, edit_definition, list_definitions
+from atlas.source import SOURCE
 
-FOLDER = Path(__file__).parent.parent / "examples" / "definitions"
+FOLDER = SOURCE / "examples" / "definitions"
 
 
 async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from atlas.settings import Settings
-from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from engine.jobs.hosts import (
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import caller, connected, execute
+from atlas.engine.hosts.hosts import (
     Host,
     ServerInstance,
     add_host,
@@ -17,7 +16,8 @@ from engine.jobs.hosts import (
     list_hosts,
     list_server_instances,
 )
-from engine.tenants import find_tenant
+from atlas.engine.tenants import find_tenant
+from atlas.settings import Settings
 
 app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True, add_completion=False)
 

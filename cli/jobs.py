@@ -10,13 +10,13 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from atlas.cli.backend import Backend, JobAsked, JobsAsked, JobStory
+from atlas.cli.connect import ask
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import OBJECT, read_id, read_object
 from atlas.errors import FieldError, InvalidInput
-from cli.durations import parse_duration
-from cli.installation import Installation, JobAsked, JobsAsked, JobStory
-from cli.output import Json, say, table
-from cli.parameters import OBJECT, read_id, read_object
-from cli.reach import ask
-from workers.apps import load_apps
+from atlas.workers.user_modules import load_apps
 
 app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True, add_completion=False)
 
@@ -109,7 +109,7 @@ def retry(
     if job_id is not None and (job_type or tenant):
         raise InvalidInput("The call", [FieldError("ID", "--type and --tenant choose among --dead-letters")])
 
-    async def work(atlas: Installation) -> dict[UUID, str]:
+    async def work(atlas: Backend) -> dict[UUID, str]:
         if job_id is None:
             return {**await atlas.retry_dead_letters(tenant=tenant, job_type=job_type, limit=limit)}
         await atlas.retry(_id(job_id))

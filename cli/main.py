@@ -6,14 +6,14 @@ from typing import Any
 import typer
 
 from atlas import __version__
+from atlas.cli.command_table import CommandTable
+from atlas.cli.output import print_json, report
+from atlas.cli.stdio import let_go_of_stdout, prepare_streams
 from atlas.errors import AtlasError
-from cli.commands import Commands
-from cli.output import print_json, report
-from cli.streams import let_go_of_stdout, prepare_streams
 
 app = typer.Typer(
     name="atlas",
-    cls=Commands,
+    cls=CommandTable,
     help="Runs jobs and workflows on Postgres, and can prove afterwards what happened.",
     no_args_is_help=True,
     add_completion=False,

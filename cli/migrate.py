@@ -1,9 +1,9 @@
 """`atlas migrate`: brings the database up to date."""
 
-from atlas.pool import shown
+from atlas.cli.output import Json, say
+from atlas.cli.runtime import bring_up_to_date, execute, reach_database
+from atlas.db.pool import shown
 from atlas.settings import Settings
-from cli.output import Json, say
-from cli.runtime import bring_up_to_date, execute, reach_database
 
 
 def migrate(json: Json = False) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from uuid import UUID
 
-from atlas.errors import FieldError, InvalidInput, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from cli.installation import JobAsked, JobsAsked, JobStory, Standing
-from cli.runtime import caller
-from engine.jobs import (
+from atlas.cli.backend import JobAsked, JobsAsked, JobStory, Standing
+from atlas.cli.runtime import caller
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.admission import ENGINE_RUN, admit
+from atlas.engine.jobs import (
     Enqueued,
     Explanation,
     JobFilter,
@@ -25,12 +25,12 @@ from engine.jobs import (
     retry_dead_letters,
     retry_now,
 )
-from engine.jobs.admit import ENGINE_RUN, admit
-from engine.jobs.find import queue_depth
-from engine.jobs.gate import Gate, read_gate, switch
-from engine.tenants import find_tenant
-from engine.workflows.find import read_engine
-from engine.workflows.intents import NewIntent, request_workflows
+from atlas.engine.jobs.find import queue_depth
+from atlas.engine.jobs.gate import Gate, read_gate, switch
+from atlas.engine.tenants import find_tenant
+from atlas.engine.workflows.find import read_engine
+from atlas.engine.workflows.intents import NewIntent, request_workflows
+from atlas.errors import FieldError, InvalidInput, NotFound
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import typer
 
+from atlas.cli.output import Json, say, table
+from atlas.db.pg_json import stored_text
+from atlas.engine.validation import as_id
 from atlas.errors import NotFound
-from atlas.outbox import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
 from atlas.settings import load_settings
-from atlas.stored import stored_text
-from cli.output import Json, say, table
-from engine.fields import as_id
+from atlas.workers.email.outbox_files import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
 
 app = typer.Typer(
     help="The mails that were written as files instead of being sent.", no_args_is_help=True, add_completion=False

@@ -13,10 +13,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from atlas.cli.stdio import written_out
+from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, InvalidInput
-from atlas.programs.text import plain
-from atlas.stored import stored_text
-from cli.streams import written_out
+from atlas.programs.terminal_text import plain
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from atlas.cli.backend import JobAsked, JobsAsked, JobStory, Standing
 from atlas.client import (
     ApiError,
     AtlasClient,
@@ -14,20 +15,19 @@ from atlas.client import (
     Job,
     JobFilter,
     NewJob,
-    Patience,
+    RetryBudget,
     Unauthenticated,
     Unreachable,
 )
+from atlas.engine.jobs import Enqueued, Explanation, JobRow
+from atlas.engine.jobs.find import Depth
+from atlas.engine.jobs.gate import Gate
+from atlas.engine.workflows.find import EngineState
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from cli.installation import JobAsked, JobsAsked, JobStory, Standing
-from engine.jobs import Enqueued, Explanation, JobRow
-from engine.jobs.find import Depth
-from engine.jobs.gate import Gate
-from engine.workflows.find import EngineState
 
 # Someone waits at the terminal.
-PATIENCE = Patience(tries=4, seconds=15.0)
+PATIENCE = RetryBudget(tries=4, seconds=15.0)
 # The API queues so many dead letters in one call.
 MOST_AT_ONCE = 1000
 # What the API shows of a job under a name of its own.

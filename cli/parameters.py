@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from atlas.engine.validation import as_id
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import read_json
-from engine.fields import as_id
 
 # How an option that takes a JSON object is shown; a command line ends at 128 KiB an argument, a file does not.
 OBJECT = "JSON|@FILE|-"

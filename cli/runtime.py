@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from atlas import migrations
 from atlas.actors import Actor
-from atlas.embedded import start_embedded
+from atlas.db import migrations
+from atlas.db.pool import Connection, Pool, connect, open_pool, shown, unreachable
 from atlas.errors import DatabaseError, MigrationError
 from atlas.logs import configure_logs
-from atlas.pool import Connection, Pool, connect, open_pool, shown, unreachable
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
-from workers.email import know_email
+from atlas.workers.email import know_email
 
 try:
     import uvloop

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from cli.output import Json, say
-from cli.programs import run_program
-from cli.runtime import Atlas
-from cli.worker import App
-from scheduler.program import CONNECTIONS, SchedulerParts, run_scheduler
-from workers.apps import load_apps
+from atlas.cli.long_running import run_program
+from atlas.cli.output import Json, say
+from atlas.cli.runtime import Atlas
+from atlas.cli.worker import App
+from atlas.scheduler.program import CONNECTIONS, SchedulerParts, run_scheduler
+from atlas.workers.user_modules import load_apps
 
 
 def scheduler(app: App = None, json: Json = False) -> None:

@@ -20,6 +20,8 @@ PYTHON = VENV / "bin" / "python"
 PACKAGES_MARK = VENV / "packages.sha256"
 CLIENT_MARK = "schema.sha256"
 OLDEST_NODE = (16, 13)
+TYPES = ROOT / ".types"
+FLOORS = ("api", "audit", "cli", "engine", "scheduler", "testing", "workers")
 
 
 def main() -> int:
@@ -30,6 +32,7 @@ def main() -> int:
             ensure_venv()
             ensure_packages()
             ensure_client()
+            ensure_type_links()
     except OSError as error:
         return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
     except subprocess.CalledProcessError as error:
@@ -49,7 +52,8 @@ def ensure_venv() -> None:
 def ensure_packages() -> None:
     """Atlas itself in editable form, and what it needs; with a Node.js from PyPI where the machine has none."""
     extras = "dev" if _has_node() else "dev,node"
-    wanted = _sha256((ROOT / "pyproject.toml").read_bytes() + extras.encode())
+    made_from = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "setup.py"))
+    wanted = _sha256(made_from + extras.encode())
     if _read(PACKAGES_MARK) == wanted:
         return
     _say("installing packages")
@@ -70,6 +74,24 @@ def ensure_client() -> None:
         sys.stderr.write(done.stdout + done.stderr)
         done.check_returncode()
     (package / CLIENT_MARK).write_text(_wanted_client())
+
+
+def ensure_type_links() -> None:
+    """Links under the import names, for type checkers and editors: they do not follow the map of `setup.py`."""
+    wanted = {path.name: path for path in (ROOT / "atlas").iterdir() if path.suffix in ("", ".py", ".typed")}
+    wanted |= {floor: ROOT / floor for floor in FLOORS}
+    _link_all(TYPES / "atlas", wanted)
+    _link_all(TYPES, {"bench": ROOT / "bench"})
+
+
+def _link_all(folder: Path, wanted: dict[str, Path]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for link in folder.iterdir():
+        if link.is_symlink() and wanted.get(link.name) != link.readlink():
+            link.unlink()
+    for name, target in wanted.items():
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(target)
 
 
 def client_is_current(package: Path) -> bool:

@@ -7,12 +7,12 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from cli.durations import parse_duration
-from cli.installation import Standing
-from cli.output import Json, say, table
-from cli.reach import ask
-from engine.jobs.gate import Gate
-from engine.workflows.find import EngineState
+from atlas.cli.backend import Standing
+from atlas.cli.connect import ask
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say, table
+from atlas.engine.jobs.gate import Gate
+from atlas.engine.workflows.find import EngineState
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who looks.")]
 For = Annotated[

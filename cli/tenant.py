@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
+from atlas.cli.output import Json, dump_json, say, table
+from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.runtime import caller, connected, execute
+from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import FieldError, InvalidInput
 from atlas.settings import Settings
-from cli.output import Json, dump_json, say, table
-from cli.parameters import OBJECT, read_object
-from cli.runtime import caller, connected, execute
-from engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 
 app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import caller, connected, execute
+from atlas.engine.hosts.hosts import find_host
+from atlas.engine.tenants import find_tenant
+from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, revoke_token
 from atlas.settings import Settings
-from cli.durations import parse_duration
-from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from engine.jobs.hosts import find_host
-from engine.tenants import find_tenant
-from engine.tokens import ROLES, Token, add_token, list_tokens, revoke_token
 
 app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True, add_completion=False)
 

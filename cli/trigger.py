@@ -6,15 +6,14 @@ from uuid import UUID
 
 import typer
 
-from atlas.pool import Connection
-from atlas.settings import Settings
-from atlas.statements import fetch_row
-from cli.durations import parse_duration
-from cli.output import Json, say, table
-from cli.parameters import OBJECT, read_id, read_object
-from cli.runtime import caller, connected, execute
-from engine.tenants import find_tenant
-from engine.triggers import (
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import OBJECT, read_id, read_object
+from atlas.cli.runtime import caller, connected, execute
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row
+from atlas.engine.tenants import find_tenant
+from atlas.engine.triggers import (
     Cron,
     Occurrence,
     Trigger,
@@ -27,7 +26,8 @@ from engine.triggers import (
     read_cron,
     remove_trigger,
 )
-from engine.triggers.triggers import CLOCK
+from atlas.engine.triggers.store import CLOCK
+from atlas.settings import Settings
 
 app = typer.Typer(help="What starts work by itself, at times or on events.", no_args_is_help=True, add_completion=False)
 

@@ -8,20 +8,20 @@ from typing import Annotated
 import typer
 
 from atlas.actors import system
+from atlas.cli.demo import show_something
+from atlas.cli.long_running import atlas_argv
+from atlas.cli.output import Json, say
+from atlas.cli.ports import PATIENCE_SECONDS, require_port
+from atlas.cli.process_group import ChildProcess, run_tree
+from atlas.cli.runtime import execute, open_atlas
+from atlas.cli.worker import App
+from atlas.db.pool import Connection, shown
+from atlas.db.statements import fetch_value, statement
+from atlas.engine.jobs.gate import switch
+from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.errors import SettingsError
-from atlas.pool import Connection, shown
 from atlas.settings import Settings
-from atlas.statements import fetch_value, statement
-from cli.demo import show_something
-from cli.output import Json, say
-from cli.ports import PATIENCE_SECONDS, require_port
-from cli.programs import atlas_argv
-from cli.runtime import execute, open_atlas
-from cli.tree import Program, run_tree
-from cli.worker import App
-from engine.jobs.gate import switch
-from engine.tokens import add_token, authenticate, ensure_operator_token
-from workers.apps import load_apps
+from atlas.workers.user_modules import load_apps
 
 NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
 ACTOR = system("atlas up")
@@ -40,17 +40,17 @@ def up(
     raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), demo=demo, json=json)))
 
 
-def programs(apps: Sequence[str]) -> list[Program]:
+def programs(apps: Sequence[str]) -> list[ChildProcess]:
     """What makes up Atlas, in the order of starting; stopping goes the other way."""
     given = [word for app in apps for word in ("--app", app)]
     return [
-        Program("worker", atlas_argv("worker", "--all", *given), comes_back=True),
-        Program("scheduler", atlas_argv("scheduler", *given), comes_back=True),
-        Program("api", atlas_argv("api", *given), comes_back=True),
+        ChildProcess("worker", atlas_argv("worker", "--all", *given), comes_back=True),
+        ChildProcess("scheduler", atlas_argv("scheduler", *given), comes_back=True),
+        ChildProcess("api", atlas_argv("api", *given), comes_back=True),
     ]
 
 
-async def start(settings: Settings, tree: Sequence[Program], *, demo: bool = False, json: bool) -> int:
+async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool = False, json: bool) -> int:
     """Prepare the installation, say where it is, and run the programs until the end. Answers the exit status."""
     serves = any(program.name == "api" for program in tree)
     if serves:

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import typer
 
+from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import read_moment
+from atlas.cli.runtime import connected, execute
+from atlas.engine.tenants import find_tenant, list_tenants
+from atlas.engine.usage import Usage, read_usage
 from atlas.settings import Settings
-from cli.output import Json, say, table
-from cli.parameters import read_moment
-from cli.runtime import connected, execute
-from engine.tenants import find_tenant, list_tenants
-from engine.usage import Usage, read_usage
 
 USUALLY = timedelta(days=30)
 

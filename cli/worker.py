@@ -11,24 +11,24 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from atlas.cli.long_running import atlas_argv, run_program
+from atlas.cli.output import Json, say
+from atlas.cli.process_group import ChildProcess, run_tree
+from atlas.cli.runtime import Atlas, execute
+from atlas.db.pool import Pool
+from atlas.engine.commands.definitions import list_definitions
+from atlas.engine.jobs.find import count_due
+from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import AtlasError, Refused
-from atlas.pool import Pool
 from atlas.settings import Settings
-from cli.output import Json, say
-from cli.programs import atlas_argv, run_program
-from cli.runtime import Atlas, execute
-from cli.tree import Program, run_tree
-from engine.jobs.definitions import list_definitions
-from engine.jobs.find import count_due
-from engine.jobs.gate import read_gate
-from engine.jobs.types import canonical, registered
-from engine.workflows.runs import ENGINE_RUN
-from workers.apps import load_apps
-from workers.commands.types import load_command_types
-from workers.email import register_email
-from workers.engine_run import run_engine_loop, settle_intents
-from workers.served import LoadTypes
-from workers.worker import Worker, WorkerOptions
+from atlas.workers.commands.types import load_command_types
+from atlas.workers.email import register_email
+from atlas.workers.served_types import LoadTypes
+from atlas.workers.user_modules import load_apps
+from atlas.workers.worker import Worker, WorkerOptions
+from atlas.workers.workflows import run_engine_loop, settle_intents
 
 RECOUNT_SECONDS = 5.0
 SHOW_SECONDS = 0.2
@@ -164,5 +164,5 @@ def _run_many(processes: int, *, drain: bool) -> int:
     """The same command as several processes."""
     # The last --processes wins: each child is one process, whatever was asked for.
     argv = atlas_argv(*sys.argv[1:], "--processes", "1")
-    children = [Program(f"worker {n + 1}", argv, comes_back=True) for n in range(processes)]
+    children = [ChildProcess(f"worker {n + 1}", argv, comes_back=True) for n in range(processes)]
     return execute(lambda settings: run_tree(children, grace=settings.atlas_grace_seconds, may_end=drain))

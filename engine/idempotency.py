@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, FieldError, InvalidInput
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, fetch_value, statement
 
 TAKE = statement("engine/sql/take_idempotency_key.sql")
 FIND = statement("engine/sql/find_idempotency_key.sql")
@@ -35,7 +35,7 @@ class CallKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """What was answered: a status and the bytes of the body."""
 
     status: int
@@ -54,7 +54,7 @@ def call_key(tenant_id: UUID, subject: str, key: str, *request: bytes) -> CallKe
     return CallKey(tenant_id, subject, key, digest.digest())
 
 
-async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Answer]]) -> Answer:
+async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[StoredResponse]]) -> StoredResponse:
     """Do the work, or answer as when it was done. The caller's transaction decides whether either happened."""
     place = {"tenant_id": call.tenant_id, "subject": call.subject, "key": call.key}
     if await fetch_value(conn, TAKE, **place, request_hash=call.request_hash, hours=KEPT_HOURS):
@@ -68,7 +68,7 @@ async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Ans
         raise Conflict(
             f"The Idempotency-Key {call.key!r} was used for another request.", remedy="Use a new key for other work."
         )
-    return Answer(row["status"], row["body"], repeated=True)
+    return StoredResponse(row["status"], row["body"], repeated=True)
 
 
 async def forget_answers(conn: Connection, *, most: int = 1000) -> int:

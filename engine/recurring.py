@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.pool import Connection, Queryable
-from atlas.statements import fetch, fetch_value, statement
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, fetch_value, statement
 
 SAVE = statement("engine/sql/save_recurring.sql")
 REMOVE = statement("engine/sql/remove_recurring.sql")
@@ -48,7 +48,7 @@ class RecurringRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecurringRun:
     """A run that this program has claimed; `number` is the fence of what it may write."""
 
     key: Key
@@ -86,21 +86,21 @@ async def list_recurring(conn: Queryable, *, tenant_id: UUID | None = None) -> l
     return [RecurringRow(**row) for row in await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))]
 
 
-async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[Run]:
+async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[RecurringRun]:
     """Take the runs that are due among these. None while Atlas is offline; those that others run are passed over."""
     values: dict[str, Any] = {"tenants": [key[0] for key in keys], "ids": [key[1] for key in keys]}
     rows = await fetch(conn, CLAIM, by=by, lease=lease, **values)
-    return [Run((row["tenant_id"], row["id"]), row["run_count"], row["timeout_seconds"]) for row in rows]
+    return [RecurringRun((row["tenant_id"], row["id"]), row["run_count"], row["timeout_seconds"]) for row in rows]
 
 
-async def renew_run(conn: Connection, by: str, run: Run, *, lease: float) -> bool:
+async def renew_run(conn: Connection, by: str, run: RecurringRun, *, lease: float) -> bool:
     """Keep a run. False: it is another's now, or may be."""
     values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number}
     ours: bool = await fetch_value(conn, RENEW, by=by, lease=lease, **values)
     return ours
 
 
-async def finish_run(conn: Connection, by: str, run: Run, *, outcome: str, error: str | None = None) -> bool:
+async def finish_run(conn: Connection, by: str, run: RecurringRun, *, outcome: str, error: str | None = None) -> bool:
     """Record how a run ended and set the next, passing over the intervals that were missed.
 
     `stopped` leaves the next run where it was: its program is going away, and another may take it up at once.

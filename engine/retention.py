@@ -15,8 +15,8 @@ from uuid import UUID
 
 import orjson
 
-from atlas.pool import Connection, Pool, Queryable
-from atlas.statements import Statement, fetch, fetch_row, statement
+from atlas.db.pool import Connection, Pool, Queryable
+from atlas.db.statements import Statement, fetch, fetch_row, statement
 
 AGES = statement("engine/sql/retention_ages.sql")
 PRUNE_JOBS = statement("engine/sql/prune_jobs.sql")

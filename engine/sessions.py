@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.tokens import Token, token_of
 from atlas.ids import new_id
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, fetch_value, statement
-from audit import Event, record
-from engine.tokens import Token, token_of
 
 OPEN = statement("engine/sql/open_session.sql")
 FIND = statement("engine/sql/find_session.sql")

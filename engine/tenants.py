@@ -11,15 +11,15 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.jobs.types import field_errors
+from atlas.engine.retention import DEFAULT_DAYS
+from atlas.engine.timezones import check_zone
+from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, statement
-from audit import Event, record
-from engine.fields import as_id, check_name
-from engine.jobs.types import field_errors
-from engine.retention import DEFAULT_DAYS
-from engine.zones import check_zone
 
 ADD = statement("engine/sql/add_tenant.sql")
 EDIT = statement("engine/sql/edit_tenant.sql")

@@ -19,13 +19,13 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.tenants import Tenant
+from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
 from atlas.ids import new_id
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, fetch_value, statement
-from audit import Event, record
-from engine.fields import as_id, check_name
-from engine.tenants import Tenant
 
 Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)

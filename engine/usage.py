@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from atlas.pool import Connection, Queryable
-from atlas.statements import fetch_value, statement
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch_value, statement
 
 METER = statement("engine/sql/meter_usage.sql")
 READ = statement("engine/sql/read_usage.sql")

@@ -13,9 +13,9 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
+from atlas.engine.triggers import Cron, known_cron
 from atlas.errors import InvalidInput
 from atlas.logs import get_logger
-from engine.triggers import Cron, known_cron
 
 log = get_logger("scheduler.alarm")
 

@@ -8,13 +8,13 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+from atlas.db.pool import Connection, Pool
+from atlas.engine.triggers import Round, Unfired, fire_due, fire_events, list_schedules
 from atlas.logs import get_logger
-from atlas.pool import Connection, Pool
-from engine.triggers import Round, Unfired, fire_due, fire_events, list_schedules
-from scheduler.alarm import Alarm
-from scheduler.around import Around
-from scheduler.leader import Leader
-from scheduler.rounds import ANSWER_SECONDS, LONG_SECONDS, tell
+from atlas.scheduler.alarm import Alarm
+from atlas.scheduler.leader import Leader
+from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, tell
+from atlas.scheduler.quarantine import Quarantine
 
 # The truth behind the alarm and the notifications.
 LOOK_SECONDS = 1.0
@@ -35,7 +35,7 @@ class FiringLoop:
         self._awake = asyncio.Event()
         self.leader = Leader(url, self.schedules_changed)
         self.alarm = Alarm(self.wake)
-        self._kinds = Around(fire_due), Around(fire_events)
+        self._kinds = Quarantine(fire_due), Quarantine(fire_events)
         self._stale, self._armed = True, False
         self._reload_at = 0.0
         self._patience = ANSWER_SECONDS

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from atlas.db.pool import connect
 from atlas.logs import get_logger
-from atlas.pool import connect
-from scheduler.rounds import pause, tell
+from atlas.scheduler.loops import pause, tell
 
 ASK_SECONDS = 0.5
 SILENT_SECONDS = 2

@@ -3,14 +3,14 @@
 import asyncio
 from dataclasses import dataclass
 
+from atlas.audit import run_sealer
+from atlas.db.notifications import Listener
+from atlas.db.pool import Pool
 from atlas.errors import AtlasError
-from atlas.notifications import Listener
-from atlas.pool import Pool
+from atlas.scheduler.firing import FiringLoop
+from atlas.scheduler.maintenance import Maintenance
+from atlas.scheduler.recurring import Recurring, starters
 from atlas.settings import Settings
-from audit import run_sealer
-from scheduler.chores import Chores
-from scheduler.firing import FiringLoop
-from scheduler.recurring import Recurring, starters
 
 CHANNELS = ("atlas_gate", "atlas_events", "atlas_triggers")
 # The firing loop, four chores, the sealer, the recurring functions' loop, and their runs.
@@ -41,7 +41,7 @@ async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(firing.run(stop))
-            group.create_task(Chores(parts.pool).run(stop))
+            group.create_task(Maintenance(parts.pool).run(stop))
             group.create_task(run_sealer(parts.pool, parts.settings, stop))
             group.create_task(_run_recurring(parts.pool, stop))
     except BaseExceptionGroup as errors:

@@ -12,17 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
-from atlas.logs import get_logger
-from atlas.pool import Pool
-from atlas.stored import stored_text
-from atlas.threads import awaitable
-from engine.fields import check_name
-from engine.jobs.lease import new_worker_id
-from engine.recurring import (
+from atlas.db.pg_json import stored_text
+from atlas.db.pool import Pool
+from atlas.engine.jobs.lease import new_worker_id
+from atlas.engine.recurring import (
     Key,
     RecurringRow,
-    Run,
+    RecurringRun,
     claim_runs,
     finish_run,
     list_recurring,
@@ -30,8 +26,12 @@ from engine.recurring import (
     renew_run,
     save_recurring,
 )
-from engine.tenants import find_tenant
-from scheduler.rounds import ANSWER_SECONDS, tell
+from atlas.engine.tenants import find_tenant
+from atlas.engine.validation import check_name
+from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
+from atlas.logs import get_logger
+from atlas.scheduler.loops import ANSWER_SECONDS, tell
+from atlas.threads import awaitable
 
 Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
@@ -167,7 +167,7 @@ class Recurring:
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
-    async def _run(self, run: Run, held: float) -> None:
+    async def _run(self, run: RecurringRun, held: float) -> None:
         keeping = asyncio.create_task(self._keep(run, held, asyncio.current_task()))
         outcome, error = "stopped", None
         try:
@@ -187,7 +187,7 @@ class Recurring:
                 self._runs.pop(run.key, None)
                 self._changed.set()
 
-    async def _keep(self, run: Run, held: float, task: "asyncio.Task[Any] | None") -> None:
+    async def _keep(self, run: RecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
         """Renew the lease. A run that another process has taken over, or may by now, is cancelled here.
 
         `held` is when the lease was last asked for: the database's begins later, and ours ends first.
@@ -208,7 +208,7 @@ class Recurring:
             log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
             task.cancel()
 
-    async def _finish(self, run: Run, outcome: str, error: str | None) -> None:
+    async def _finish(self, run: RecurringRun, outcome: str, error: str | None) -> None:
         try:
             async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
                 await finish_run(conn, self._name, run, outcome=outcome, error=error)

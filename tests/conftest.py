@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from atlas.pool import Pool, connect, open_pool
-from atlas.testing import TestDatabases
+from atlas.db.pool import Pool, connect, open_pool
+from atlas.test_databases import TestDatabases
 
 
 def server_folder(run: str) -> Path:

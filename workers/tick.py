@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from atlas.pool import Pool
-from engine.jobs.types import registered
-from workers.commands.types import load_command_types
-from workers.worker import Worker, WorkerOptions
+from atlas.db.pool import Pool
+from atlas.engine.jobs.types import registered
+from atlas.workers.commands.types import load_command_types
+from atlas.workers.worker import Worker, WorkerOptions
 
 TICK_LEASE_SECONDS = 60.0
 

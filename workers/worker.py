@@ -1,7 +1,7 @@
 """One worker process: gate → claim up to the free slots → run → finish → heartbeat, until it is told to stop.
 
-`Slots` run the handlers, `Turns` speak with the database, `Hand` knows what is held. The worker keeps its lease
-alive, sweeps for what others dropped, passes on cancellations, and stops in good order.
+`Executor` runs the handlers, `ClaimLoop` speaks with the database, `HeldJobs` knows what is held. The worker keeps its
+lease alive, sweeps for what others dropped, passes on cancellations, and shuts down in good order.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from functools import partial
 
 import asyncpg
 
-from atlas.logs import get_logger
-from atlas.notifications import Listener
-from atlas.pool import UNREACHABLE, Pool, open_aside
-from engine.jobs.lease import (
+from atlas.db.notifications import Listener
+from atlas.db.pool import UNREACHABLE, Pool, open_aside
+from atlas.engine.jobs.claim import Claimant, solo_waits, take_turn
+from atlas.engine.jobs.lease import (
     heartbeat,
     held,
     new_worker_id,
@@ -25,18 +25,18 @@ from engine.jobs.lease import (
     retire_worker,
     serve_types,
 )
-from engine.jobs.nearby import told_of_new_jobs
-from engine.jobs.outcomes import ClaimedJob, Finish, release
-from engine.jobs.progress import report_progress
-from engine.jobs.publish import publish_types
-from engine.jobs.sweep import sweep
-from engine.jobs.turn import Claimant, solo_waits, take_turn
-from engine.jobs.types import registered
-from workers.blocking import BlockWatch
-from workers.hand import Hand
-from workers.served import LoadTypes, Served
-from workers.slots import Slots
-from workers.turns import Appetite, Turns
+from atlas.engine.jobs.local_wakeup import told_of_new_jobs
+from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.type_catalog import publish_types
+from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.verdicts import ClaimedJob, Finish, release
+from atlas.logs import get_logger
+from atlas.workers.claim_loop import ClaimLoop, Demand
+from atlas.workers.executor import Executor
+from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.loop_watchdog import LoopWatchdog
+from atlas.workers.served_types import LoadTypes, ServedTypes
 
 TICK_SECONDS = 0.1
 # Before the end of a lease that could not be renewed, so that handlers have stopped when it comes.
@@ -74,12 +74,12 @@ class Worker:
         self._pool = pool
         self._url = url
         self._options = options
-        self._served = Served(options.job_types, options.load_types)
+        self._served = ServedTypes(options.job_types, options.load_types)
         self._listens = listen
-        self._hand = Hand(options.concurrency, options.batch)
-        self._appetite = Appetite(drain=options.drain, most_jobs=options.most_jobs)
+        self._hand = HeldJobs(options.concurrency, options.batch)
+        self._appetite = Demand(drain=options.drain, most_jobs=options.most_jobs)
         self._pulse = asyncio.Event()
-        self._turns = Turns(
+        self._turns = ClaimLoop(
             pool,
             self._hand,
             self._appetite,
@@ -88,10 +88,10 @@ class Worker:
             check_lease=self._pulse.set,
             lease=options.lease,
         )
-        self._slots = Slots(options.concurrency, pool, self._report, self._turns.done, self._turns.lingers)
+        self._slots = Executor(options.concurrency, pool, self._report, self._turns.done, self._turns.lingers)
         channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
         self._listener = Listener(url, channels, self._heard)
-        self._block_watch = BlockWatch()
+        self._block_watch = LoopWatchdog()
         self._stopping = asyncio.Event()
         self._cancels = asyncio.Event()
         self._alive_until = 0.0

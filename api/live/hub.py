@@ -16,14 +16,14 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from api.errors import AWAY
-from api.hints import Hints
-from api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
-from api.live.window import Running, Window, place_of, read_place, read_running, read_window, write_place
-from api.state import Api
+from atlas.api.app_state import AppState
+from atlas.api.change_signals import ChangeSignals
+from atlas.api.errors import AWAY
+from atlas.api.live.changes import JobChanges, Running, place_of, read_place, read_running, read_window, write_place
+from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
+from atlas.audit.find import Horizon
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
-from audit.find import Horizon
 
 LOOK_SECONDS = 0.2
 MOST_WAITING = 50
@@ -52,7 +52,7 @@ class Watcher:
 class Hub:
     """All who watch, in this process."""
 
-    def __init__(self, api: Api, hints: Hints) -> None:
+    def __init__(self, api: AppState, hints: ChangeSignals) -> None:
         self._api = api
         self._hints = hints
         self._watchers: set[Watcher] = set()
@@ -139,7 +139,7 @@ class Hub:
         return refetch(missed["place"]) if missed is not None and missed.get("more") else missed
 
 
-def _frame(window: Window, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
+def _frame(window: JobChanges, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
     """What one room is sent, if anything happened in it."""
     place = write_place(window.place)
     if window.more is None:

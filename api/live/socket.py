@@ -13,16 +13,16 @@ import asyncpg
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from api.callers import Caller, own_origin
-from api.calls import named_tenant
-from api.door import PREFIX
-from api.errors import AWAY, Forbidden, TooManyRequests, Unauthenticated
-from api.live.hub import Hub, Room, Watcher
-from api.problems import response_of, told_of
-from api.state import Api
+from atlas.api.app_state import AppState
+from atlas.api.authentication import Caller, own_origin
+from atlas.api.errors import AWAY, Forbidden, TooManyRequests, Unauthenticated
+from atlas.api.live.hub import Hub, Room, Watcher
+from atlas.api.problems import response_of, told_of
+from atlas.api.request_context import named_tenant
+from atlas.api.routing import PREFIX
+from atlas.engine.tokens import ROLES
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
-from engine.tokens import ROLES
 
 router = APIRouter(prefix=PREFIX)
 log = get_logger("live")
@@ -50,7 +50,7 @@ logging.getLogger("uvicorn.error").addFilter(_Refusals())
 @router.websocket("/live")
 async def live(socket: WebSocket) -> None:
     """Send the room's frames until one side has enough."""
-    api: Api = socket.app.state.api
+    api: AppState = socket.app.state.api
     hub: Hub = socket.app.state.hub
     with contextlib.ExitStack() as place:
         try:
@@ -68,7 +68,7 @@ async def live(socket: WebSocket) -> None:
             hub.leave(watcher)
 
 
-async def _admitted(api: Api, socket: WebSocket) -> tuple[Caller, Room]:
+async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     caller = await api.callers.identify(socket)
     origin = socket.headers.get("origin")
     # A page of another site may open a socket with the visitor's cookie; a program has no page, and no cookie.

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
 
-from api.models.common import Body, Document, Id, Moment, Number, Shown, Whole
-from engine.jobs import Explanation, JobRow
+from atlas.api.models.common import Body, Document, Id, Moment, Number, Shown, Whole
+from atlas.engine.jobs import Explanation, JobRow
 
 JobStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]

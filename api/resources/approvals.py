@@ -7,16 +7,16 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Text, Whole
-from api.roles import MANAGERS, READERS
+from atlas.api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Text, Whole
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.tokens import makers_of
+from atlas.engine.workflows.approvals import decide_approval, list_approvals
+from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.errors import NotFound, Refused
-from engine.tokens import makers_of
-from engine.workflows.approvals import decide_approval, list_approvals
-from engine.workflows.rules import add_rule, list_rules, remove_rule
 
-router = APIRouter(prefix=PREFIX, route_class=Door, tags=["approvals"])
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["approvals"])
 
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "canceled"]
 Count = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
@@ -87,7 +87,7 @@ class RuleAdded(Shown):
 
 
 @router.get("/approvals", summary="List approvals, newest first")
-@allows(*READERS)
+@requires(*READERS)
 async def show_list(
     call: Calling,
     status: ApprovalStatus | None = None,
@@ -104,7 +104,7 @@ async def show_list(
 
 
 @router.get("/approvals/{approval_id:uuid}", summary="One approval")
-@allows(*READERS)
+@requires(*READERS)
 async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
     async with call.reading() as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
@@ -114,7 +114,7 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
 
 
 @router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; who asked for the work may not")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     """Nor may a token that goes back to who asked: whoever makes a token under another name is not two people."""
     await _require_other_hands(approval_id, call)
@@ -132,7 +132,7 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
 
 
 @router.get("/policies", summary="The rules that decide about intents", tags=["policies"])
-@allows(*READERS)
+@requires(*READERS)
 async def show_rules(call: Calling) -> Listed[RuleShown]:
     async with call.reading() as conn:
         found = await list_rules(conn, tenant_id=call.tenant_id)
@@ -140,20 +140,20 @@ async def show_rules(call: Calling) -> Listed[RuleShown]:
 
 
 @router.post("/policies", status_code=201, summary="Add a rule, for one tenant or for all", tags=["policies"])
-@allows("operator")
+@requires("operator")
 async def add(body: RuleBody, call: Calling) -> RuleAdded:
     async with call.writing() as conn:
         return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
 
 
 @router.delete("/policies/{label}", status_code=204, summary="Remove a rule", tags=["policies"])
-@allows("operator")
+@requires("operator")
 async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call: Calling) -> None:
     async with call.writing() as conn:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
 
 
-async def _require_other_hands(approval_id: UUID, call: Call) -> None:
+async def _require_other_hands(approval_id: UUID, call: RequestContext) -> None:
     async with call.as_engine() as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
         makers = await makers_of(conn, call.caller.token)

@@ -12,19 +12,19 @@ from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, allows
-from api.errors import Forbidden
-from api.models.common import Document, Limit, Moment, Page, Shown
-from api.roles import READERS
+from atlas.api.errors import Forbidden
+from atlas.api.models.common import Document, Limit, Moment, Page, Shown
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.audit import Extract, export, find, prove
+from atlas.audit import Query as AuditQuery
+from atlas.audit.keys import public_key_files
+from atlas.db.statements import fetch, statement
 from atlas.errors import NotFound
 from atlas.logs import get_logger
-from atlas.statements import fetch, statement
-from audit import Extract, export, find, prove
-from audit import Query as AuditQuery
-from audit.keys import public_key_files
 
-router = APIRouter(prefix=f"{PREFIX}/audit", route_class=Door, tags=["audit"])
+router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
 SEALS = statement("api/sql/seals.sql")
 CHECKPOINTS = statement("api/sql/checkpoints.sql")
@@ -80,7 +80,7 @@ class CheckpointShown(Shown):
 
 
 @router.get("", summary="What happened, newest first")
-@allows(*READERS)
+@requires(*READERS)
 async def show_list(
     call: Calling,
     actor_id: Words = None,
@@ -113,7 +113,7 @@ async def show_list(
 
 
 @router.get("/seals", summary="The seals, newest first")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[SealShown]:
     async with call.reading() as conn:
         rows = await fetch(conn, SEALS, before=cursor or NEWEST, limit=limit)
@@ -122,7 +122,7 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) ->
 
 
 @router.get("/checkpoints", summary="The signed checkpoints, newest first")
-@allows(*READERS, by_tenant=False)
+@requires(*READERS, by_tenant=False)
 async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[CheckpointShown]:
     """They say nothing about what is in the account, only how large it is and that it has not changed."""
     async with call.as_engine() as conn:
@@ -137,7 +137,7 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = No
     summary="The public keys that checkpoints are checked with, a line each",
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-@allows(*READERS, by_tenant=False)
+@requires(*READERS, by_tenant=False)
 async def show_key(call: Calling) -> str:
     """The newest first, then those that it took the place of: what they signed is checked with them.
 
@@ -160,7 +160,7 @@ async def show_key(call: Calling) -> str:
         }
     },
 )
-@allows(*READERS)
+@requires(*READERS)
 async def take_along(
     call: Calling,
     since: Annotated[Moment | None, Query(description="By the time of sealing.")] = None,
@@ -178,13 +178,13 @@ async def take_along(
 
 
 @router.get("/{row_id}/proof", summary="A proof that one row is in the signed tree, for anyone with the public key")
-@allows(*READERS)
+@requires(*READERS)
 async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Calling) -> Document:
     async with call.as_engine() as conn:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 
 
-async def _lines(call: Call, extract: Extract) -> AsyncGenerator[bytes, None]:
+async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes, None]:
     # No transaction around it: the event that tells of the export stands, however the reading ends.
     with call.api.exports.taken(call.caller.share):
         async with call.api.acquire(watched=False, share=call.caller.share) as conn:

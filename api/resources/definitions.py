@@ -7,11 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Listed, Name, Number, Shown, Text, Whole
-from engine.jobs.definition_spec import Limits
-from engine.jobs.definitions import (
+from atlas.api.models.common import Body, Document, Flag, Listed, Name, Number, Shown, Text, Whole
+from atlas.api.request_context import Calling
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
     disable_definition,
@@ -19,8 +18,9 @@ from engine.jobs.definitions import (
     find_definition,
     list_definitions,
 )
+from atlas.engine.commands.spec import Limits
 
-router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=Door, tags=["definitions"])
+router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 
 READERS = ("operator", "auditor")
 Key = Annotated[str, Path(min_length=1, max_length=100)]
@@ -116,7 +116,7 @@ class NewDefinition(DefinitionChange):
 
 
 @router.get("", summary="List the definitions")
-@allows(*READERS, whole=True)
+@requires(*READERS, whole=True)
 async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False) -> Listed[DefinitionShown]:
     async with call.reading() as conn:
         found = await list_definitions(conn, active_only=active_only)
@@ -124,28 +124,28 @@ async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False
 
 
 @router.post("", status_code=201, summary="Allow a command")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def create(body: NewDefinition, call: Calling) -> DefinitionShown:
     async with call.writing() as conn:
         return DefinitionShown.of(await add_definition(conn, body.described(), actor=call.actor))
 
 
 @router.get("/{key}", summary="One definition")
-@allows(*READERS, whole=True)
+@requires(*READERS, whole=True)
 async def show_one(key: Key, call: Calling) -> DefinitionShown:
     async with call.reading() as conn:
         return DefinitionShown.of(await find_definition(conn, key))
 
 
 @router.patch("/{key}", summary="Change a definition; it holds for attempts that begin afterwards")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
     async with call.writing() as conn:
         return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
 
 
 @router.delete("/{key}", summary="Disable a definition: none of its jobs is made or begun any more")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def disable(key: Key, call: Calling) -> DefinitionShown:
     async with call.writing() as conn:
         return DefinitionShown.of(await disable_definition(conn, key, actor=call.actor))

@@ -7,16 +7,16 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Name, Shown
-from api.repeats import IdempotencyKey, create_once
-from api.roles import JOB_MAKERS
-from atlas.pool import Connection
-from audit import Event, record
-from engine.workflows.events import publish_event
+from atlas.api.idempotency import IdempotencyKey, create_once
+from atlas.api.models.common import Body, Document, Name, Shown
+from atlas.api.request_context import Calling
+from atlas.api.roles import JOB_MAKERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.engine.workflows.events import publish_event
 
-router = APIRouter(prefix=PREFIX, route_class=Door, tags=["events"])
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
 
 
 class NewEvent(Body):
@@ -31,15 +31,15 @@ class NewEvent(Body):
     correlation_id: Name | None = None
 
 
-class Published(Shown):
+class EventPublished(Shown):
     """An event that is stored, and how many waiting runs it woke."""
 
     id: UUID
     woken: int
 
 
-@router.post("/events", status_code=201, summary="Publish an event", response_model=Published)
-@allows(*JOB_MAKERS)
+@router.post("/events", status_code=201, summary="Publish an event", response_model=EventPublished)
+@requires(*JOB_MAKERS)
 async def publish(request: Request, body: NewEvent, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     async def work(conn: Connection) -> dict[str, Any]:
         told = await publish_event(

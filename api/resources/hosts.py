@@ -5,12 +5,12 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Flag, Id, Listed, Name, Shown
-from api.roles import MANAGERS, READERS
-from atlas.pool import Connection
-from engine.jobs.hosts import (
+from atlas.api.models.common import Body, Flag, Id, Listed, Name, Shown
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.db.pool import Connection
+from atlas.engine.hosts.hosts import (
     Host,
     add_host,
     add_server_instance,
@@ -20,7 +20,7 @@ from engine.jobs.hosts import (
     list_server_instances,
 )
 
-router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=Door, tags=["hosts"])
+router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=GuardedRoute, tags=["hosts"])
 
 
 class NewName(Body):
@@ -58,7 +58,7 @@ class InstanceShown(Shown):
 
 
 @router.get("", summary="List the hosts")
-@allows(*READERS)
+@requires(*READERS)
 async def show_list(call: Calling) -> Listed[HostShown]:
     async with call.reading() as conn:
         found = await list_hosts(conn, tenant_id=call.tenant_id)
@@ -66,21 +66,21 @@ async def show_list(call: Calling) -> Listed[HostShown]:
 
 
 @router.post("", status_code=201, summary="Make a host known; it comes with a token of the role host")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def create(body: NewName, call: Calling) -> HostShown:
     async with call.writing() as conn:
         return HostShown.model_validate(await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor))
 
 
 @router.get("/{host_id:uuid}", summary="One host")
-@allows(*READERS)
+@requires(*READERS)
 async def show_one(host_id: Id, call: Calling) -> HostShown:
     async with call.reading() as conn:
         return await _shown(conn, await _find(conn, host_id, call))
 
 
 @router.patch("/{host_id:uuid}", summary="Let a host fetch jobs, or not")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
     async with call.writing() as conn:
         host = await _find(conn, host_id, call)
@@ -88,7 +88,7 @@ async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
 
 
 @router.get("/{host_id:uuid}/instances", summary="The servers a host looks after")
-@allows(*READERS)
+@requires(*READERS)
 async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
     async with call.reading() as conn:
         host = await _find(conn, host_id, call)
@@ -97,14 +97,14 @@ async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
 
 
 @router.post("/{host_id:uuid}/instances", status_code=201, summary="Make a server of a host known")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
     async with call.writing() as conn:
         host = await _find(conn, host_id, call)
         return InstanceShown.model_validate(await add_server_instance(conn, host, name=body.name, actor=call.actor))
 
 
-async def _find(conn: Connection, host_id: UUID, call: Call) -> Host:
+async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
     return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
 
 

@@ -7,13 +7,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from api.answers import json_answer, json_bytes
-from api.border import header
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, Terms, allows, read_body, terms_of
-from api.gathering import Gathering, Made, is_plain, make
-from api.models.common import Id, Limit, Moment, Page
-from api.models.jobs import (
+from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
+from atlas.api.idempotency import create_once
+from atlas.api.json_response import json_answer, json_bytes
+from atlas.api.middleware import header
+from atlas.api.models.common import Id, Limit, Moment, Page
+from atlas.api.models.jobs import (
     MOST_JOBS,
     EnqueuedJob,
     JobShown,
@@ -22,20 +21,21 @@ from api.models.jobs import (
     NewJobBody,
     SummaryShown,
 )
-from api.paging import MOST_BYTES
-from api.problems import fields_of
-from api.repeats import create_once
-from api.resources.starts import Start, start_of
-from api.roles import JOB_MAKERS, JOB_READERS
+from atlas.api.paging import MOST_BYTES
+from atlas.api.problems import fields_of
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.resources.job_request import Start, start_of
+from atlas.api.roles import JOB_MAKERS, JOB_READERS
+from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, read_body, requires, terms_of
+from atlas.db.pool import Connection
+from atlas.engine.admission import Admission, admitted
+from atlas.engine.jobs import JobFilter, NewJob
+from atlas.engine.jobs.find import list_page
+from atlas.engine.jobs.summary import estimate, summarize
+from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
-from atlas.pool import Connection
-from engine.jobs import JobFilter, NewJob
-from engine.jobs.admit import Admission, admitted
-from engine.jobs.find import list_page
-from engine.jobs.summary import estimate, summarize
-from engine.workflows.intents import NewIntent, request_workflows
 
-router = APIRouter(prefix=PREFIX, route_class=Door, tags=["jobs"])
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
 
@@ -49,19 +49,19 @@ _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
     response_model=EnqueuedJob | list[EnqueuedJob],
     summary="Enqueue one job, or a list of jobs, all or none",
 )
-@allows(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=200_000, raw=True)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=200_000, raw=True)
 async def create(request: Request) -> Response:
     """A job that is answered with 201 is committed.
 
     With an `Idempotency-Key`, a call that is sent again gets the first answer; the same key with another body is 409.
     A job of type ENGINE_RUN (`payload: {"workflow", "input"}`) is a request for a workflow, which policy decides about.
     """
-    call: Call = request.scope["atlas.call"]
+    call: RequestContext = request.scope["atlas.call"]
     value = await read_body(request, CREATE_TERMS)
     bodies = _bodies(value)
     correlation_id = header(request.scope, b"x-correlation-id")
     starts = [start_of(body, call, correlation_id) for body in bodies]
-    gathering: Gathering = request.app.state.gathering
+    gathering: EnqueueBatcher = request.app.state.gathering
     terms = [
         await gathering.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
         for one in starts
@@ -83,11 +83,11 @@ async def create(request: Request) -> Response:
     return await create_once(request, call, key, work)
 
 
-CREATE_TERMS: Terms = terms_of(create)
+CREATE_TERMS: RouteRules = terms_of(create)
 
 
 @router.get("/jobs", summary="List jobs, newest first")
-@allows(*JOB_READERS)
+@requires(*JOB_READERS)
 async def show_list(
     call: Calling,
     status: Annotated[
@@ -114,7 +114,7 @@ async def show_list(
 
 
 @router.get("/jobs/summary", summary="Counts by status, the oldest that waits, and rates")
-@allows(*JOB_READERS)
+@requires(*JOB_READERS)
 async def show_summary(call: Calling) -> SummaryShown:
     async with call.reading() as conn:
         summary = await summarize(conn, tenant_id=call.tenant_id)
@@ -154,7 +154,7 @@ def _admitted(bodies: Sequence[NewJobBody], starts: Sequence[Start], terms: Sequ
     return found
 
 
-async def _make(conn: Connection, call: Call, starts: Sequence[Start]) -> list[Made]:
+async def _make(conn: Connection, call: RequestContext, starts: Sequence[Start]) -> list[Made]:
     jobs = [one for one in starts if isinstance(one, NewJob)]
     intents = [one for one in starts if isinstance(one, NewIntent)]
     made = iter(await make(conn, jobs, call.actor) if jobs else [])

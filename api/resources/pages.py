@@ -6,15 +6,15 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, Response
 
-from api.door import Door, allows
-from api.errors import Forbidden
-from api.metrics import CONTENT_TYPE, Metrics
-from api.state import Api
+from atlas.api.app_state import AppState
+from atlas.api.errors import Forbidden
+from atlas.api.metrics import CONTENT_TYPE, Metrics
+from atlas.api.routing import GuardedRoute, requires
+from atlas.db.statements import fetch_value, parse
 from atlas.errors import NotFound
-from atlas.statements import fetch_value, parse
 
-router = APIRouter(route_class=Door, include_in_schema=False)
-health = APIRouter(route_class=Door, tags=["health"])
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
+health = APIRouter(route_class=GuardedRoute, tags=["health"])
 
 STATIC = Path(__file__).parent.parent / "pages"
 READY_SECONDS = 3.0
@@ -24,19 +24,19 @@ LOCAL = ("127.0.0.1", "::1")
 
 
 @router.get("/")
-@allows()
+@requires()
 async def first_page() -> Response:
     return FileResponse(ASSETS["index.html"], media_type="text/html")
 
 
 @router.get("/docs")
-@allows()
+@requires()
 async def docs() -> Response:
     return FileResponse(ASSETS["docs.html"], media_type="text/html")
 
 
 @router.get("/assets/{name}")
-@allows()
+@requires()
 async def asset(name: str) -> Response:
     if name not in ASSETS or name.endswith(".html"):
         raise NotFound("file", name)
@@ -44,15 +44,15 @@ async def asset(name: str) -> Response:
 
 
 @health.get("/healthz", summary="Whether the process is alive")
-@allows()
+@requires()
 async def alive() -> dict[str, bool]:
     return {"ok": True}
 
 
 @health.get("/readyz", summary="Whether the database answers")
-@allows()
+@requires()
 async def ready(request: Request) -> dict[str, bool]:
-    api: Api = request.app.state.api
+    api: AppState = request.app.state.api
     async with asyncio.timeout(READY_SECONDS), api.acquire() as conn:
         await fetch_value(conn, READY)
     return {"ok": True}
@@ -64,10 +64,10 @@ async def ready(request: Request) -> dict[str, bool]:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-@allows()
+@requires()
 async def figures(request: Request) -> Response:
     """For operators and auditors of the whole installation; from this very machine, for anyone."""
-    api: Api = request.app.state.api
+    api: AppState = request.app.state.api
     if not _is_local(request):
         caller = await api.callers.identify(request)
         if caller.tenant_id is not None or caller.role not in ("operator", "auditor"):

@@ -8,20 +8,20 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
-from api.paging import read_page
-from api.repeats import IdempotencyKey, create_once, do_once
-from api.roles import JOB_MAKERS, MANAGERS, PEOPLE
+from atlas.api.idempotency import IdempotencyKey, create_once, do_once
+from atlas.api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
+from atlas.api.paging import read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.db.pool import Connection
+from atlas.engine.workflows.events import signal_run
+from atlas.engine.workflows.find import IntentRow, RunRow, StepRow, get_run, list_intents, list_runs, list_steps
+from atlas.engine.workflows.intents import request_workflow
+from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
-from atlas.pool import Connection
-from engine.workflows.events import signal_run
-from engine.workflows.find import IntentRow, RunRow, StepRow, get_run, list_intents, list_runs, list_steps
-from engine.workflows.intents import request_workflow
-from engine.workflows.manage import cancel_run, fork_run, retry_run
 
-router = APIRouter(prefix=PREFIX, route_class=Door, tags=["runs"])
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
 RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
 IntentStatus = Literal["draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"]
@@ -147,7 +147,7 @@ class Signaled(Shown):
 
 
 @router.post("/intents", status_code=201, summary="Ask for a workflow", response_model=RunId)
-@allows(*JOB_MAKERS)
+@requires(*JOB_MAKERS)
 async def ask(request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     async def work(conn: Connection) -> dict[str, UUID]:
         id = await request_workflow(
@@ -166,7 +166,7 @@ async def ask(request: Request, body: NewIntentBody, call: Calling, idempotency_
 
 
 @router.get("/intents", summary="List intents, newest first")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_intents(
     call: Calling,
     workflow: Workflow = None,
@@ -186,7 +186,7 @@ async def show_intents(
 
 
 @router.get("/intents/{intent_id:uuid}", summary="One intent")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
     async with call.reading() as conn:
         found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
@@ -196,7 +196,7 @@ async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
 
 
 @router.get("/runs", summary="List runs, newest first")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_list(
     call: Calling,
     workflow: Workflow = None,
@@ -219,14 +219,14 @@ async def show_list(
 
 
 @router.get("/runs/{run_id:uuid}", summary="One run")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_one(run_id: Id, call: Calling) -> RunShown:
     async with call.reading() as conn:
         return _run(await _find(conn, run_id, call.tenant_id))
 
 
 @router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they began")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
     async with call.reading() as conn:
         await _find(conn, run_id, call.tenant_id)
@@ -237,7 +237,7 @@ async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
 @router.post(
     "/runs/{run_id:uuid}/cancel", response_model=Stopped, summary="Stop a run and its children, or withdraw an intent"
 )
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def cancel(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     async def work(conn: Connection) -> Stopped:
         verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
@@ -249,7 +249,7 @@ async def cancel(request: Request, run_id: Id, call: Calling, idempotency_key: I
 @router.post(
     "/runs/{run_id:uuid}/retry", status_code=202, response_model=RunId, summary="Let a run go on from where it failed"
 )
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     async def work(conn: Connection) -> RunId:
         await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
@@ -264,7 +264,7 @@ async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: Id
     response_model=RunId,
     summary="Ask for a new run that reuses what this one did before a step",
 )
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def fork(
     request: Request, run_id: Id, body: ForkBody, call: Calling, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -277,7 +277,7 @@ async def fork(
 @router.post(
     "/runs/{run_id:uuid}/signal", status_code=201, response_model=Signaled, summary="Send an event to one run alone"
 )
-@allows(*JOB_MAKERS)
+@requires(*JOB_MAKERS)
 async def signal(
     request: Request, run_id: Id, body: SignalBody, call: Calling, idempotency_key: IdempotencyKey = None
 ) -> Response:

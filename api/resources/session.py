@@ -7,17 +7,17 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
-from api.callers import Caller, address_of, cookie_name, own_origin
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.errors import Forbidden, Unauthenticated
-from api.models.common import Body, Shown
-from api.state import Api
 from atlas.actors import Actor
-from engine.sessions import csrf_token, end_session, open_session
-from engine.tokens import ROLES
+from atlas.api.app_state import AppState
+from atlas.api.authentication import Caller, address_of, cookie_name, own_origin
+from atlas.api.errors import Forbidden, Unauthenticated
+from atlas.api.models.common import Body, Shown
+from atlas.api.request_context import Calling
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.sessions import csrf_token, end_session, open_session
+from atlas.engine.tokens import ROLES
 
-router = APIRouter(prefix=f"{PREFIX}/session", route_class=Door, tags=["session"])
+router = APIRouter(prefix=f"{PREFIX}/session", route_class=GuardedRoute, tags=["session"])
 
 PEOPLES_ROLES = ("operator", "tenant_admin", "enqueuer", "auditor")
 
@@ -40,9 +40,9 @@ class SessionShown(Shown):
 
 
 @router.post("", status_code=201, summary="Exchange a token for a session's cookie")
-@allows()
+@requires()
 async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
-    api: Api = request.app.state.api
+    api: AppState = request.app.state.api
     _refuse_other_sites(request)
     address = address_of(request)
     caller = await api.callers.by_token(body.token.strip(), address)
@@ -61,13 +61,13 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
 
 
 @router.get("", summary="Who is signed in")
-@allows(*ROLES, by_tenant=False)
+@requires(*ROLES, by_tenant=False)
 async def show(call: Calling) -> SessionShown:
     return await _shown(call.api, call.caller)
 
 
 @router.delete("", status_code=204, summary="Sign out")
-@allows(*ROLES, by_tenant=False)
+@requires(*ROLES, by_tenant=False)
 async def sign_out(request: Request, response: Response, call: Calling) -> None:
     session = call.caller.session
     if session is None:
@@ -86,7 +86,7 @@ def _refuse_other_sites(request: Request) -> None:
         raise Forbidden("Signing in works from Atlas's own pages only.")
 
 
-async def _shown(api: Api, caller: Caller) -> SessionShown:
+async def _shown(api: AppState, caller: Caller) -> SessionShown:
     tenant = None if caller.tenant_id is None else (await api.tenant(caller.tenant_id)).slug
     return SessionShown(
         subject=caller.subject,

@@ -10,20 +10,20 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Listed, Moment, Number, Shown, Text
-from api.repeats import IdempotencyKey, do_once
-from api.roles import PEOPLE
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from engine.jobs.find import queue_depth
-from engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
-from engine.usage import read_usage
-from engine.watch import read_findings
-from engine.workflows.find import read_engine
+from atlas.api.idempotency import IdempotencyKey, do_once
+from atlas.api.models.common import Body, Document, Flag, Listed, Moment, Number, Shown, Text
+from atlas.api.request_context import Calling
+from atlas.api.roles import PEOPLE
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.alerts import read_findings
+from atlas.engine.jobs.find import queue_depth
+from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
+from atlas.engine.usage import read_usage
+from atlas.engine.workflows.find import read_engine
 
-router = APIRouter(prefix=PREFIX, route_class=Door, tags=["system"])
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
 WORKERS = statement("api/sql/workers.sql")
 JOB_TYPES = statement("api/sql/job_types.sql")
@@ -139,14 +139,14 @@ class UsageShown(Shown):
 
 
 @router.get("/system/atlas-online", summary="Whether Atlas starts work")
-@allows(*PEOPLE, "host", "worker", by_tenant=False)
+@requires(*PEOPLE, "host", "worker", by_tenant=False)
 async def show_gate(call: Calling) -> GateShown:
     async with call.reading() as conn:
         return _gate(await read_gate(conn))
 
 
 @router.put("/system/atlas-online", response_model=GateShown, summary="Let work start, or nothing; what runs may end")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def turn(request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     """When turning it off has been answered, nothing starts until it is on again.
 
@@ -161,7 +161,7 @@ async def turn(request: Request, body: GateBody, call: Calling, idempotency_key:
 
 
 @router.get("/system/status", summary="The gate, the queue and the workers")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_status(call: Calling) -> StatusShown:
     async with call.reading() as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
@@ -176,14 +176,14 @@ async def show_status(call: Calling) -> StatusShown:
 
 
 @router.get("/system/findings", summary="What a person should look at: silent workers, stuck intents, rising failures")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_findings(call: Calling) -> Listed[FindingShown]:
     async with call.reading() as conn:
         return Listed(items=[FindingShown.model_validate(one) for one in await read_findings(conn)])
 
 
 @router.get("/workers", summary="The worker processes, newest first", tags=["workers"])
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = False) -> Listed[WorkerShown]:
     async with call.reading() as conn:
         rows = await fetch(conn, WORKERS, alive_only=alive_only)
@@ -191,7 +191,7 @@ async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = Fal
 
 
 @router.get("/job-types", summary="The job types that can be enqueued, with the schema of their payload", tags=["jobs"])
-@allows(*PEOPLE, "worker", by_tenant=False)
+@requires(*PEOPLE, "worker", by_tenant=False)
 async def show_types(call: Calling) -> Listed[JobTypeShown]:
     async with call.reading() as conn:
         rows = await fetch(conn, JOB_TYPES)
@@ -199,7 +199,7 @@ async def show_types(call: Calling) -> Listed[JobTypeShown]:
 
 
 @router.get("/usage", summary="What finished attempts took, by tenant and job type", tags=["usage"])
-@allows("operator", "tenant_admin", "auditor")
+@requires("operator", "tenant_admin", "auditor")
 async def show_usage(
     call: Calling,
     start: Moment | None = None,

@@ -7,15 +7,15 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Listed, Name, Shown
-from api.roles import READERS
+from atlas.api.models.common import Body, Document, Listed, Name, Shown
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.db.pool import Connection
+from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import NotFound
-from atlas.pool import Connection
-from engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 
-router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=Door, tags=["tenants"])
+router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=GuardedRoute, tags=["tenants"])
 
 SlugOrId = Annotated[str, Path(min_length=1, max_length=63, description="The tenant's slug or id.")]
 
@@ -57,7 +57,7 @@ class TenantShown(Shown):
 
 
 @router.get("", summary="List the tenants; those who belong to one see that one")
-@allows(*READERS, by_tenant=False)
+@requires(*READERS, by_tenant=False)
 async def show_list(call: Calling) -> Listed[TenantShown]:
     async with call.reading() as conn:
         found = [one for one in await list_tenants(conn) if call.tenant_id in (None, one.id)]
@@ -65,7 +65,7 @@ async def show_list(call: Calling) -> Listed[TenantShown]:
 
 
 @router.post("", status_code=201, summary="Add a tenant")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def create(body: NewTenant, call: Calling) -> TenantShown:
     async with call.writing() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
@@ -73,14 +73,14 @@ async def create(body: NewTenant, call: Calling) -> TenantShown:
 
 
 @router.get("/{slug_or_id}", summary="One tenant")
-@allows(*READERS, by_tenant=False)
+@requires(*READERS, by_tenant=False)
 async def show_one(slug_or_id: SlugOrId, call: Calling) -> TenantShown:
     async with call.reading() as conn:
         return TenantShown.model_validate(await _find(conn, slug_or_id, call))
 
 
 @router.patch("/{slug_or_id}", summary="Change a tenant's name, time zone, limits or retention")
-@allows("operator", whole=True)
+@requires("operator", whole=True)
 async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> TenantShown:
     async with call.writing() as conn:
         tenant = await _find(conn, slug_or_id, call)
@@ -89,7 +89,7 @@ async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> Tenan
     return TenantShown.model_validate(changed)
 
 
-async def _find(conn: Connection, slug_or_id: str, call: Call) -> Tenant:
+async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:
     found = await find_tenant(conn, slug_or_id)
     if call.tenant_id not in (None, found.id):
         raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")

@@ -7,18 +7,18 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from api.calls import Call, Calling
-from api.door import PREFIX, Door, allows
-from api.errors import Forbidden
-from api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
-from api.roles import MANAGERS
+from atlas.api.errors import Forbidden
+from atlas.api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import MANAGERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.db.pool import Connection
+from atlas.engine.hosts.hosts import list_hosts
+from atlas.engine.tokens import Token, add_token, is_of_installation, list_tokens, revoke_token
+from atlas.engine.validation import as_id
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.pool import Connection
-from engine.fields import as_id
-from engine.jobs.hosts import list_hosts
-from engine.tokens import Token, add_token, is_of_installation, list_tokens, revoke_token
 
-router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=Door, tags=["tokens"])
+router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
 
 RoleName = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 
@@ -63,14 +63,14 @@ class TokenMade(TokenShown):
 
 
 @router.get("", summary="List the tokens, oldest first")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def show_list(call: Calling) -> Listed[TokenShown]:
     async with call.reading() as conn:
         return Listed(items=[TokenShown.model_validate(one) for one in await _visible(conn, call)])
 
 
 @router.post("", status_code=201, summary="Make a token")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def create(body: NewToken, call: Calling) -> TokenMade:
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator makes operators.")
@@ -95,14 +95,14 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
 
 
 @router.get("/{token_id:uuid}", summary="One token")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def show_one(token_id: Id, call: Calling) -> TokenShown:
     async with call.reading() as conn:
         return TokenShown.model_validate(await _find(conn, token_id, call))
 
 
 @router.delete("/{token_id:uuid}", summary="Revoke a token, and end every session that was opened with it")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def revoke(token_id: Id, call: Calling) -> TokenShown:
     """It is refused everywhere within 30 seconds, on open WebSockets too."""
     async with call.writing() as conn:
@@ -112,26 +112,26 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
     return TokenShown.model_validate(revoked)
 
 
-async def _require_own_name(call: Call, subject: str) -> None:
+async def _require_own_name(call: RequestContext, subject: str) -> None:
     """Who acts for one tenant must not look like someone who acts for all."""
     async with call.as_engine() as conn:
         if await is_of_installation(conn, subject):
             raise Conflict(f"{subject} is the name of someone who acts for all tenants.", remedy="Choose another one.")
 
 
-async def _require_host(conn: Connection, call: Call, given: Any) -> None:
+async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:
     """A host's token speaks for one machine; one that is stolen from it opens no other."""
     id = as_id(str(given))
     if id is None or id not in {one.id for one in await list_hosts(conn, tenant_id=call.home)}:
         raise InvalidInput("The token", [FieldError("scopes.host_id", "must be the id of a host of the tenant")])
 
 
-async def _visible(conn: Connection, call: Call) -> list[Token]:
+async def _visible(conn: Connection, call: RequestContext) -> list[Token]:
     tenant = None if call.tenant_id is None else await call.home_tenant()
     return await list_tokens(conn, tenant=tenant)
 
 
-async def _find(conn: Connection, token_id: UUID, call: Call) -> Token:
+async def _find(conn: Connection, token_id: UUID, call: RequestContext) -> Token:
     for one in await _visible(conn, call):
         if one.id == token_id:
             return one

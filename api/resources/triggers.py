@@ -8,11 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Whole
-from api.roles import MANAGERS, READERS
-from engine.triggers import (
+from atlas.api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Whole
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.triggers import (
     Cron,
     Trigger,
     add_trigger,
@@ -27,7 +27,7 @@ from engine.triggers import (
     remove_trigger,
 )
 
-router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=Door, tags=["triggers"])
+router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
 
 class TriggerShown(Shown):
@@ -139,7 +139,7 @@ class PreviewBody(Body):
     count: Annotated[Whole, Field(ge=1, le=100)] = 20
 
 
-class Occurrence(Shown):
+class OccurrenceShown(Shown):
     """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
 
     utc: datetime
@@ -148,7 +148,7 @@ class Occurrence(Shown):
 
 
 @router.get("", summary="List the triggers, oldest first")
-@allows(*READERS)
+@requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[TriggerShown]:
     async with call.reading() as conn:
         found = await list_triggers(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
@@ -158,29 +158,29 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) 
 
 
 @router.post("", status_code=201, summary="Add a trigger")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def create(body: NewTrigger, call: Calling) -> TriggerShown:
     async with call.writing() as conn:
         return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor))
 
 
 @router.post("/preview", summary="The next times of a schedule, before it is kept")
-@allows(*READERS)
-async def look_ahead(body: PreviewBody, call: Calling) -> Listed[Occurrence]:
+@requires(*READERS)
+async def look_ahead(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
     async with call.reading() as conn:
         zone, now = await read_clock(conn, call.home)
     return await _occurrences(read_cron(body.cron_expr, body.timezone or zone), now, body.count)
 
 
 @router.get("/{trigger_id:uuid}", summary="One trigger")
-@allows(*READERS)
+@requires(*READERS)
 async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
     async with call.reading() as conn:
         return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
 
 
 @router.patch("/{trigger_id:uuid}", summary="Change a trigger; a schedule that changes begins anew from now")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
     async with call.writing() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id)
@@ -188,14 +188,14 @@ async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerSho
 
 
 @router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; what it did stays on record")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def remove(trigger_id: Id, call: Calling) -> None:
     async with call.writing() as conn:
         await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id)
 
 
 @router.post("/{trigger_id:uuid}/fire", status_code=201, summary="Fire a trigger now, whatever its schedule")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
     context = (body or FireBody()).context
     async with call.writing() as conn:
@@ -204,7 +204,7 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
 
 
 @router.get("/{trigger_id:uuid}/fires", summary="What a trigger did lately, newest first")
-@allows(*READERS)
+@requires(*READERS)
 async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed[FireShown]:
     async with call.reading() as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
@@ -213,17 +213,17 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed
 
 
 @router.get("/{trigger_id:uuid}/preview", summary="The next times of a schedule")
-@allows(*READERS)
+@requires(*READERS)
 async def look_ahead_of(
     trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
-) -> Listed[Occurrence]:
+) -> Listed[OccurrenceShown]:
     async with call.reading() as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)
     return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(trigger.cron, now, count)
 
 
-async def _occurrences(cron: Cron, now: datetime, count: int) -> Listed[Occurrence]:
+async def _occurrences(cron: Cron, now: datetime, count: int) -> Listed[OccurrenceShown]:
     # Rare times around clock changes take seconds to find.
     found = await asyncio.to_thread(preview, cron, now, count=count)
-    return Listed(items=[Occurrence(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])
+    return Listed(items=[OccurrenceShown(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])

@@ -11,22 +11,22 @@ import asyncpg
 import orjson
 from fastapi import APIRouter, Request
 
-from api.calls import Calling
-from api.chores import Chores
-from api.door import PREFIX, Door, allows
-from api.errors import AWAY
-from api.models.common import Id, Listed, Shown
-from api.state import Api
 from atlas.actors import Actor
+from atlas.api.app_state import AppState
+from atlas.api.background_tasks import BackgroundTasks
+from atlas.api.errors import AWAY
+from atlas.api.models.common import Id, Listed, Shown
+from atlas.api.request_context import Calling
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.audit import Event, record, seal_first, verify
+from atlas.audit.checkpoint_copies import read_copies
+from atlas.audit.keys import checkpoint_folder, public_keys
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
-from atlas.statements import fetch, fetch_row, statement
-from audit import Event, record, seal_first, verify
-from audit.copies import read_copies
-from audit.keys import checkpoint_folder, public_keys
 
-router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=Door, tags=["audit"])
+router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=GuardedRoute, tags=["audit"])
 
 KEEP = statement("api/sql/keep_verification.sql")
 FIND = statement("api/sql/find_verification.sql")
@@ -53,7 +53,7 @@ class VerificationShown(Shown):
 
 
 @router.post("", status_code=202, summary="Verify the whole account, in the background")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def start(request: Request, call: Calling) -> VerificationShown:
     """One at a time in each process: it reads everything, and keeps a connection for that long."""
     id = new_id()
@@ -63,26 +63,26 @@ async def start(request: Request, call: Calling) -> VerificationShown:
             await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
             await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
             shown = await _find(conn, id)
-        chores: Chores = request.app.state.chores
+        chores: BackgroundTasks = request.app.state.chores
         chores.start(_verify(call.api, id, call.actor, place.pop_all()))
     return shown
 
 
 @router.get("", summary="The last verifications, newest first")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_list(call: Calling) -> Listed[VerificationShown]:
     async with call.reading() as conn:
         return Listed(items=[_shown(row) for row in await fetch(conn, LIST)])
 
 
 @router.get("/{verification_id:uuid}", summary="How far a verification is, and what it found")
-@allows("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
     async with call.reading() as conn:
         return await _find(conn, verification_id)
 
 
-async def _verify(api: Api, id: UUID, actor: Actor, place: contextlib.ExitStack) -> None:
+async def _verify(api: AppState, id: UUID, actor: Actor, place: contextlib.ExitStack) -> None:
     told: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
     telling = asyncio.create_task(_tell(api, id, told))
     try:
@@ -102,7 +102,7 @@ async def _verify(api: Api, id: UUID, actor: Actor, place: contextlib.ExitStack)
     await _end(api, id, told)
 
 
-async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
+async def _found(api: AppState, told: dict[str, Any]) -> dict[str, Any]:
     """What the whole account is found to be; `told` hears how far it is."""
     refused = await seal_first(api.pool, api.settings)
     keys = public_keys(api.settings)
@@ -121,7 +121,7 @@ async def _found(api: Api, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _end(api: Api, id: UUID, told: dict[str, Any]) -> None:
+async def _end(api: AppState, id: UUID, told: dict[str, Any]) -> None:
     """Tell the end; what broke it off may be a database that was away for a moment."""
     for _ in range(END_TRIES):
         try:
@@ -133,7 +133,7 @@ async def _end(api: Api, id: UUID, told: dict[str, Any]) -> None:
         await asyncio.sleep(TELL_SECONDS)
 
 
-async def _tell(api: Api, id: UUID, told: dict[str, Any]) -> None:
+async def _tell(api: AppState, id: UUID, told: dict[str, Any]) -> None:
     while True:
         await asyncio.sleep(TELL_SECONDS)
         try:

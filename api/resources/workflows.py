@@ -7,16 +7,16 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import ConfigDict
 
-from api.calls import Calling
-from api.door import PREFIX, Door, allows
-from api.models.common import Body, Document, Flag, Id, Limit, Page, Shown
-from api.problems import ProblemField
-from api.roles import MANAGERS, PEOPLE, READERS
+from atlas.api.models.common import Body, Document, Flag, Id, Limit, Page, Shown
+from atlas.api.problems import ProblemField
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, PEOPLE, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.workflows.declared.check import check_document
+from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
 from atlas.errors import NotFound
-from engine.workflows.declared.check import check_document
-from engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
 
-router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=Door, tags=["workflows"])
+router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 
 Key = Annotated[str, Path(min_length=1, max_length=200)]
 
@@ -80,7 +80,7 @@ class WorkflowChange(Body):
 
 
 @router.get("", summary="List the workflows, by key")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[WorkflowShown]:
     async with call.reading() as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
@@ -91,7 +91,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) 
 
 
 @router.post("", status_code=201, summary="Save a declared workflow as its newest version")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     """An operator who names no tenant saves it for all of them. Running runs keep the version they began with."""
     async with call.writing() as conn:
@@ -100,14 +100,14 @@ async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
 
 
 @router.post("/check", summary="Everything that is wrong with a declared workflow, without saving it")
-@allows(*READERS)
+@requires(*READERS)
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
     found = check_document(body.document)
     return Checked(ok=not found, errors=[ProblemField(field=one.field, reason=one.reason) for one in found])
 
 
 @router.get("/{key}", summary="One workflow")
-@allows(*PEOPLE)
+@requires(*PEOPLE)
 async def show_one(key: Key, call: Calling) -> WorkflowShown:
     async with call.reading() as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
@@ -118,7 +118,7 @@ async def show_one(key: Key, call: Calling) -> WorkflowShown:
 
 
 @router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; what runs goes on")
-@allows(*MANAGERS)
+@requires(*MANAGERS)
 async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
     async with call.writing() as conn:
         await enable_workflow(conn, key, enabled=body.is_enabled, actor=call.actor, tenant_id=call.tenant_id)

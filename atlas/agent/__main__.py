@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from atlas.agent.agent import Agent
-from atlas.agent.commands import Commands
+from atlas.agent.commands import AllowedCommands
 from atlas.errors import AtlasError
 
 
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 async def _serve(given: argparse.Namespace) -> None:
-    agent = Agent(given.url, given.token, Commands.load(given.commands), host=given.host, grace=given.grace)
+    agent = Agent(given.url, given.token, AllowedCommands.load(given.commands), host=given.host, grace=given.grace)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, agent.stop)
     await agent.run()

@@ -13,19 +13,19 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from atlas.agent.calls import HostCalls, HostJob, Result, is_final
-from atlas.agent.commands import Commands
+from atlas.agent.calls import AssignedJob, HostCalls, Result, is_final
+from atlas.agent.commands import AllowedCommands
 from atlas.agent.lease import Lease, Why
 from atlas.agent.work import carry_out
-from atlas.api_calls import Line, Patience
-from atlas.api_errors import ApiError, InvalidInput, LeaseLost, Unreachable
+from atlas.client.errors import ApiError, InvalidInput, LeaseLost, Unreachable
+from atlas.client.transport import RetryBudget, Transport
 from atlas.errors import SettingsError
 
 T = TypeVar("T")
 
 log = logging.getLogger("atlas.agent")
 
-PAUSES = Patience(first_pause=0.5, longest_pause=15.0)
+PAUSES = RetryBudget(first_pause=0.5, longest_pause=15.0)
 # However long Retry-After says: what answers is not always Atlas, and a host that waits does nothing at all.
 LONGEST_AFTER = 60.0
 # What a result may take that is still to be delivered when the agent stops.
@@ -37,10 +37,10 @@ class Agent:
     """A host's agent. `host` is its name or id, where the token speaks for several; `grace` is for running commands."""
 
     def __init__(
-        self, url: str, token: str, commands: Commands, *, host: str | None = None, grace: float = 25.0
+        self, url: str, token: str, commands: AllowedCommands, *, host: str | None = None, grace: float = 25.0
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._line = Line(url, token)
+        self._line = Transport(url, token)
         self._calls = HostCalls(self._line)
         self._commands = commands
         self._host = host
@@ -93,7 +93,7 @@ class Agent:
         """Wait for something, but not when the agent stops."""
         return await _unless(self._stopping.wait(), work)
 
-    async def _serve(self, job: HostJob) -> None:
+    async def _serve(self, job: AssignedJob) -> None:
         lease = Lease(self._calls, job)
         watching = asyncio.create_task(self._end_when_stopping(lease))
         try:
@@ -118,7 +118,7 @@ class Agent:
         await self._stopping.wait()
         await asyncio.sleep(FAREWELL_SECONDS)
 
-    async def _deliver(self, job: HostJob, result: Result) -> str | None:
+    async def _deliver(self, job: AssignedJob, result: Result) -> str | None:
         """Report until Atlas accepts or refuses; answers what the job is now, None if this is no longer its concern."""
         tried = 0
         while True:

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from atlas.api_calls import Line, Patience, Request
-from atlas.api_errors import ApiError, Forbidden, NotFound, Unauthenticated, Unreachable, not_atlas
+from atlas.client.errors import ApiError, Forbidden, NotFound, Unauthenticated, Unreachable, not_atlas
+from atlas.client.transport import Request, RetryBudget, Transport
 
 # Once: who asks knows best when to ask again.
-ONCE = Patience(tries=1)
+ONCE = RetryBudget(tries=1)
 # Seconds that a fetch waits for a job, and that its answer may be late.
 WAIT_SECONDS = 25
 LATE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class HostJob:
+class AssignedJob:
     """A job in the host's hands. `lease` goes into every call about it."""
 
     id: UUID
@@ -55,7 +55,7 @@ def is_final(error: ApiError | Unreachable) -> bool:
 class HostCalls:
     """The calls of one host. Each is sent once."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Transport) -> None:
         self._line = line
 
     async def hosts(self) -> dict[str, str]:
@@ -63,14 +63,14 @@ class HostCalls:
         found = await self._ask(Request("GET", "/agent/hosts"), "items")
         return {one["id"]: one["name"] for one in found["items"]}
 
-    async def next(self, host_id: str) -> HostJob | None:
+    async def next(self, host_id: str) -> AssignedJob | None:
         """The host's next job, waited for; None if there is none yet."""
         path, wait = f"/agent/hosts/{host_id}/jobs", {"wait": WAIT_SECONDS}
         told = await self._ask(Request("GET", path, wait, read_seconds=WAIT_SECONDS + LATE_SECONDS))
         if told is None:
             return None
         try:
-            return HostJob(
+            return AssignedJob(
                 UUID(told["job_id"]),
                 str(told["job_run_id"]),
                 UUID(told["host_id"]),
@@ -84,16 +84,16 @@ class HostCalls:
         except (KeyError, TypeError, ValueError) as error:
             raise not_atlas(self._line.url) from error
 
-    async def heartbeat(self, job: HostJob) -> bool:
+    async def heartbeat(self, job: AssignedJob) -> bool:
         """Keep the job's lease. True: the job was asked to stop."""
         told = await self._say(job, "heartbeat", "cancel_requested")
         return bool(told["cancel_requested"])
 
-    async def progress(self, job: HostJob, percent: float, message: str | None) -> None:
+    async def progress(self, job: AssignedJob, percent: float, message: str | None) -> None:
         """Tell how far the job is."""
         await self._say(job, "progress", percent=percent, message=message)
 
-    async def result(self, job: HostJob, result: Result) -> str:
+    async def result(self, job: AssignedJob, result: Result) -> str:
         """Report how the attempt ended; answers what the job is now."""
         told = await self._say(
             job,
@@ -106,7 +106,7 @@ class HostCalls:
         )
         return str(told["status"])
 
-    async def _say(self, job: HostJob, verb: str, *names: str, **said: Any) -> Any:
+    async def _say(self, job: AssignedJob, verb: str, *names: str, **said: Any) -> Any:
         body = json.dumps({"lease": job.lease, **said}).encode()
         return await self._ask(Request("POST", f"/agent/hosts/{job.host_id}/jobs/{job.id}/{verb}", body=body), *names)
 

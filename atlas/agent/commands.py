@@ -21,13 +21,13 @@ _PLACEHOLDER = re.compile(rf"\{{\{{\s*([A-Za-z_][A-Za-z0-9_-]*|{'|'.join(map(re.
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class AllowedCommands:
     """The argv template of each job type that the host runs."""
 
     templates: Mapping[str, Sequence[str]]
 
     @classmethod
-    def load(cls, path: Path) -> "Commands":
+    def load(cls, path: Path) -> "AllowedCommands":
         """Read a file, or say what is wrong with it."""
         try:
             value = json.loads(path.read_bytes())
@@ -39,7 +39,7 @@ class Commands:
         return cls.of(value, what=str(path))
 
     @classmethod
-    def of(cls, value: Any, *, what: str = "The allow-list") -> "Commands":
+    def of(cls, value: Any, *, what: str = "The allow-list") -> "AllowedCommands":
         """The commands that a document describes."""
         if not isinstance(value, dict):
             raise InvalidInput(what, [FieldError("", "is not an object of job types")])

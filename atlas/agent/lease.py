@@ -11,9 +11,9 @@ import logging
 import time
 from enum import StrEnum
 
-from atlas.agent.calls import HostCalls, HostJob, is_final
-from atlas.api_errors import ApiError, LeaseLost, Unreachable
-from atlas.programs.text import plain
+from atlas.agent.calls import AssignedJob, HostCalls, is_final
+from atlas.client.errors import ApiError, LeaseLost, Unreachable
+from atlas.programs.terminal_text import plain
 
 log = logging.getLogger("atlas.agent")
 
@@ -34,7 +34,7 @@ class Why(StrEnum):
 class Lease:
     """One job's lease. `over` is set with the first reason to end the command."""
 
-    def __init__(self, calls: HostCalls, job: HostJob) -> None:
+    def __init__(self, calls: HostCalls, job: AssignedJob) -> None:
         self.over: asyncio.Future[Why] = asyncio.get_running_loop().create_future()
         self._calls = calls
         self._job = job

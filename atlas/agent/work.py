@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from atlas.agent.calls import HostJob, Result
-from atlas.agent.commands import Commands
+from atlas.agent.calls import AssignedJob, Result
+from atlas.agent.commands import AllowedCommands
 from atlas.agent.lease import Lease, Why
 from atlas.errors import AtlasError
-from atlas.programs.runner import Account, Order, Run, Stream, start
-from atlas.programs.text import ending, plain
+from atlas.programs.runner import Order, ProgramResult, RunningProgram, Stream, start
+from atlas.programs.terminal_text import ending, plain
 
 # For jobs that bring no limit of their own.
 USUAL_SECONDS = 3600.0
@@ -24,7 +24,7 @@ LONGEST_LAST_LINE = 200
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
-async def carry_out(job: HostJob, commands: Commands, lease: Lease) -> Result | None:
+async def carry_out(job: AssignedJob, commands: AllowedCommands, lease: Lease) -> Result | None:
     """Run the job's command to its end and say how it went; None if the job is no longer the host's."""
     began = time.monotonic()
     if not await lease.is_held():
@@ -47,7 +47,7 @@ async def carry_out(job: HostJob, commands: Commands, lease: Lease) -> Result | 
     return None if ended is Why.LOST else _result(account, ended, _ms(began))
 
 
-async def _account(run: Run, lease: Lease) -> Account:
+async def _account(run: RunningProgram, lease: Lease) -> ProgramResult:
     """What became of the command, which ends by itself or when there is a reason."""
     ended = asyncio.ensure_future(run.wait())
     ends: list[asyncio.Future[Any]] = [ended, lease.over]
@@ -61,7 +61,7 @@ async def _account(run: Run, lease: Lease) -> Account:
         ended.cancel()
 
 
-def _result(account: Account, why: Why | None, duration_ms: int) -> Result:
+def _result(account: ProgramResult, why: Why | None, duration_ms: int) -> Result:
     if account.exit_code == 0 and why is None:
         return Result("succeeded", duration_ms, _output(account))
     said = _tail(account.stderr) or _tail(account.stdout)
@@ -73,7 +73,7 @@ def _result(account: Account, why: Why | None, duration_ms: int) -> Result:
     return Result("failed", duration_ms, error=f"{words}\n{said[-TAIL_OF_ERROR:]}".rstrip())
 
 
-def _output(account: Account) -> Mapping[str, Any]:
+def _output(account: ProgramResult) -> Mapping[str, Any]:
     """What the last `::output` line says, or the end of what was printed. A line that says nothing undoes no work."""
     if account.output is None and not account.overlong:
         return {"exit_code": account.exit_code, "stdout_tail": _tail(account.stdout)}
@@ -95,7 +95,7 @@ def _tail(stream: Stream) -> str:
     return plain(kept.decode("utf-8", "replace")).strip()[-TAIL:]
 
 
-def _environment(job: HostJob) -> dict[str, str]:
+def _environment(job: AssignedJob) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     return {**kept, "ATLAS_JOB_ID": str(job.id), "ATLAS_JOB_RUN_ID": job.run_id}
 

@@ -1,7 +1,7 @@
 """Speaks to an Atlas over HTTP: typed calls that survive a lost connection, and a live view that comes back."""
 
-from atlas.api_calls import Patience
-from atlas.api_errors import (
+from atlas.client.client import AtlasClient
+from atlas.client.errors import (
     ApiError,
     Conflict,
     Forbidden,
@@ -14,7 +14,6 @@ from atlas.api_errors import (
     Unavailable,
     Unreachable,
 )
-from atlas.client.client import AtlasClient
 from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent
 from atlas.client.models import (
     Attempt,
@@ -33,6 +32,7 @@ from atlas.client.models import (
     Summary,
     Worker,
 )
+from atlas.client.transport import RetryBudget
 from atlas.client.waiting import NotEnded
 
 __all__ = [
@@ -61,10 +61,10 @@ __all__ = [
     "NewJob",
     "NotEnded",
     "NotFound",
-    "Patience",
     "Refetch",
     "Refused",
     "RetriedMany",
+    "RetryBudget",
     "RunEvent",
     "Status",
     "Summary",

@@ -12,8 +12,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from atlas.api_calls import Line, Patience, Request, new_key
-from atlas.api_errors import NotFound, not_atlas
+from atlas.client.errors import NotFound, not_atlas
 from atlas.client.frames import Frame
 from atlas.client.live import follow
 from atlas.client.models import (
@@ -32,6 +31,7 @@ from atlas.client.models import (
     Verdict,
     Worker,
 )
+from atlas.client.transport import Request, RetryBudget, Transport, new_key
 from atlas.client.waiting import Bells, NotEnded, look_until_ended
 from atlas.errors import FieldError, InvalidInput
 
@@ -50,8 +50,8 @@ class AtlasClient:
     sees everyone's, and what it makes is Atlas's own.
     """
 
-    def __init__(self, url: str, token: str, *, tenant: str | None = None, patience: Patience | None = None) -> None:
-        self._line = Line(url, token, patience=patience)
+    def __init__(self, url: str, token: str, *, tenant: str | None = None, patience: RetryBudget | None = None) -> None:
+        self._line = Transport(url, token, patience=patience)
         self._tenant = tenant
         self._bells = Bells(self.live)
 

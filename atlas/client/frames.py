@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from atlas.client.models import Answer
+from atlas.client.models import ApiModel
 
 
-class JobEvent(Answer):
+class JobEvent(ApiModel):
     """Something happened to a job."""
 
     event: Literal["job.created", "job_run.started", "job_run.progress", "job_run.completed", "job_run.failed"]
@@ -22,7 +22,7 @@ class JobEvent(Answer):
     progress: dict[str, Any] | None = None
 
 
-class GateEvent(Answer):
+class GateEvent(ApiModel):
     """Atlas was turned on or off."""
 
     event: Literal["atlas.online"]
@@ -31,7 +31,7 @@ class GateEvent(Answer):
     by: str | None = None
 
 
-class RunEvent(Answer):
+class RunEvent(ApiModel):
     """A workflow's run got on."""
 
     event: Literal["run.updated"]
@@ -42,7 +42,7 @@ class RunEvent(Answer):
 Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent, Field(discriminator="event")]
 
 
-class Hello(Answer):
+class Hello(ApiModel):
     """A connection stands: what happens from now on is told. Sent anew after each reconnection."""
 
     type: Literal["hello"] = "hello"
@@ -50,7 +50,7 @@ class Hello(Answer):
     room: str
 
 
-class Events(Answer):
+class Events(ApiModel):
     """What happened since the frame before. `more` counts by kind what is not told one by one."""
 
     type: Literal["events"] = "events"
@@ -59,7 +59,7 @@ class Events(Answer):
     more: dict[str, int] = Field(default_factory=dict)
 
 
-class Refetch(Answer):
+class Refetch(ApiModel):
     """Too much happened, or too long ago: what is on the screen must be fetched anew."""
 
     type: Literal["refetch"] = "refetch"

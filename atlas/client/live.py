@@ -9,16 +9,16 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from atlas.api_calls import PREFIX, Line
-from atlas.api_errors import ApiError, Unauthenticated, Unreachable, error_of
+from atlas.client.errors import ApiError, Unauthenticated, Unreachable, error_of
 from atlas.client.frames import Frame, Hello, Refetch, frame_of
+from atlas.client.transport import PREFIX, Transport
 from atlas.http import CONNECT_SECONDS, tls_context
 
 REVOKED = 4401
 _CUT_OFF = (OSError, TimeoutError, InvalidHandshake, ConnectionClosed)
 
 
-async def follow(line: Line, *, tenant: str | None = None, since: str | None = None) -> AsyncIterator[Frame]:
+async def follow(line: Transport, *, tenant: str | None = None, since: str | None = None) -> AsyncIterator[Frame]:
     """Frames for as long as they are asked for.
 
     A first connection that cannot be made is an error once the line's patience has ended; later ones are tried for
@@ -44,7 +44,7 @@ async def follow(line: Line, *, tenant: str | None = None, since: str | None = N
         await asyncio.sleep(line.patience.pause(max(tried, 1), refusal.after if refusal else None))
 
 
-async def _open(line: Line, tenant: str | None, place: str | None) -> ClientConnection:
+async def _open(line: Transport, tenant: str | None, place: str | None) -> ClientConnection:
     asked = {name: value for name, value in (("tenant", tenant), ("since", place)) if value is not None}
     address = f"ws{line.url.removeprefix('http')}{PREFIX}/live{'?' if asked else ''}{urlencode(asked)}"
     context: ssl.SSLContext | None = tls_context() if line.url.startswith("https") else None

@@ -33,13 +33,13 @@ class NewJob(BaseModel):
     server_instance_id: UUID | None = None
 
 
-class Answer(BaseModel):
+class ApiModel(BaseModel):
     """Something that the API answers."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class EnqueuedJob(Answer):
+class EnqueuedJob(ApiModel):
     """What came of a request for a job. `deduplicated`: an active job held the same key, and the id is that job's."""
 
     id: UUID
@@ -51,7 +51,7 @@ class EnqueuedJob(Answer):
     deduplicated: bool
 
 
-class Job(Answer):
+class Job(ApiModel):
     """A job. Secret fields of its payload are fingerprints."""
 
     id: UUID
@@ -109,20 +109,20 @@ class JobFilter(BaseModel):
     created_before: datetime | None = None
 
 
-class JobPage(Answer):
+class JobPage(ApiModel):
     """A part of a list, and where the next part begins."""
 
     items: list[Job]
     next_cursor: UUID | None
 
 
-class Listed(Answer, Generic[T]):
+class Listed(ApiModel, Generic[T]):
     """A whole list."""
 
     items: list[T]
 
 
-class Attempt(Answer):
+class Attempt(ApiModel):
     """One attempt at a job."""
 
     job_run_id: str
@@ -143,7 +143,7 @@ class Attempt(Answer):
     log_ref: str | None
 
 
-class Explanation(Answer):
+class Explanation(ApiModel):
     """Why a job is where it is: a word for programs, a sentence for people."""
 
     job_id: UUID
@@ -152,21 +152,21 @@ class Explanation(Answer):
     sentence: str
 
 
-class Verdict(Answer):
+class Verdict(ApiModel):
     """What became of a job that was steered."""
 
     id: UUID
     verdict: Literal["canceled", "requested", "retried"]
 
 
-class RetriedMany(Answer):
+class RetriedMany(ApiModel):
     """What became of each dead letter that was found, by its id."""
 
     retried: int
     verdicts: dict[UUID, str]
 
 
-class Summary(Answer):
+class Summary(ApiModel):
     """How much there is of everything. Counts of the statuses in `estimated` are estimates."""
 
     counts: dict[str, int]
@@ -176,7 +176,7 @@ class Summary(Answer):
     per_minute: dict[str, float]
 
 
-class Gate(Answer):
+class Gate(ApiModel):
     """The switch that every start obeys, and its story."""
 
     online: bool
@@ -187,7 +187,7 @@ class Gate(Answer):
     until: datetime | None
 
 
-class Depth(Answer):
+class Depth(ApiModel):
     """How many active jobs of a type are in a state, and how long the oldest has waited."""
 
     job_type: str
@@ -196,7 +196,7 @@ class Depth(Answer):
     oldest_seconds: float | None
 
 
-class Worker(Answer):
+class Worker(ApiModel):
     """A worker process."""
 
     worker_id: str
@@ -211,7 +211,7 @@ class Worker(Answer):
     is_alive: bool
 
 
-class Engine(Answer):
+class Engine(ApiModel):
     """Whether someone turns intents into runs, and how many wait for that."""
 
     last_tick_at: datetime | None
@@ -220,7 +220,7 @@ class Engine(Answer):
     is_silent: bool
 
 
-class Status(Answer):
+class Status(ApiModel):
     """The gate, the queue, the workers and the engine."""
 
     gate: Gate

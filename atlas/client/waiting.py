@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeGuard
 from uuid import UUID
 
-from atlas.api_errors import TooManyRequests, Unavailable, Unreachable
+from atlas.client.errors import TooManyRequests, Unavailable, Unreachable
 from atlas.client.frames import Events, Frame, JobEvent
 from atlas.client.models import Job
 from atlas.errors import AtlasError

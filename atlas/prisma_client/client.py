@@ -13,10 +13,10 @@ from prisma.client import Batch
 from prisma.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
 from pydantic import BaseModel
 
-from atlas.pool import UNREACHABLE, Connection, Pool
+from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.prisma_client.batch import Queued, WriteBatch
 from atlas.prisma_client.errors import UnsupportedQuery, translate
-from atlas.prisma_client.operations import OPERATIONS, Call
+from atlas.prisma_client.operations import OPERATIONS, Operation
 from atlas.prisma_client.raw import execute_raw, query_raw
 from atlas.prisma_client.schema import Model, Schema, packaged_schema
 from atlas.prisma_client.source import Bound, Pooled, Source
@@ -133,7 +133,7 @@ class AtlasPrisma(Prisma):
                 if asked is None or model is None:
                     result = await self._raw(conn, method, arguments, model)
                 else:
-                    call = Call(self._schema, asked, model, arguments, root_selection or [])
+                    call = Operation(self._schema, asked, model, arguments, root_selection or [])
                     result = await OPERATIONS[method](conn, call)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             raise translate(error, model=asked) from error

@@ -21,8 +21,8 @@ import asyncpg
 from prisma import errors as prisma
 from prisma.engine.errors import EngineConnectionError
 
+from atlas.db.pool import UNREACHABLE
 from atlas.errors import AtlasError, DatabaseUnreachable
-from atlas.pool import UNREACHABLE
 from atlas.prisma_client.schema import Field, Model
 
 _DataErrorT = TypeVar("_DataErrorT", bound=prisma.DataError)

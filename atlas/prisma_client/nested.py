@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atlas.pool import Connection
+from atlas.db.pool import Connection
 from atlas.prisma_client.compile import writes
 from atlas.prisma_client.compile.draft import (
+    CompiledQuery,
     Draft,
     Included,
-    Statement,
     as_dict,
     column,
     named,
@@ -22,7 +22,7 @@ from atlas.prisma_client.compile.draft import (
 )
 from atlas.prisma_client.compile.where import target_of, unique_sql
 from atlas.prisma_client.errors import no_record, wrong_value
-from atlas.prisma_client.schema import Field, Key, Model, Schema
+from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of, select_sql
 
 _ON_CREATE = ("create", "connect", "connect_or_create")
@@ -50,7 +50,7 @@ class Writer:
     conn: Connection
     schema: Schema
 
-    async def create(self, model: Model, data: Any, conflict: Key | None = None) -> Row | None:
+    async def create(self, model: Model, data: Any, conflict: UniqueKey | None = None) -> Row | None:
         """Insert a row and what hangs on it; None where `conflict` says that its key is taken."""
         columns, relations = split(model, data)
         columns |= await self._held_keys(model, columns, relations, _ON_CREATE)
@@ -158,9 +158,9 @@ class Writer:
         columns, _ = _keys_of(model)(draft, alias)
         condition = unique_sql(draft, model, alias, where)
         sql = f"select {columns} from {quoted(model.table)} {alias} where {condition}"
-        return await self._row(model, Statement(sql, draft.parameters))
+        return await self._row(model, CompiledQuery(sql, draft.parameters))
 
-    async def _row(self, model: Model, statement: Statement) -> Row | None:
+    async def _row(self, model: Model, statement: CompiledQuery) -> Row | None:
         record = await self.conn.fetchrow(statement.sql, *statement.parameters)
         if record is None:
             return None

@@ -10,21 +10,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from atlas.pool import Connection
+from atlas.db.pool import Connection
 from atlas.prisma_client.compile import reads, writes
-from atlas.prisma_client.compile.draft import Draft, Included, Statement, as_dict
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict
 from atlas.prisma_client.compile.groups import group_by, group_of
 from atlas.prisma_client.compile.selection import selection_sql, unpack
 from atlas.prisma_client.compile.where import key_values
 from atlas.prisma_client.errors import missing_value, no_record
 from atlas.prisma_client.nested import Row, Writer, split
-from atlas.prisma_client.schema import Key, Model, Schema
+from atlas.prisma_client.schema import Model, Schema, UniqueKey
 
 _UPSERT_ROUNDS = 5
 
 
 @dataclass(slots=True)
-class Call:
+class Operation:
     """One call: the model asked, the class that will hold its rows, and the arguments as the actions send them."""
 
     schema: Schema
@@ -43,7 +43,7 @@ class Call:
         return selection_sql(draft, self.model, alias, self.result, self.include)
 
 
-async def _find_unique(conn: Connection, call: Call) -> Row | None:
+async def _find_unique(conn: Connection, call: Operation) -> Row | None:
     # The most frequent call, so the steps that `_one` takes are written out here (bench/prisma_find.py).
     arguments = call.arguments
     where, include = arguments.get("where"), arguments.get("include")
@@ -52,43 +52,43 @@ async def _find_unique(conn: Connection, call: Call) -> Row | None:
     return None if record is None else _row(statement, record)
 
 
-async def _find_unique_or_raise(conn: Connection, call: Call) -> Row:
+async def _find_unique_or_raise(conn: Connection, call: Operation) -> Row:
     return _found(call, await _find_unique(conn, call))
 
 
-async def _find_first(conn: Connection, call: Call) -> Row | None:
+async def _find_first(conn: Connection, call: Operation) -> Row | None:
     arguments = {**call.arguments, "take": 1}
     return await _one(conn, reads.find_many(call.schema, call.model, call.result, arguments))
 
 
-async def _find_first_or_raise(conn: Connection, call: Call) -> Row:
+async def _find_first_or_raise(conn: Connection, call: Operation) -> Row:
     return _found(call, await _find_first(conn, call))
 
 
-async def _find_many(conn: Connection, call: Call) -> list[Row]:
+async def _find_many(conn: Connection, call: Operation) -> list[Row]:
     statement = reads.find_many(call.schema, call.model, call.result, call.arguments)
     rows = [_row(statement, record) for record in await conn.fetch(statement.sql, *statement.parameters)]
     return rows[::-1] if statement.backwards else rows
 
 
-async def _count(conn: Connection, call: Call) -> dict[str, Row]:
+async def _count(conn: Connection, call: Operation) -> dict[str, Row]:
     selected = reads.aggregates(call.model, call.selection)["_count"]
     statement = reads.count(call.schema, call.model, call.arguments, selected)
     return {"_count": dict(await conn.fetchrow(statement.sql, *statement.parameters))}
 
 
-async def _group_by(conn: Connection, call: Call) -> list[Row]:
+async def _group_by(conn: Connection, call: Operation) -> list[Row]:
     statement, outputs = group_by(call.schema, call.model, call.arguments, call.selection)
     records = await conn.fetch(statement.sql, *statement.parameters)
     groups = [group_of(list(record.values()), outputs) for record in records]
     return groups[::-1] if statement.backwards else groups
 
 
-async def _create(conn: Connection, call: Call) -> Row:
+async def _create(conn: Connection, call: Operation) -> Row:
     return _found(call, await _insert(conn, call, _required(call, "data")))
 
 
-async def _create_many(conn: Connection, call: Call) -> Row:
+async def _create_many(conn: Connection, call: Operation) -> Row:
     skip_duplicates = bool(call.arguments.get("skipDuplicates"))
     data = _required(call, "data")
     statements = list(writes.insert_many(call.schema, call.model, data, skip_duplicates=skip_duplicates))
@@ -98,17 +98,17 @@ async def _create_many(conn: Connection, call: Call) -> Row:
         return {"count": sum([await _affected(conn, statement) for statement in statements])}
 
 
-async def _update(conn: Connection, call: Call) -> Row:
+async def _update(conn: Connection, call: Operation) -> Row:
     return _found(call, await _change(conn, call, _required(call, "where"), _required(call, "data")))
 
 
-async def _update_many(conn: Connection, call: Call) -> Row:
+async def _update_many(conn: Connection, call: Operation) -> Row:
     data = _required(call, "data")
     statement = writes.update_many(call.schema, call.model, call.arguments.get("where"), data)
     return {"count": await _affected(conn, statement) if statement else 0}
 
 
-async def _upsert(conn: Connection, call: Call) -> Row:
+async def _upsert(conn: Connection, call: Operation) -> Row:
     """Update, or else create. A row that another creates in between is updated after all."""
     where = _required(call, "where")
     create, update = _required(call, "create"), _required(call, "update")
@@ -120,17 +120,17 @@ async def _upsert(conn: Connection, call: Call) -> Row:
     raise no_record(f"The {call.model.name} could be neither updated nor created.")
 
 
-async def _delete(conn: Connection, call: Call) -> Row:
+async def _delete(conn: Connection, call: Operation) -> Row:
     where = _required(call, "where")
     return _found(call, await _one(conn, writes.delete(call.schema, call.model, where, call.returning)))
 
 
-async def _delete_many(conn: Connection, call: Call) -> Row:
+async def _delete_many(conn: Connection, call: Operation) -> Row:
     statement = writes.delete_many(call.schema, call.model, call.arguments.get("where"))
     return {"count": await _affected(conn, statement)}
 
 
-async def _insert(conn: Connection, call: Call, data: Any, conflict: Key | None = None) -> Row | None:
+async def _insert(conn: Connection, call: Operation, data: Any, conflict: UniqueKey | None = None) -> Row | None:
     """Insert one row and answer with it; None where `conflict` says that its key is taken."""
     columns, relations = split(call.model, data)
     if not relations and not call.include:
@@ -139,7 +139,7 @@ async def _insert(conn: Connection, call: Call, data: Any, conflict: Key | None 
         return await _again(conn, call, await Writer(conn, call.schema).create(call.model, data, conflict))
 
 
-async def _change(conn: Connection, call: Call, where: Any, data: Any) -> Row | None:
+async def _change(conn: Connection, call: Operation, where: Any, data: Any) -> Row | None:
     """Update one row and answer with it; None where there is none."""
     columns, relations = split(call.model, data)
     if not relations and not call.include:
@@ -151,7 +151,7 @@ async def _change(conn: Connection, call: Call, where: Any, data: Any) -> Row | 
         return await _again(conn, call, await Writer(conn, call.schema).update(call.model, where, data))
 
 
-async def _again(conn: Connection, call: Call, row: Row | None) -> Row | None:
+async def _again(conn: Connection, call: Operation, row: Row | None) -> Row | None:
     """Read a row just written, with its relations as they are now."""
     if row is None:
         return None
@@ -161,7 +161,7 @@ async def _again(conn: Connection, call: Call, row: Row | None) -> Row | None:
     return await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, call.include))
 
 
-def _shared_key(model: Model, where: Any, create: Any) -> Key | None:
+def _shared_key(model: Model, where: Any, create: Any) -> UniqueKey | None:
     """The key that is all of `where` and that a created row would hold.
 
     Only then does "taken" mean that the row to update has appeared. A row with relations is created
@@ -176,37 +176,37 @@ def _shared_key(model: Model, where: Any, create: Any) -> Key | None:
     return None
 
 
-async def _one(conn: Connection, statement: Statement) -> Row | None:
+async def _one(conn: Connection, statement: CompiledQuery) -> Row | None:
     record = await conn.fetchrow(statement.sql, *statement.parameters)
     return None if record is None else _row(statement, record)
 
 
-async def _affected(conn: Connection, statement: Statement) -> int:
+async def _affected(conn: Connection, statement: CompiledQuery) -> int:
     status: str = await conn.execute(statement.sql, *statement.parameters)
     return int(status.rpartition(" ")[2])
 
 
-def _row(statement: Statement, record: Any) -> Row:
+def _row(statement: CompiledQuery, record: Any) -> Row:
     row = dict(record)
     if statement.included:
         unpack(row, statement.included)
     return row
 
 
-def _found(call: Call, row: Row | None) -> Row:
+def _found(call: Operation, row: Row | None) -> Row:
     if row is None:
         raise no_record(f"No {call.model.name} was found.")
     return row
 
 
-def _required(call: Call, name: str) -> Any:
+def _required(call: Operation, name: str) -> Any:
     value = call.arguments.get(name)
     if value is None:
         raise missing_value(f"{call.model.name}.{name}")
     return value
 
 
-OPERATIONS: dict[str, Callable[[Connection, Call], Awaitable[Any]]] = {
+OPERATIONS: dict[str, Callable[[Connection, Operation], Awaitable[Any]]] = {
     "find_unique": _find_unique,
     "find_unique_or_raise": _find_unique_or_raise,
     "find_first": _find_first,

@@ -12,7 +12,7 @@ import orjson
 from prisma.fields import Base64, Json
 from pydantic import BaseModel
 
-from atlas.pool import Connection
+from atlas.db.pool import Connection
 from atlas.prisma_client.errors import wrong_value
 from atlas.prisma_client.schema import Model, Schema
 from atlas.prisma_client.values import Unfit, as_bytes, as_moment, dump_json

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prisma.client import PACKAGED_SCHEMA_PATH
 
-from atlas.prisma_client.schema_text import Attribute, Block, Line, items, read_blocks, unquote
+from atlas.prisma_client.schema_text import Attribute, Block, SchemaLine, items, read_blocks, unquote
 
 # Postgres's own short names (udt_name in information_schema) for Prisma's types and for `@db.` types.
 SCALARS = {
@@ -109,7 +109,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Key:
+class UniqueKey:
     """Fields whose values belong to one row at most, under the name that `where` gives them."""
 
     name: str
@@ -123,11 +123,11 @@ class Model:
     name: str
     table: str
     fields: dict[str, Field]
-    keys: tuple[Key, ...]
+    keys: tuple[UniqueKey, ...]
     scalars: tuple[Field, ...]
 
     @property
-    def identity(self) -> Key:
+    def identity(self) -> UniqueKey:
         """The key by which a row just written is found again, and by which pages are made stable."""
         return self.keys[0]
 
@@ -175,20 +175,20 @@ def _model(block: Block, models: dict[str, Block], enums: dict[str, Enum]) -> Mo
     return Model(block.name, table, fields, tuple(key for _, key in keys), scalars)
 
 
-def _keys(block: Block) -> Iterator[tuple[bool, Key]]:
+def _keys(block: Block) -> Iterator[tuple[bool, UniqueKey]]:
     """Every unique key, and whether it is the primary one."""
     for line in block.lines:
         if line.attribute("id") or line.attribute("unique"):
-            yield line.attribute("id") is not None, Key(line.name, (line.name,))
+            yield line.attribute("id") is not None, UniqueKey(line.name, (line.name,))
     for attribute in block.attributes:
         if attribute.name in ("id", "unique"):
             listed = items(attribute.argument("fields") or "[]")
             names = tuple(item.partition("(")[0] for item in listed)
             name = unquote(attribute.named["name"]) if "name" in attribute.named else "_".join(names)
-            yield attribute.name == "id", Key(name, names)
+            yield attribute.name == "id", UniqueKey(name, names)
 
 
-def _field(block: Block, line: Line, models: dict[str, Block], enums: dict[str, Enum]) -> Field:
+def _field(block: Block, line: SchemaLine, models: dict[str, Block], enums: dict[str, Enum]) -> Field:
     native = next((found for found in line.attributes if found.name.startswith("db.")), None)
     default = line.attribute("default")
     return Field(
@@ -221,7 +221,7 @@ def _default(text: str) -> Default:
     return Default(function, unquote(argument) if argument.startswith('"') else argument)
 
 
-def _relation(block: Block, line: Line, models: dict[str, Block]) -> Relation:
+def _relation(block: Block, line: SchemaLine, models: dict[str, Block]) -> Relation:
     held = _held_key(line)
     if held is not None:
         return Relation(line.type, *held, holds_key=True)
@@ -232,7 +232,7 @@ def _relation(block: Block, line: Line, models: dict[str, Block]) -> Relation:
     return Relation(line.type, (), (), holds_key=False)
 
 
-def _held_key(line: Line) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _held_key(line: SchemaLine) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The fields and references of a relation, on the side that stores the key."""
     attribute = line.attribute("relation")
     if attribute is None or "fields" not in attribute.named:
@@ -240,7 +240,7 @@ def _held_key(line: Line) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     return tuple(items(attribute.named["fields"])), tuple(items(attribute.named["references"]))
 
 
-def _relation_name(line: Line) -> str | None:
+def _relation_name(line: SchemaLine) -> str | None:
     attribute = line.attribute("relation")
     return attribute.argument("name") if attribute else None
 

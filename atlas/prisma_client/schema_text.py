@@ -30,7 +30,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SchemaLine:
     """A field of a model, or a value of an enum (which has no type)."""
 
     name: str
@@ -49,7 +49,7 @@ class Block:
 
     kind: str
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[SchemaLine, ...]
     attributes: tuple[Attribute, ...]
 
     def attribute(self, name: str) -> Attribute | None:
@@ -106,16 +106,16 @@ def _block(kind: str, name: str, body: list[str]) -> Block:
     return Block(kind, name, tuple(lines), tuple(attributes))
 
 
-def _field(line: str) -> Line:
+def _field(line: str) -> SchemaLine:
     match = _FIELD.fullmatch(line)
     if match is None:
         raise ValueError(f"schema.prisma has a line that is no field: {line}")
-    return Line(match[1], match[2], match[3] or "", tuple(_attributes(match[4])))
+    return SchemaLine(match[1], match[2], match[3] or "", tuple(_attributes(match[4])))
 
 
-def _value(line: str) -> Line:
+def _value(line: str) -> SchemaLine:
     name, _, rest = line.partition(" ")
-    return Line(name, attributes=tuple(_attributes(rest)))
+    return SchemaLine(name, attributes=tuple(_attributes(rest)))
 
 
 def _attributes(text: str) -> Iterator[Attribute]:

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import asyncpg
 from prisma.errors import TransactionExpiredError
 
-from atlas.pool import Connection, Pool
+from atlas.db.pool import Connection, Pool
 
 
 @dataclass(slots=True)

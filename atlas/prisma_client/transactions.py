@@ -10,7 +10,7 @@ from prisma import Prisma
 from prisma._transactions import AsyncTransactionManager
 from prisma.errors import TransactionError, TransactionNotStartedError
 
-from atlas.pool import UNREACHABLE, Connection
+from atlas.db.pool import UNREACHABLE, Connection
 from atlas.prisma_client.errors import translate
 from atlas.prisma_client.source import Bound, Pooled, Source, closed, too_late
 

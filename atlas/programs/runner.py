@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent.parent
 # Appended, so that nothing there shadows the standard library, the supervisor's only other company.
 _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from atlas.programs.supervisor import main; main()"
 _END_USER = (
-    "import sys; sys.path.append(sys.argv[1]); from atlas.programs.confine import end_user; end_user(int(sys.argv[2]))"
+    "import sys; sys.path.append(sys.argv[1]); from atlas.programs.sandbox import end_user; end_user(int(sys.argv[2]))"
 )
 
 # Supervisors that have told everything and are about to end.
@@ -72,7 +72,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProgramResult:
     """What became of a program. A negative exit code is the signal that ended it."""
 
     pid: int
@@ -85,7 +85,7 @@ class Account:
     overlong: bool
 
 
-class Run:
+class RunningProgram:
     """A program that was ordered. `wait` for its account; after a cancellation, `stop` gives it as well."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: str, on_progress: OnProgress) -> None:
@@ -96,11 +96,11 @@ class Run:
         self._uid: int | None = None
         self._account = asyncio.create_task(self._hear(), name="atlas command")
 
-    async def wait(self) -> Account:
+    async def wait(self) -> ProgramResult:
         """The account, when nothing of the program is left. A cancellation leaves it running: then `stop`."""
         return await asyncio.shield(self._account)
 
-    async def stop(self) -> Account:
+    async def stop(self) -> ProgramResult:
         """End the program and all it started, whatever it thinks of it. Further cancellations do not hurry this."""
         assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError, RuntimeError):
@@ -113,7 +113,7 @@ class Run:
                 if self._account.cancelled():
                     raise
 
-    async def _hear(self) -> Account:
+    async def _hear(self) -> ProgramResult:
         """Take in what the supervisor tells, to the end."""
         assert self._process.stdout is not None
         try:
@@ -167,7 +167,7 @@ class Run:
             await sweep.wait()
 
 
-async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> Run:
+async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> RunningProgram:
     """Start a program in a folder of its own, which goes with it."""
     folder = f"{tempfile.gettempdir()}/atlas-job-{job_id}-{uuid4().hex[:8]}"
     process = await asyncio.create_subprocess_exec(
@@ -183,12 +183,12 @@ async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> Run:
     assert process.stdin is not None
     terms = {**asdict(order), "time_limit": order.time_limit + LATER_SECONDS, "grace": GRACE_SECONDS}
     process.stdin.write(json.dumps({**terms, "folder": folder}).encode() + b"\n")
-    return Run(process, folder, on_progress)
+    return RunningProgram(process, folder, on_progress)
 
 
-def _account(pid: int, told: dict[str, Any]) -> Account:
+def _account(pid: int, told: dict[str, Any]) -> ProgramResult:
     plain = {name: told[name] for name in ("exit_code", "timed_out", "cpu_ms", "output", "overlong")}
-    return Account(pid=pid, stdout=_stream(told["stdout"]), stderr=_stream(told["stderr"]), **plain)
+    return ProgramResult(pid=pid, stdout=_stream(told["stdout"]), stderr=_stream(told["stderr"]), **plain)
 
 
 def _stream(told: dict[str, Any]) -> Stream:

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 from atlas.programs.capture import Capture, Directives
-from atlas.programs.confine import adopt_orphans, become_program, end_all, lease_uid, reap
+from atlas.programs.sandbox import adopt_orphans, become_program, end_all, lease_uid, reap
 
 CONTROL, REPORT = 0, 1
 CHUNK = 64 * 1024

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .account import Report
 from .export import check_proof, verify_export
-from .notes import parse_keys, split_notes
+from .format import Report
+from .signed_notes import parse_keys, split_notes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from .account import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
-from .damage import explain
-from .notes import BadNote, Checkpoint, Key, open_note
-from .place import Place, broken_links
+from .diff import explain
+from .format import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
+from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .tree import Frontier, split
+from .window import SealPosition, broken_links
 
 SEAL_LAG = timedelta(seconds=60)
 CHECKPOINT_AGE = timedelta(seconds=120)
@@ -28,7 +28,7 @@ class Verification:
 
     def __init__(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[VerifierKey],
         outside: Iterable[str] = (),
         *,
         start: Seal | None = None,
@@ -40,7 +40,7 @@ class Verification:
         self._keys = keys
         self._tree = Frontier() if start is None else Frontier(start.size, start.frontier)
         self._numbers = dict(numbers or {})
-        self._place = None if start is None else Place.of(start, None)
+        self._place = None if start is None else SealPosition.of(start, None)
         self._pruned_through = pruned_through
         self._ordered_through = 0
         self._kept = 0
@@ -69,7 +69,7 @@ class Verification:
         broken = broken_links(self.last, seal)
         for words in broken:
             self.report.find("seal", f"Seal {seal.n} {words}.", seal=seal.n, leaves=seal.leaves)
-        self._place = Place.of(seal, self._place)
+        self._place = SealPosition.of(seal, self._place)
         if broken:
             self._take_numbers(seal, before=True)
         self._grow(seal, self._leaves(seal, rows), intact=not broken)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from .account import HEAD, Report, Seal, event_leaf, text_of_time, time_of_text
 from .check import Verification
-from .notes import BadNote, Checkpoint, Key, open_note
+from .format import HEAD, Report, Seal, event_leaf, text_of_time, time_of_text
+from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .tree import consistent, included, sha256
 
 EXPORT = "atlas-audit-export/1"
@@ -45,17 +45,17 @@ Progress = Callable[[int], None]
 
 
 def verify_export(
-    path: Path, keys: Sequence[Key], outside: Sequence[str] = (), *, progress: Progress | None = None
+    path: Path, keys: Sequence[VerifierKey], outside: Sequence[str] = (), *, progress: Progress | None = None
 ) -> Report:
     """Check an export. `outside` are notes kept elsewhere; `progress` is told how many bytes have been read."""
     with path.open("rb") as file:
         lines = _told(file, progress)
-        walk: _Walk | _TenantWalk | None = None
+        walk: _ExportCheck | _TenantExportCheck | None = None
         try:
             manifest = json.loads(next(lines, b""))
             if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
                 raise ValueError(f"the first line is no manifest of {EXPORT}")
-            walk = (_Walk if manifest["tenant"] is None else _TenantWalk)(manifest, keys, outside)
+            walk = (_ExportCheck if manifest["tenant"] is None else _TenantExportCheck)(manifest, keys, outside)
             return walk.walk(lines)
         except UNREADABLE as error:
             report = Report() if walk is None else walk.report
@@ -63,10 +63,10 @@ def verify_export(
             return report
 
 
-class _Walk:
+class _ExportCheck:
     """The whole account or a range of its seals: the rows of each batch, its seal, what was signed there."""
 
-    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key], outside: Sequence[str]) -> None:
+    def __init__(self, manifest: dict[str, Any], keys: Sequence[VerifierKey], outside: Sequence[str]) -> None:
         self._manifest = manifest
         self._keys = keys
         self._outside = outside
@@ -117,10 +117,10 @@ class _Walk:
                 raise ValueError(f"a line of the type {other!r} that does not belong there")
 
 
-class _TenantWalk:
+class _TenantExportCheck:
     """A tenant's own rows: each with its path to one signed root, numbered without gaps."""
 
-    def __init__(self, manifest: dict[str, Any], keys: Sequence[Key], outside: Sequence[str]) -> None:
+    def __init__(self, manifest: dict[str, Any], keys: Sequence[VerifierKey], outside: Sequence[str]) -> None:
         self.report = Report()
         self._keys = keys
         self._tenant = UUID(manifest["tenant"]).bytes
@@ -324,7 +324,7 @@ def _told(file: Iterable[bytes], progress: Progress | None) -> Iterator[bytes]:
         yield line
 
 
-def check_proof(document: dict[str, Any], keys: Sequence[Key]) -> Report:
+def check_proof(document: dict[str, Any], keys: Sequence[VerifierKey]) -> Report:
     """Check that one row is in the signed tree, or that one signed tree is the beginning of another."""
     report = Report()
     try:

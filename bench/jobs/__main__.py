@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from atlas.embedded import start_embedded
+from atlas.cli.long_running import spare_the_collector
 from atlas.logs import configure_logs
+from atlas.postgres.cluster import start_embedded
 from bench.jobs import crowd, drain, enqueue, latency
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes
-from cli.programs import spare_the_collector
 
 T = TypeVar("T")
 PEERS = ("graphile-worker", "pg-boss", "pgqueuer")
@@ -28,7 +28,7 @@ console = Console()
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FigureRow:
     """One row: a figure, what it is held against, and what is asked of it."""
 
     what: str
@@ -66,7 +66,7 @@ async def _server() -> tuple[str, Any]:
     return server.url("postgres"), server.release
 
 
-async def _measure(url: str, *, quick: bool) -> list[Line]:
+async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
     memory = await _tell("memory", crowd.measure_memory(url))
     # While the server has nothing else to do: after the drains it is busy writing for minutes.
     waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
@@ -75,7 +75,7 @@ async def _measure(url: str, *, quick: bool) -> list[Line]:
     enqueued = await _tell("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
     crowded = await _tell("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
     claims = [
-        Line(
+        FigureRow(
             f"claim of one behind {one.name}, ms",
             f"{one.behind:.2f}",
             f"{one.empty:.2f} empty",
@@ -91,21 +91,25 @@ async def _measure(url: str, *, quick: bool) -> list[Line]:
         _beside("enqueue singly, jobs/s", enqueued.single, enqueued.bare_single, "bare, the same rows", "≥ 0.7"),
         _beside("enqueue singly, jobs/s", enqueued.single, enqueued.job_alone, "bare, no audit row", ""),
         _beside("enqueue in bulk, jobs/s", enqueued.bulk, enqueued.bare_bulk, "bare, the same rows", "≥ 0.6"),
-        Line("enqueue to start, p50 ms", f"{waited.p50:.2f}", f"{waited.bare_p50:.2f} bare round trip", asked="< 1"),
-        Line("enqueue to start, p99 ms", f"{waited.p99:.2f}", f"{waited.bare_p99:.2f} bare round trip", asked="< 4"),
-        Line(
+        FigureRow(
+            "enqueue to start, p50 ms", f"{waited.p50:.2f}", f"{waited.bare_p50:.2f} bare round trip", asked="< 1"
+        ),
+        FigureRow(
+            "enqueue to start, p99 ms", f"{waited.p99:.2f}", f"{waited.bare_p99:.2f} bare round trip", asked="< 4"
+        ),
+        FigureRow(
             "the same without notifications, worst ms",
             f"{waited.deaf_worst:.0f}",
             f"{waited.poll:.0f} poll",
             waited.deaf_worst / waited.poll,
             "≤ 1.2",
         ),
-        Line("worker with 1,000 sleeping jobs, MB", f"{memory:.0f}", "", asked="< 150"),
+        FigureRow("worker with 1,000 sleeping jobs, MB", f"{memory:.0f}", "", asked="< 150"),
         *claims,
     ]
 
 
-async def _beside_peers(url: str, *, quick: bool) -> list[Line]:
+async def _beside_peers(url: str, *, quick: bool) -> list[FigureRow]:
     """Drains of the same number of jobs in batches of the same size on the same server, ours and the peers' in turn."""
     jobs = 10_000 if quick else 100_000
     sizes = Sizes(drain=jobs, singly=0, bulk=0, latency=0, workflows=0, repeats=1)
@@ -122,16 +126,16 @@ async def _beside_peers(url: str, *, quick: bool) -> list[Line]:
             else:
                 reasons[name] = figure["reason"]
     return [
-        Line("drain beside a peer, jobs/s", f"{median(ours):,.0f}", reasons[name], asked="> 1")
+        FigureRow("drain beside a peer, jobs/s", f"{median(ours):,.0f}", reasons[name], asked="> 1")
         if name in reasons
         else _beside("drain beside a peer, jobs/s", ours, rates, name, "> 1")
         for name, rates in theirs.items()
     ]
 
 
-def _beside(what: str, ours: list[float], theirs: list[float], name: str, asked: str) -> Line:
+def _beside(what: str, ours: list[float], theirs: list[float], name: str, asked: str) -> FigureRow:
     """Two ways that took turns: the median of each, and of how they compare round by round."""
-    return Line(what, f"{median(ours):,.0f}", f"{median(theirs):,.0f} {name}", drain.in_turn(ours, theirs), asked)
+    return FigureRow(what, f"{median(ours):,.0f}", f"{median(theirs):,.0f} {name}", drain.in_turn(ours, theirs), asked)
 
 
 async def _tell(name: str, measuring: Awaitable[T]) -> T:
@@ -139,7 +143,7 @@ async def _tell(name: str, measuring: Awaitable[T]) -> T:
         return await measuring
 
 
-def _show(lines: list[Line]) -> None:
+def _show(lines: list[FigureRow]) -> None:
     table = Table("what", "Atlas", "beside", "ratio", "asked", title="The life of a job", title_justify="left")
     for line in lines:
         ratio = "" if line.ratio is None else f"{line.ratio:.2f}"
@@ -147,7 +151,7 @@ def _show(lines: list[Line]) -> None:
     console.print(table)
 
 
-def _keep(lines: list[Line]) -> None:
+def _keep(lines: list[FigureRow]) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"jobs-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     content = [{name: getattr(line, name) for name in line.__slots__} for line in lines]

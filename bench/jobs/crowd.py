@@ -9,12 +9,12 @@ from statistics import median
 
 import psutil
 
-from atlas.pool import Pool, connect
+from atlas.db.pool import Pool, connect
+from atlas.engine.jobs import Claimant, NewJob, claim, enqueue_many
+from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import BENCH, fill, ground
 from bench.peers.databases import settle
-from engine.jobs import Claimant, NewJob, claim, enqueue_many
-from engine.jobs.lease import new_worker_id, register_worker
-from workers.worker import Worker, WorkerOptions
 
 CLAIMS = 200
 CROWDS = {

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from atlas.pool import Pool, connect
+from atlas.db.pool import Pool, connect
+from atlas.engine.jobs import Claimant, take_turn
+from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.engine.jobs.verdicts import Finish, succeed
+from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import fill, ground
-from engine.jobs import Claimant, take_turn
-from engine.jobs.lease import new_worker_id, register_worker
-from engine.jobs.outcomes import Finish, succeed
-from workers.worker import Worker, WorkerOptions
 
 TYPE = "bench.noop"
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from atlas.db.pool import Connection
+from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, enqueue_many
 from atlas.ids import new_id
-from atlas.pool import Connection
 from bench.jobs.ground import BENCH, PIECE, ground
-from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, enqueue_many
 
 Way: TypeAlias = Callable[[Connection, int], Awaitable[None]]
 

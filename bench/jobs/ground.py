@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from atlas.actors import Actor
-from atlas.migrations import migrate
-from atlas.pool import Pool, open_pool
+from atlas.db.migrations import migrate
+from atlas.db.pool import Pool, open_pool
+from atlas.engine.jobs import NewJob, enqueue_many, job, switch
 from bench.peers.databases import own_database, settle
-from engine.jobs import NewJob, enqueue_many, job, switch
 
 BENCH = Actor("system", "bench")
 PIECE = 5000

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Any
 
-from atlas.pool import Pool
+from atlas.db.pool import Pool
+from atlas.engine.jobs import NewJob, enqueue, job
+from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import BENCH, ground
-from engine.jobs import NewJob, enqueue, job
-from workers.worker import Worker, WorkerOptions
 
 PAUSE_SECONDS = 0.05
 FIRST_DROPPED = 10

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from atlas.embedded import start_embedded
 from atlas.errors import AtlasError
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
 from bench.peers import PEERS, Sizes, keep, measure_peers, show
 

@@ -6,7 +6,7 @@ from statistics import median, quantiles
 from typing import TypedDict
 
 from bench.peers.databases import own_database
-from bench.peers.measurement import ENGINES, PEERS, QUEUES, Answer, in_own_process
+from bench.peers.measurement import ENGINES, PEERS, QUEUES, PeerAnswer, in_own_process
 from bench.peers.peer import NotMeasured, Sizes
 
 VERBS = ("drain", "enqueue_singly", "enqueue_bulk", "latency", "workflows")
@@ -41,7 +41,7 @@ class _Taken:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def note(self, verb: str, answer: Answer) -> None:
+    def note(self, verb: str, answer: PeerAnswer) -> None:
         if "reason" in answer:
             self.reasons[verb] = answer["reason"]
             return
@@ -93,7 +93,7 @@ def _amounts(verb: str, sizes: Sizes) -> list[int]:
     }[verb]
 
 
-async def _measure_once(server_url: str, name: str, verb: str, sizes: Sizes) -> Answer:
+async def _measure_once(server_url: str, name: str, verb: str, sizes: Sizes) -> PeerAnswer:
     async with own_database(server_url, name) as url:
         return await in_own_process(
             name, verb, _amounts(verb, sizes), batch=sizes.batch, database_url=url, timeout=TIMEOUT

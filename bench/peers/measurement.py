@@ -25,7 +25,7 @@ ENGINES = {"absurd": "absurd:Absurd", "dbos": "dbos:Dbos"}
 PEERS = {**QUEUES, **ENGINES}
 
 
-class Answer(TypedDict, total=False):
+class PeerAnswer(TypedDict, total=False):
     """What a measurement tells: its seconds and what was measured, or the reason why there are none."""
 
     seconds: list[float]
@@ -34,7 +34,7 @@ class Answer(TypedDict, total=False):
     reason: str
 
 
-async def measure(name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str) -> Answer:
+async def measure(name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str) -> PeerAnswer:
     """Prepare the peer's tables in an empty database and take one measurement."""
     try:
         peer = load(name, batch)
@@ -63,7 +63,7 @@ def load(name: str, batch: int | None) -> Peer:
 
 async def in_own_process(
     name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str, timeout: float
-) -> Answer:
+) -> PeerAnswer:
     """The same, in a new process, which ends with everything it started when it takes too long."""
     words = [sys.executable, "-m", "bench.peers.measurement", name, verb, *map(str, amounts)]
     process = await asyncio.create_subprocess_exec(
@@ -81,7 +81,7 @@ async def in_own_process(
         await _end(process)
     if process.returncode != 0:
         return {"reason": (err.decode(errors="replace").strip().splitlines() or ["It ended without a word."])[-1]}
-    answer: Answer = json.loads(out.decode().splitlines()[-1])
+    answer: PeerAnswer = json.loads(out.decode().splitlines()[-1])
     return answer
 
 

@@ -1,5 +1,5 @@
 """`atlas doctor`: looks at the machine and the database, and says what to do about what it finds."""
 
-from cli.doctor.command import doctor
+from atlas.cli.doctor.command import doctor
 
 __all__ = ["doctor"]

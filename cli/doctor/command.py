@@ -6,14 +6,14 @@ import asyncpg
 import typer
 from rich.text import Text
 
+from atlas.cli.doctor.database import check_database
+from atlas.cli.doctor.finding import Diagnosis
+from atlas.cli.doctor.machine import check_machine
+from atlas.cli.output import Json, say
+from atlas.cli.runtime import execute, reach_database
+from atlas.db.pool import connect
 from atlas.errors import AtlasError
-from atlas.pool import connect
 from atlas.settings import Settings
-from cli.doctor.database import check_database
-from cli.doctor.finding import Finding
-from cli.doctor.machine import check_machine
-from cli.output import Json, say
-from cli.runtime import execute, reach_database
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -27,22 +27,25 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-async def _examine(settings: Settings) -> list[Finding]:
+async def _examine(settings: Settings) -> list[Diagnosis]:
     findings = check_machine(settings)
     if settings.embedded and not (settings.home / "postgres" / "data").exists():
-        return [*findings, Finding("database", "ok", "the embedded Postgres is not made yet; the first start makes it")]
+        return [
+            *findings,
+            Diagnosis("database", "ok", "the embedded Postgres is not made yet; the first start makes it"),
+        ]
     try:
         return findings + await _examine_database(settings)
     except AtlasError as error:
-        return [*findings, Finding("database", "fail", error.message, error.remedy)]
+        return [*findings, Diagnosis("database", "fail", error.message, error.remedy)]
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return [
             *findings,
-            Finding("database", "fail", f"{error}", "Give Atlas's login the right to read the catalogs."),
+            Diagnosis("database", "fail", f"{error}", "Give Atlas's login the right to read the catalogs."),
         ]
 
 
-async def _examine_database(settings: Settings) -> list[Finding]:
+async def _examine_database(settings: Settings) -> list[Diagnosis]:
     async with reach_database(settings) as url:
         conn = await connect(url, application="atlas doctor")
         try:
@@ -51,7 +54,7 @@ async def _examine_database(settings: Settings) -> list[Finding]:
             await conn.close()
 
 
-def _words(findings: Sequence[Finding]) -> Text:
+def _words(findings: Sequence[Diagnosis]) -> Text:
     width = max(len(finding.check) for finding in findings)
     words = Text()
     for finding in findings:

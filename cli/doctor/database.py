@@ -6,12 +6,12 @@ from typing import Any
 
 import asyncpg
 
+from atlas.audit.crosscheck import cross_check
+from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.db.migrations import pending
+from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
-from atlas.migrations import pending
-from atlas.pool import OLDEST_POSTGRES, Connection, open_pool
-from atlas.statements import fetch, fetch_row, fetch_value, statement
-from audit.crosscheck import cross_check
-from cli.doctor.finding import Finding, finding
 
 SERVER = statement("cli/doctor/sql/server.sql")
 ROLES = statement("cli/doctor/sql/roles.sql")
@@ -37,7 +37,7 @@ PROMISES = {
 SERVERS_OWN = ("fsync", "full_page_writes")
 
 
-async def check_database(conn: Connection, url: str) -> list[Finding]:
+async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
     """Every check of a database that could be reached."""
     server = await fetch_row(conn, SERVER)
     assert server is not None
@@ -55,16 +55,16 @@ async def check_database(conn: Connection, url: str) -> list[Finding]:
     ]
 
 
-async def _account(conn: Connection) -> Finding:
+async def _account(conn: Connection) -> Diagnosis:
     """Whether the newest jobs, and what people set up, are as their events say."""
     if await conn.fetchval("select to_regclass('audit_log')") is None:
-        return Finding("account", "ok", "there is none before the first migration")
+        return Diagnosis("account", "ok", "there is none before the first migration")
     try:
         disagreements = await cross_check(conn)
     except asyncpg.InsufficientPrivilegeError as error:
-        return Finding("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
+        return Diagnosis("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError) as error:
-        return Finding("account", "warn", f"it could not be read: {error}", "See what is said about the migrations.")
+        return Diagnosis("account", "warn", f"it could not be read: {error}", "See what is said about the migrations.")
     return finding(
         "account",
         disagreements[0].message if disagreements else "outcomes and events agree",
@@ -73,7 +73,7 @@ async def _account(conn: Connection) -> Finding:
     )
 
 
-def _version(conn: Connection) -> Finding:
+def _version(conn: Connection) -> Diagnosis:
     version = conn.get_server_version()
     return finding(
         "postgres",
@@ -84,14 +84,14 @@ def _version(conn: Connection) -> Finding:
     )
 
 
-def _promise(name: str, value: str) -> Finding:
+def _promise(name: str, value: str) -> Diagnosis:
     good, loss = PROMISES[name]
     where = "on the server" if name in SERVERS_OWN else "on the server or for Atlas's login"
     remedy = f"Set {name} to {good[0]!r} {where}: as it is, {loss}."
     return finding(name, value, fail=value not in good, remedy=remedy)
 
 
-def _standby(server: Any) -> Finding:
+def _standby(server: Any) -> Diagnosis:
     is_standby: bool = server["is_standby"]
     return finding(
         "primary",
@@ -101,7 +101,7 @@ def _standby(server: Any) -> Finding:
     )
 
 
-def _wal(server: Any) -> Finding:
+def _wal(server: Any) -> Diagnosis:
     size: int = server["max_wal_megabytes"]
     return finding(
         "max_wal_size",
@@ -111,7 +111,7 @@ def _wal(server: Any) -> Finding:
     )
 
 
-def _connections(server: Any) -> Finding:
+def _connections(server: Any) -> Diagnosis:
     allowed, used = server["connections_allowed"], server["connections_used"]
     return finding(
         "max_connections",
@@ -121,11 +121,11 @@ def _connections(server: Any) -> Finding:
     )
 
 
-async def _migrations(conn: Connection) -> Finding:
+async def _migrations(conn: Connection) -> Diagnosis:
     try:
         missing = await pending(conn)
     except AtlasError as error:
-        return Finding("migrations", "fail", error.message, error.remedy)
+        return Diagnosis("migrations", "fail", error.message, error.remedy)
     return finding(
         "migrations",
         f"{len(missing)} missing, the first is {missing[0]}" if missing else "all applied",
@@ -134,7 +134,7 @@ async def _migrations(conn: Connection) -> Finding:
     )
 
 
-async def _roles(conn: Connection, login: str) -> Finding:
+async def _roles(conn: Connection, login: str) -> Diagnosis:
     # Without them Atlas works as its login, and the second wall between tenants is missing: a warning.
     rows = await fetch(conn, ROLES, names=list(ROLE_NAMES))
     statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
@@ -151,7 +151,7 @@ async def _roles(conn: Connection, login: str) -> Finding:
     )
 
 
-async def _clock(conn: Connection) -> Finding:
+async def _clock(conn: Connection) -> Diagnosis:
     before = datetime.now(UTC)
     theirs: datetime = await fetch_value(conn, CLOCK)
     after = datetime.now(UTC)
@@ -165,11 +165,11 @@ async def _clock(conn: Connection) -> Finding:
     )
 
 
-async def _pool(url: str) -> Finding:
+async def _pool(url: str) -> Diagnosis:
     try:
         pool = await open_pool(url, size=1, application="atlas doctor")
     except AtlasError as error:
-        return Finding("pool", "fail", error.message, error.remedy)
+        return Diagnosis("pool", "fail", error.message, error.remedy)
     try:
         async with pool.acquire() as conn:
             await fetch_value(conn, CLOCK)

@@ -7,22 +7,22 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from atlas.audit.keys import is_open_to_others, key_file
+from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.cli.setup import client_is_current
 from atlas.settings import Settings
-from audit.keys import is_open_to_others, key_file
-from cli.doctor.finding import Finding, finding
-from cli.setup import client_is_current
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_SPACE = 2**30
 NO_SPACE = 100 * 2**20
 
 
-def check_machine(settings: Settings) -> list[Finding]:
+def check_machine(settings: Settings) -> list[Diagnosis]:
     """Every local check, in the order of a start."""
     return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home), *_audit_key(settings)]
 
 
-def _python() -> Finding:
+def _python() -> Diagnosis:
     return finding(
         "python",
         platform.python_version(),
@@ -31,7 +31,7 @@ def _python() -> Finding:
     )
 
 
-def _prisma_client() -> Finding:
+def _prisma_client() -> Diagnosis:
     spec = find_spec("prisma")
     folders = spec.submodule_search_locations if spec else None
     current = folders is not None and client_is_current(Path(folders[0]))
@@ -43,7 +43,7 @@ def _prisma_client() -> Finding:
     )
 
 
-def _home(home: Path) -> Finding:
+def _home(home: Path) -> Diagnosis:
     usable = os.access(_nearest(home), os.W_OK | os.X_OK)
     return finding(
         "home",
@@ -53,7 +53,7 @@ def _home(home: Path) -> Finding:
     )
 
 
-def _disk(home: Path) -> Finding:
+def _disk(home: Path) -> Diagnosis:
     free = shutil.disk_usage(_nearest(home)).free
     return finding(
         "disk",
@@ -64,7 +64,7 @@ def _disk(home: Path) -> Finding:
     )
 
 
-def _audit_key(settings: Settings) -> list[Finding]:
+def _audit_key(settings: Settings) -> list[Diagnosis]:
     """Nothing on a machine that does not sign."""
     path = key_file(settings)
     if not path.exists():

@@ -1,5 +1,5 @@
 """`atlas workflow`: ask for runs, look at them, steer them, answer their questions."""
 
-from cli.workflow.command import app
+from atlas.cli.workflow.command import app
 
 __all__ = ["app"]

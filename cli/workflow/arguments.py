@@ -7,9 +7,9 @@ from uuid import UUID
 import orjson
 import typer
 
+from atlas.db.pool import Connection
+from atlas.engine.tenants import find_tenant
 from atlas.errors import AtlasError
-from atlas.pool import Connection
-from engine.tenants import find_tenant
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, which is that of its request.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]

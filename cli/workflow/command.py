@@ -7,16 +7,14 @@ from uuid import UUID
 
 import typer
 
-from atlas.errors import InvalidInput, NotFound
-from atlas.settings import Settings
-from cli.output import Json, say, table
-from cli.parameters import OBJECT, read_id, read_object
-from cli.runtime import caller, connected, execute
-from cli.workflow import decide, policy
-from cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
-from cli.workflow.story import as_document, draw, shown_age
-from engine.tenants import find_tenant
-from engine.workflows import (
+from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import OBJECT, read_id, read_object
+from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.workflow import approvals, policy
+from atlas.cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
+from atlas.cli.workflow.render_run import as_document, draw, shown_age
+from atlas.engine.tenants import find_tenant
+from atlas.engine.workflows import (
     Verdict,
     check_document,
     check_policy,
@@ -26,16 +24,18 @@ from engine.workflows import (
     save_workflow,
     signal_run,
 )
-from engine.workflows.declared.store import Saved, WorkflowRow
-from engine.workflows.events import Published
-from engine.workflows.find import RunRow, RunStory, list_runs, tell_run
-from engine.workflows.manage import cancel_run, fork_run, retry_run
+from atlas.engine.workflows.declared.store import Saved, WorkflowRow
+from atlas.engine.workflows.events import Published
+from atlas.engine.workflows.find import RunRow, RunStory, list_runs, tell_run
+from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
+from atlas.errors import InvalidInput, NotFound
+from atlas.settings import Settings
 
 app = typer.Typer(
     help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True, add_completion=False
 )
-app.command("approve")(decide.approve)
-app.command("approvals")(decide.approvals)
+app.command("approve")(approvals.approve)
+app.command("approvals")(approvals.approvals)
 app.add_typer(policy.app, name="policy")
 
 Owner = Annotated[str | None, typer.Option("--tenant", help="Whose it is; everyone's where none is named.")]

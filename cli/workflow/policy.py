@@ -6,12 +6,12 @@ from uuid import UUID
 
 import typer
 
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.workflow.arguments import Tenant, tenant_id
+from atlas.engine.workflows.policy import Rule
+from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.settings import Settings
-from cli.output import Json, say, table
-from cli.runtime import caller, connected, execute
-from cli.workflow.arguments import Tenant, tenant_id
-from engine.workflows.policy import Rule
-from engine.workflows.rules import add_rule, list_rules, remove_rule
 
 app = typer.Typer(
     help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False

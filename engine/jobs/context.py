@@ -8,10 +8,10 @@ from uuid import UUID
 
 import structlog
 
+from atlas.db.pool import Pool
+from atlas.engine.jobs.verdicts import ClaimedJob, Notes
+from atlas.engine.secrets.redact import Redactor
 from atlas.logs import get_logger
-from atlas.pool import Pool
-from engine.jobs.outcomes import ClaimedJob, Notes
-from engine.jobs.redact import Redactor
 
 Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import asyncpg
 
-from atlas.pool import Connection
+from atlas.db.pool import Connection
 
 # A deadlock loses nothing: even SKIP LOCKED waits when a row's updater ends at the wrong moment.
 DEADLOCK_TRIES = 5

@@ -5,10 +5,10 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.errors import Conflict, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch_row, statement
-from engine.jobs.deadlocks import despite_deadlocks
 
 DELETE = statement("engine/jobs/sql/delete.sql")
 

@@ -15,19 +15,19 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.hosts.hosts import SERVER_TYPES, place
+from atlas.engine.jobs.deadlocks import despite_deadlocks
+from atlas.engine.jobs.dedupe import hash_key, stored_key
+from atlas.engine.jobs.local_wakeup import tell_nearby
+from atlas.engine.jobs.new_job import NewJob, checked, input_text
+from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.secrets.fields import has_secrets
+from atlas.engine.secrets.key import secret_key
+from atlas.engine.secrets.store import hide, split_secrets, store_secrets
+from atlas.engine.validation import as_id
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_value, statement
-from engine.fields import as_id
-from engine.jobs.deadlocks import despite_deadlocks
-from engine.jobs.dedupe import hash_key, stored_key
-from engine.jobs.hosts import SERVER_TYPES, place
-from engine.jobs.nearby import tell_nearby
-from engine.jobs.new_job import NewJob, checked, input_text
-from engine.jobs.secret_fields import has_secrets
-from engine.jobs.secret_key import secret_key
-from engine.jobs.secrets import hide, split_secrets, store_secrets
-from engine.jobs.types import canonical, registered
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import orjson
 
+from atlas.db.pool import Queryable
+from atlas.db.statements import statement
+from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES
+from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
-from atlas.pool import Queryable
-from atlas.statements import statement
-from engine.jobs.gate import gate_of
-from engine.jobs.turn import ALONE_AFTER_LOSSES
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from atlas.db.pg_json import read_stored
+from atlas.db.pool import Queryable
+from atlas.db.statements import statement
 from atlas.errors import FieldError, InvalidInput
-from atlas.pool import Queryable
-from atlas.statements import statement
-from atlas.stored import read_stored
 
 GET = statement("engine/jobs/sql/get.sql")
 LIST = statement("engine/jobs/sql/list.sql")

@@ -8,9 +8,9 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.errors import FieldError, InvalidInput, Refused
-from atlas.pool import Connection, Queryable
-from atlas.statements import fetch, fetch_value, statement
 
 READ = statement("engine/jobs/sql/gate_read.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")

@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 import orjson
 
 from atlas import __version__
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_value, statement
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_value, statement
 
 REGISTER = statement("engine/jobs/sql/register_worker.sql")
 HEARTBEAT = statement("engine/jobs/sql/heartbeat.sql")

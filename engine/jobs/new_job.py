@@ -10,11 +10,11 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pg_json import holds_nul, stored_text
+from atlas.engine.jobs.types import canonical, check_input, input_limit
+from atlas.engine.secrets.store import Secret
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import new_id
-from atlas.stored import holds_nul, stored_text
-from engine.jobs.secrets import Secret
-from engine.jobs.types import canonical, check_input, input_limit
 
 # Work that names no tenant belongs to this one; the foundation's migration makes it.
 SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")

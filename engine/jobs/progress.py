@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from atlas.pool import Connection
-from atlas.statements import fetch_value, statement
-from atlas.stored import stored_json
+from atlas.db.pg_json import stored_json
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_value, statement
 
 PROGRESS = statement("engine/jobs/sql/progress.sql")
 

@@ -11,17 +11,17 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.engine.admission import admit
+from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.claim import Claimant, claim, finish
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
+from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.types import canonical, dump_output, registered
+from atlas.engine.jobs.verdicts import ClaimedJob, Finish, JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
-from atlas.pool import Connection
-from engine.jobs.admit import admit
-from engine.jobs.backoff import RetryPolicy, policy_of
-from engine.jobs.enqueue import enqueue
-from engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
-from engine.jobs.lease import heartbeat_job, new_worker_id
-from engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from engine.jobs.outcomes import ClaimedJob, Finish, JobCanceled, decide, succeed
-from engine.jobs.turn import Claimant, claim, finish
-from engine.jobs.types import canonical, dump_output, registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.errors import Conflict, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from engine.jobs.deadlocks import despite_deadlocks
 
 RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 
 COUNT = statement("engine/jobs/sql/summary_count.sql")
 OLDEST = statement("engine/jobs/sql/oldest.sql")

@@ -2,10 +2,10 @@
 
 import asyncpg
 
+from atlas.db.pool import Connection
+from atlas.engine.jobs.gate import expire
+from atlas.engine.jobs.lease import promote, reap
 from atlas.logs import get_logger
-from atlas.pool import Connection
-from engine.jobs.gate import expire
-from engine.jobs.lease import promote, reap
 
 log = get_logger("sweep")
 

@@ -12,12 +12,12 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from atlas.db.pg_json import stored_json, without_nul
+from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.secrets.fields import has_secrets
 from atlas.errors import AtlasError, FieldError, InvalidInput
-from atlas.stored import stored_json, without_nul
-from engine.jobs.backoff import RetryPolicy, policy_of
-from engine.jobs.context import JobContext
-from engine.jobs.outcomes import PermanentError
-from engine.jobs.secret_fields import has_secrets
 
 Handler = Callable[..., Awaitable[Any] | Any]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
 
+from atlas.engine.templates.sandbox import Sandbox
 from atlas.errors import FieldError, InvalidInput
-from engine.templates.sandbox import Sandbox
 
 # A text longer than this is not a template.
 LONGEST_TEMPLATE = 16 * 1024

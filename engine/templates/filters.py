@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from jinja2 import Undefined
 
-from engine.templates.budget import VALUE_WORK, length, look_over, spend
-from engine.templates.plain import as_text, plain
+from atlas.engine.templates.budget import VALUE_WORK, length, look_over, spend
+from atlas.engine.templates.plain import as_text, plain
 
 # A value larger than this is not a payload.
 LARGEST_RESULT = 256 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from jinja2 import Undefined, UndefinedError
 
-from engine.templates.budget import VALUE_WORK, spend
+from atlas.engine.templates.budget import VALUE_WORK, spend
 
 
 def plain(value: Any) -> Any:

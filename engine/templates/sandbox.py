@@ -9,8 +9,8 @@ from jinja2.compiler import CodeGenerator, Frame, operators
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.templates.budget import length, look_over, spend
-from engine.templates.filters import bounded_filters, is_sane, string
+from atlas.engine.templates.budget import length, look_over, spend
+from atlas.engine.templates.filters import bounded_filters, is_sane, string
 
 _TESTS = (
     "boolean,defined,divisibleby,eq,equalto,even,false,float,ge,greaterthan,gt,in,integer,iterable,le,lessthan,lower,lt,"

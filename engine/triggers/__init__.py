@@ -1,13 +1,13 @@
 """What starts work by itself: schedules and events, and the record that makes each firing single."""
 
-from engine.triggers.by_hand import fire_now
-from engine.triggers.cron import Cron, check_cron, known_cron, read_cron
-from engine.triggers.events import fire_events
-from engine.triggers.fire import Fire, list_fires
-from engine.triggers.preview import Occurrence, preview
-from engine.triggers.schedule import Round, Unfired, fire_due
-from engine.triggers.spec import TriggerSpec, read_trigger
-from engine.triggers.triggers import (
+from atlas.engine.triggers.cron import Cron, check_cron, known_cron, read_cron
+from atlas.engine.triggers.fire import Fire, list_fires
+from atlas.engine.triggers.fire_events import fire_events
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.fire_schedules import Round, Unfired, fire_due
+from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.spec import TriggerSpec, read_trigger
+from atlas.engine.triggers.store import (
     Trigger,
     add_trigger,
     edit_trigger,

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from atlas.engine.timezones import check_zone, clock_changes
 from atlas.errors import FieldError, InvalidInput
-from engine.zones import check_zone, clock_changes
 
 LONGEST = 200
 MINUTE = timedelta(minutes=1)

@@ -16,17 +16,17 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor, system
+from atlas.db.pg_json import stored_text
+from atlas.db.pool import UNREACHABLE, Connection, Queryable
+from atlas.db.statements import fetch, statement
+from atlas.engine.admission import admit
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.templates import MOST_WORK, Budget, render
+from atlas.engine.triggers.store import Trigger
+from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
-from atlas.pool import UNREACHABLE, Connection, Queryable
-from atlas.statements import fetch, statement
-from atlas.stored import stored_text
-from engine.jobs.admit import admit
-from engine.jobs.enqueue import enqueue_many
-from engine.jobs.new_job import NewJob
-from engine.templates import MOST_WORK, Budget, render
-from engine.triggers.triggers import Trigger
-from engine.workflows.intents import request_workflow
 
 RESERVE = statement("engine/triggers/sql/reserve.sql")
 FAIL = statement("engine/triggers/sql/fail.sql")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Literal
 
-from engine.triggers.cron import Cron
+from atlas.engine.triggers.cron import Cron
 
 # A due time is missed when it is older than this, or when it passed while Atlas was offline. It is long enough for
 # another scheduler to take over, and shorter than the minute between two due times.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from engine.triggers.cron import MINUTE, Cron
-from engine.zones import clock_changes
+from atlas.engine.timezones import clock_changes
+from atlas.engine.triggers.cron import MINUTE, Cron
 
 MOST = 500
 

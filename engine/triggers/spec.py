@@ -7,14 +7,14 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
+from atlas.engine.jobs.types import canonical, field_errors
+from atlas.engine.templates import check_number, check_template
+from atlas.engine.timezones import check_zone
+from atlas.engine.triggers.cron import check_cron
+from atlas.engine.validation import check_name
+from atlas.engine.workflows.step_values import object_text
 from atlas.errors import FieldError, InvalidInput
-from engine.fields import check_name
-from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
-from engine.jobs.types import canonical, field_errors
-from engine.templates import check_number, check_template
-from engine.triggers.cron import check_cron
-from engine.workflows.values import object_text
-from engine.zones import check_zone
 
 LONGEST_WINDOW = 30 * 86_400
 TARGETS = ("definition_key", "job_type", "workflow")

@@ -1,14 +1,14 @@
 """Decides about workflows: intents, policy, durable runs and their steps, events, approvals, declared workflows."""
 
-from engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals
-from engine.workflows.declared.check import check_document
-from engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
-from engine.workflows.errors import ReplayDiverged, StepFailed, WorkflowFailed, WorkflowNotFound
-from engine.workflows.events import Published, publish_event, signal_run
-from engine.workflows.intents import NewIntent, request_workflow, request_workflows
-from engine.workflows.policy import Verdict, check_policy
-from engine.workflows.registry import registered_workflows, workflow
-from engine.workflows.run import Decision, Run
+from atlas.engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals
+from atlas.engine.workflows.declared.check import check_document
+from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
+from atlas.engine.workflows.errors import ReplayDiverged, StepFailed, WorkflowFailed, WorkflowNotFound
+from atlas.engine.workflows.events import Published, publish_event, signal_run
+from atlas.engine.workflows.intents import NewIntent, request_workflow, request_workflows
+from atlas.engine.workflows.policy import Verdict, check_policy
+from atlas.engine.workflows.registry import registered_workflows, workflow
+from atlas.engine.workflows.run_context import Decision, Run
 
 __all__ = [
     "ApprovalRow",

@@ -11,13 +11,13 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
+from atlas.engine.workflows.start_runs import json_of
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
-from atlas.pool import Connection, Queryable
-from atlas.statements import fetch, fetch_row, statement
-from audit import Event, record
-from engine.workflows.accept import accept_intent, reject_intent
-from engine.workflows.runs import json_of
 
 LOCK = statement("engine/workflows/sql/lock_approval.sql")
 DECIDE = statement("engine/workflows/sql/decide_approval.sql")

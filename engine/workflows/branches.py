@@ -5,8 +5,8 @@ import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from engine.jobs.outcomes import PermanentError
-from engine.workflows.errors import StepFailed, Suspended
+from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.workflows.errors import StepFailed, Suspended
 
 
 class Branch:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from atlas.engine.jobs.verdicts import LONGEST_MESSAGE, PermanentError, describe
 from atlas.errors import AtlasError
-from engine.jobs.outcomes import LONGEST_MESSAGE, PermanentError, describe
 
 # Where a step stands: its branch, and its position in that branch.
 Spot = tuple[str, int]

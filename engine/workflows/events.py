@@ -11,13 +11,13 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.validation import check_name
+from atlas.engine.workflows.step_values import INPUT_BYTES, object_text
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
-from atlas.pool import Connection
-from atlas.statements import fetch_row, fetch_value, statement
-from audit import Event, record
-from engine.fields import check_name
-from engine.workflows.values import INPUT_BYTES, object_text
 
 PUBLISH = statement("engine/workflows/sql/publish_event.sql")
 RUN_TENANT = statement("engine/workflows/sql/run_tenant.sql")

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from atlas.db.pool import Queryable
+from atlas.db.statements import Statement, statement
+from atlas.engine.workflows.start_runs import json_of
 from atlas.errors import FieldError, InvalidInput, NotFound
-from atlas.pool import Queryable
-from atlas.statements import Statement, statement
-from engine.workflows.runs import json_of
 
 RUNS = statement("engine/workflows/sql/list_runs.sql")
 STEPS = statement("engine/workflows/sql/list_steps.sql")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.workflows.registry import near
 from atlas.errors import Conflict, NotFound
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from engine.workflows.registry import near
 
 STEPS = statement("engine/workflows/sql/fork_steps.sql")
 HOLD = statement("engine/workflows/sql/hold_sources.sql")

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from engine.jobs.new_job import NewJob
-from engine.workflows.errors import ReplayDiverged, Spot
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.workflows.errors import ReplayDiverged, Spot
 
 Kind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]
 
@@ -22,7 +22,7 @@ UNDO = "undo/"
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedStep:
     """A step as the database has it. For a wait, also what of the awaited thing has come."""
 
     branch: str
@@ -57,8 +57,8 @@ class History:
 
     __slots__ = ("_seen", "_steps", "size")
 
-    def __init__(self, steps: Iterable[Recorded] = ()) -> None:
-        self._steps: dict[Spot, Recorded] = {(one.branch, one.position): one for one in steps}
+    def __init__(self, steps: Iterable[RecordedStep] = ()) -> None:
+        self._steps: dict[Spot, RecordedStep] = {(one.branch, one.position): one for one in steps}
         # The characters of all it has to be read back.
         self.size = sum(len(one.output) for one in self._steps.values() if one.output is not None)
         self._seen: set[Spot] = set()
@@ -70,11 +70,11 @@ class History:
         return spot in self._steps
 
     @property
-    def failure(self) -> Recorded | None:
+    def failure(self) -> RecordedStep | None:
         """The failure that is being undone, if the run has come to that."""
         return self._steps.get((UNDO, 0)) if self._steps else None
 
-    def find(self, branch: str, position: int, name: str, kind: str) -> Recorded | None:
+    def find(self, branch: str, position: int, name: str, kind: str) -> RecordedStep | None:
         """What is recorded at a spot; ReplayDiverged if it is something else than what is asked for."""
         if not self._steps:
             return None
@@ -98,7 +98,7 @@ def shown_spot(branch: str, position: int) -> str:
     return f"step {position + 1}" + (f" of branch {branch.rstrip('/')}" if branch else "")
 
 
-class Checkpoint(NamedTuple):
+class StepCheckpoint(NamedTuple):
     """The outcome of a step, as it is written. The order is that of the statement's columns."""
 
     run_id: UUID
@@ -178,7 +178,7 @@ class Suspension:
 class Journal(Protocol):
     """Where a run's steps are written. Every call returns when what it wrote is durable."""
 
-    async def checkpoint(self, mark: Checkpoint) -> bool:
+    async def checkpoint(self, mark: StepCheckpoint) -> bool:
         """Write a step's outcome. Answers whether Atlas is online."""
 
     async def begin(self, wait: Wait) -> None:

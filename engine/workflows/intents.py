@@ -9,16 +9,16 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.validation import check_name
+from atlas.engine.workflows.accept_intents import accept, load_intents, settle
+from atlas.engine.workflows.approvals import ask_for_reviews
+from atlas.engine.workflows.policy import Policy, Verdict, load_policy
+from atlas.engine.workflows.step_values import object_text
 from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
-from atlas.pool import Connection
-from atlas.statements import fetch, fetch_value, statement
-from engine.fields import check_name
-from engine.workflows.accept import accept, load_intents, settle
-from engine.workflows.approvals import ask_for_reviews
-from engine.workflows.policy import Policy, Verdict, load_policy
-from engine.workflows.values import object_text
 
 REQUEST = statement("engine/workflows/sql/request_workflow.sql")
 CLAIM = statement("engine/workflows/sql/claim_intents.sql")

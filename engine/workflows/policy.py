@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
 
 RULES = statement("engine/workflows/sql/load_rules.sql")
 LOCK = statement("engine/workflows/sql/lock_policy.sql")

@@ -7,31 +7,31 @@ from uuid import UUID
 
 import orjson
 
-from atlas.stored import stored_json
-from engine.fields import LONGEST_NAME
-from engine.jobs.outcomes import PermanentError, describe
-from engine.workflows.branches import Branch, current
-from engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
-from engine.workflows.history import UNDO, Checkpoint, History, Journal, Recorded, Suspension, Wait
+from atlas.db.pg_json import stored_json
+from atlas.engine.jobs.verdicts import PermanentError, describe
+from atlas.engine.validation import LONGEST_NAME
+from atlas.engine.workflows.branches import Branch, current
+from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
+from atlas.engine.workflows.history import UNDO, History, Journal, RecordedStep, StepCheckpoint, Suspension, Wait
 
 # Replay reads everything a run has recorded, so that there is an end to what one run may record.
 MOST_STEPS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 
 
-class Place:
+class StepPosition:
     """Where a thing asked of the run stands, and what is recorded there. As a context it keeps its branch busy."""
 
     __slots__ = ("branch", "kind", "name", "position", "recorded")
 
-    def __init__(self, branch: Branch, position: int, name: str, kind: str, recorded: Recorded | None) -> None:
+    def __init__(self, branch: Branch, position: int, name: str, kind: str, recorded: RecordedStep | None) -> None:
         self.branch = branch
         self.position = position
         self.name = name
         self.kind = kind
         self.recorded = recorded
 
-    def __enter__(self) -> "Place":
+    def __enter__(self) -> "StepPosition":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,7 +77,7 @@ class Recorder:
         """The branch of the running task."""
         return current.get() or self._root
 
-    def enter(self, name: str, kind: str) -> Place:
+    def enter(self, name: str, kind: str) -> StepPosition:
         """Take the next spot of this branch."""
         branch = current.get() or self._root
         if branch.suspended:
@@ -97,7 +97,7 @@ class Recorder:
             branch.at_work = None
             raise
         branch.position = position + 1
-        return Place(branch, position, unique, kind, recorded)
+        return StepPosition(branch, position, unique, kind, recorded)
 
     def _may_begin(self, branch: Branch) -> None:
         """Whether something new may be done now."""
@@ -121,7 +121,7 @@ class Recorder:
 
     async def record(
         self,
-        place: Place,
+        place: StepPosition,
         status: str,
         *,
         attempts: int | None = None,
@@ -131,7 +131,7 @@ class Recorder:
         error: str | None = None,
     ) -> None:
         """Write the outcome of what stands at a place. Returns when it is durable."""
-        mark = Checkpoint(
+        mark = StepCheckpoint(
             self.run_id,
             self._attempt,
             place.branch.path,
@@ -158,19 +158,19 @@ class Recorder:
         if not is_open:
             self._offline = True
 
-    def _cannot_record(self, place: Place, error: Exception) -> Never:
+    def _cannot_record(self, place: StepPosition, error: Exception) -> Never:
         """What cannot be recorded would be done again at every replay: it is the end of the run."""
         self.fatal = self.fatal or PermanentError(f"Step {place.name!r} cannot be recorded: {describe(error)}")
         raise self.fatal from error
 
-    async def fail(self, place: Place, error: StepFailed, **facts: Any) -> Never:
+    async def fail(self, place: StepPosition, error: StepFailed, **facts: Any) -> Never:
         """Write that a step failed for good, and raise it into the workflow."""
         told = {"message": error.reason, "type": error.kind}
         await self.record(place, "failed", error=stored_json(told), **facts)
         error.spots = [(place.branch.path, place.position)]
         raise error
 
-    def failure(self, place: Place) -> StepFailed:
+    def failure(self, place: StepPosition) -> StepFailed:
         """The failure that is recorded at a place, to be raised again."""
         assert place.recorded is not None
         told = orjson.loads(place.recorded.error or "{}")
@@ -179,7 +179,7 @@ class Recorder:
             place.name, told.get("message", "it failed"), kind=told.get("type", "StepFailed"), spots=spots
         )
 
-    async def wait(self, place: Place, wait: Wait) -> Never:
+    async def wait(self, place: StepPosition, wait: Wait) -> Never:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
         if place.branch.is_side:
             try:
@@ -193,14 +193,14 @@ class Recorder:
         place.branch.suspended = True
         raise Suspended
 
-    def block(self, place: Place) -> Never:
+    def block(self, place: StepPosition) -> Never:
         """Go on waiting for what is recorded as awaited."""
         if place.recorded is not None and place.recorded.event_name is not None:
             self.suspension.event_names.append(place.recorded.event_name)
         place.branch.suspended = True
         raise Suspended
 
-    def look_again(self, place: Place) -> Never:
+    def look_again(self, place: StepPosition) -> Never:
         """What is awaited came at this very moment: be called again at once."""
         self.suspension.at_once = True
         self.block(place)

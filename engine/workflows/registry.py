@@ -9,10 +9,10 @@ from typing import Any, TypeVar, get_type_hints
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from atlas.engine.jobs.types import field_errors
+from atlas.engine.secrets.fields import has_secrets
+from atlas.engine.workflows.errors import WorkflowFailed
 from atlas.errors import AtlasError
-from engine.jobs.secret_fields import has_secrets
-from engine.jobs.types import field_errors
-from engine.workflows.errors import WorkflowFailed
 
 # Inputs of workflows stand in intents, runs and histories as they were given.
 SECRETS_REFUSED = "marks a field of its input as secret, and inputs of workflows are kept as they are"

@@ -11,13 +11,13 @@ from uuid import UUID
 
 import orjson
 
-from engine.jobs.new_job import NewJob
-from engine.workflows.drive import drive
-from engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
-from engine.workflows.history import Checkpoint, History, Recorded, Suspension, Wait
-from engine.workflows.recorder import Recorder
-from engine.workflows.registry import CodeWorkflow
-from engine.workflows.run import Run
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
+from atlas.engine.workflows.execute_run import drive
+from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.recorder import Recorder
+from atlas.engine.workflows.registry import CodeWorkflow
+from atlas.engine.workflows.run_context import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Replayed:
 class _ReadOnly:
     """A journal that writes nothing."""
 
-    async def checkpoint(self, mark: Checkpoint) -> Never:
+    async def checkpoint(self, mark: StepCheckpoint) -> Never:
         raise RecordEnds
 
     async def begin(self, wait: Wait) -> Never:
@@ -69,8 +69,8 @@ async def replay(workflow: CodeWorkflow, input: Mapping[str, Any], steps: Iterab
     return Replayed("ended", output)
 
 
-def _recorded(step: Mapping[str, Any]) -> Recorded:
-    return Recorded(
+def _recorded(step: Mapping[str, Any]) -> RecordedStep:
+    return RecordedStep(
         branch=step["branch"],
         position=step["position"],
         name=step["name"],

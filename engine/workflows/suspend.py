@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.workflows.history import NewApproval, Suspension, Wait
+from atlas.engine.workflows.start_runs import ENGINE, NewRun, start_runs
 from atlas.ids import new_id
-from atlas.pool import Connection
-from atlas.statements import fetch, statement
-from engine.jobs.enqueue import enqueue_many
-from engine.jobs.new_job import NewJob
-from engine.workflows.history import NewApproval, Suspension, Wait
-from engine.workflows.runs import ENGINE, NewRun, start_runs
 
 HOLD = statement("engine/workflows/sql/hold_runs.sql")
 SETTLE = statement("engine/workflows/sql/settle_runs.sql")

@@ -10,18 +10,18 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.app import create_app
-from api.rates import Rates
 from atlas.actors import Actor
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.db.pool import Pool
+from atlas.engine.hosts.hosts import Host, add_host
+from atlas.engine.jobs import switch
+from atlas.engine.tenants import Tenant, add_tenant
+from atlas.engine.tokens import ROLES, add_token
 from atlas.logs import configure_logs
-from atlas.pool import Pool
 from atlas.settings import Settings
-from engine.jobs import switch
-from engine.jobs.hosts import Host, add_host
-from engine.tenants import Tenant, add_tenant
-from engine.tokens import ROLES, add_token
+from atlas.workers.tick import tick
 from tests.api.serving import Served, served
-from workers.tick import tick
 
 DANA = Actor("user", "dana")
 # Fast enough for a test that asks a thousand times.

@@ -4,17 +4,17 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.pool import Pool
-from engine.jobs import NewJob, enqueue
-from engine.jobs.definitions import add_definition
-from engine.jobs.hosts import add_server_instance, find_host
-from engine.tenants import Tenant
-from engine.triggers import add_trigger
-from engine.workflows.approvals import ask_for_reviews
-from engine.workflows.declared.store import save_workflow
-from engine.workflows.events import publish_event
-from engine.workflows.intents import request_workflow, take_intents
-from engine.workflows.rules import add_rule
+from atlas.db.pool import Pool
+from atlas.engine.commands.definitions import add_definition
+from atlas.engine.hosts.hosts import add_server_instance, find_host
+from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.tenants import Tenant
+from atlas.engine.triggers import add_trigger
+from atlas.engine.workflows.approvals import ask_for_reviews
+from atlas.engine.workflows.declared.store import save_workflow
+from atlas.engine.workflows.events import publish_event
+from atlas.engine.workflows.intents import request_workflow, take_intents
+from atlas.engine.workflows.policy_rules import add_rule
 
 DANA = Actor("user", "dana")
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}

@@ -10,9 +10,9 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from api.app import create_app
-from api.rates import Rates
-from atlas.pool import open_pool
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.db.pool import open_pool
 from atlas.settings import Settings
 
 

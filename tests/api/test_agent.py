@@ -8,8 +8,8 @@ from uuid import UUID
 import httpx
 import pytest
 
-import api.resources.agent
-from engine.jobs import NewJob, enqueue
+import atlas.api.resources.host_agent
+from atlas.engine.jobs import NewJob, enqueue
 from tests.api.conftest import DANA
 
 
@@ -144,13 +144,13 @@ async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
 def looks(monkeypatch):
     """Every look for a host's job."""
     found = []
-    real = api.resources.agent.next_host_job
+    real = atlas.api.resources.host_agent.next_host_job
 
     async def counted(*arguments, **options):
         found.append(arguments)
         return await real(*arguments, **options)
 
-    monkeypatch.setattr(api.resources.agent, "next_host_job", counted)
+    monkeypatch.setattr(atlas.api.resources.host_agent, "next_host_job", counted)
     return found
 
 

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-import api.door
+import atlas.api.routing
 from tests.api.test_matrix import BODIES, body_of, filled
 
 PROOF = os.environ.get("ATLAS_PROOF") == "1"
@@ -176,7 +176,7 @@ async def test_a_body_is_counted_while_it_arrives_and_not_read_to_its_end(server
 
 
 async def test_a_body_that_does_not_arrive_is_waited_for_no_longer_than_a_whole_one_may_take(server, monkeypatch):
-    monkeypatch.setattr(api.door, "BODY_SECONDS", 1.0)
+    monkeypatch.setattr(atlas.api.routing, "BODY_SECONDS", 1.0)
     host, port = server.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = (

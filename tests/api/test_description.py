@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.jobs.argv import fields_of
+from atlas.engine.commands.argv import fields_of
 
 PROOF = os.environ.get("ATLAS_PROOF") == "1"
 EXAMPLES = 200 if PROOF else 2

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from atlas.actors import Actor
-from engine.tenants import Tenant
-from engine.tokens import add_token
-from engine.workflows.approvals import ask_for_reviews
-from engine.workflows.declared.store import save_workflow
+from atlas.engine.tenants import Tenant
+from atlas.engine.tokens import add_token
+from atlas.engine.workflows.approvals import ask_for_reviews
+from atlas.engine.workflows.declared.store import save_workflow
 from tests.api.conftest import DANA
 
 

@@ -5,10 +5,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-import api.resources.jobs
-from api.app import create_app
-from api.gathering import ADMISSION_SECONDS
-from engine.idempotency import forget_answers
+import atlas.api.resources.jobs
+from atlas.api.app import create_app
+from atlas.api.enqueue_batcher import ADMISSION_SECONDS
+from atlas.engine.idempotency import forget_answers
 from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 
@@ -101,15 +101,15 @@ async def test_a_key_belongs_to_its_tenant_and_subject(world, conn):
 
 
 async def test_a_call_that_broke_before_its_commit_left_nothing_and_may_be_sent_again(admin, conn, monkeypatch):
-    real = api.resources.jobs.make
+    real = atlas.api.resources.jobs.make
 
     async def breaks(*arguments):
         await real(*arguments)
         raise ConnectionResetError("the line was cut")
 
-    monkeypatch.setattr(api.resources.jobs, "make", breaks)
+    monkeypatch.setattr(atlas.api.resources.jobs, "make", breaks)
     assert (await send(admin)).status_code == 503
-    monkeypatch.setattr(api.resources.jobs, "make", real)
+    monkeypatch.setattr(atlas.api.resources.jobs, "make", real)
     second = await send(admin)
 
     assert second.status_code == 201

@@ -4,10 +4,10 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-import api.gathering
-import api.state
-import engine.jobs.summary
-from engine.jobs import NewJob, enqueue, enqueue_many
+import atlas.api.app_state
+import atlas.api.enqueue_batcher
+import atlas.engine.jobs.summary
+from atlas.engine.jobs import NewJob, enqueue, enqueue_many
 from tests.api.conftest import DANA
 
 
@@ -131,14 +131,14 @@ async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(adm
 
 async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_each_is_tried_alone(admin, monkeypatch):
     await make(admin, dedupe_key="held", payload={"a": 1})
-    real = api.gathering.make
+    real = atlas.api.enqueue_batcher.make
 
     async def breaking(conn, jobs, actor):
         if [job.dedupe_key for job in jobs] == ["breaks"]:
             conn.terminate()
         return await real(conn, jobs, actor)
 
-    monkeypatch.setattr(api.gathering, "make", breaking)
+    monkeypatch.setattr(atlas.api.enqueue_batcher, "make", breaking)
     keys = ("a", "b", "held", "c", "breaks", "d", "e", "f")
     async with asyncio.timeout(10):
         answers = await asyncio.gather(
@@ -150,7 +150,7 @@ async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_eac
 
 
 async def test_a_change_of_what_another_holds_is_told_to_come_back(admin, conn, monkeypatch):
-    monkeypatch.setattr(api.state, "WRITE_TIMEOUT", "300ms")
+    monkeypatch.setattr(atlas.api.app_state, "WRITE_TIMEOUT", "300ms")
     made = await make(admin)
     async with conn.transaction():
         await conn.execute("select from jobs where id = $1 for update", UUID(made["id"]))
@@ -381,7 +381,7 @@ async def test_a_summary_counts_what_filters_find(admin, conn):
 
 
 async def test_large_counts_are_estimated_and_named_as_such(admin, operator, owner, world, monkeypatch):
-    monkeypatch.setattr(engine.jobs.summary, "COUNTED", 50)
+    monkeypatch.setattr(atlas.engine.jobs.summary, "COUNTED", 50)
     await owner.execute(
         "insert into jobs (tenant_id, job_type, status, finished_at, dead_lettered_at, next_retry_at)"
         " select case when n % 4 = 0 then $2::uuid else $1::uuid end, 'x.work', (array['succeeded', 'failed', 'queued', 'canceled'])[1 + n / 800]::job_status,"

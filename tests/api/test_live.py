@@ -10,14 +10,14 @@ import pytest
 import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-import api.callers
-import api.live.hub
-import api.live.socket
-from api.places import Places
-from engine.jobs import NewJob, enqueue_many
-from engine.jobs.progress import report_progress
-from engine.sessions import open_session
-from engine.tokens import authenticate, revoke_token
+import atlas.api.authentication
+import atlas.api.live.hub
+import atlas.api.live.socket
+from atlas.api.limits.concurrency import ConcurrencyLimit
+from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs.progress import report_progress
+from atlas.engine.sessions import open_session
+from atlas.engine.tokens import authenticate, revoke_token
 from tests.api.conftest import DANA, QUICK
 from tests.api.given import furnish_tenant
 from tests.api.serving import served
@@ -84,8 +84,8 @@ async def make(pool, tenant, count=1, **fields):
 @pytest.fixture
 def soon(monkeypatch):
     """Credentials are looked at again at once: the same checks, with shorter pauses between them."""
-    monkeypatch.setattr(api.callers, "REMEMBERED_SECONDS", 0.1)
-    monkeypatch.setattr(api.live.socket, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.authentication, "REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.live.socket, "CHECK_SECONDS", 0.1)
 
 
 async def test_a_job_is_seen_from_its_making_to_its_end(server, pool):
@@ -302,7 +302,7 @@ async def test_a_refusal_says_why_and_is_no_mistake_of_the_server(server, caplog
 
 
 async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
-    server.app.state.api.watchers = Places("to watch", most=3, most_each=2)
+    server.app.state.api.watchers = ConcurrencyLimit("to watch", most=3, most_each=2)
     mine, others = server.world.tokens["acme", "tenant_admin"], server.world.tokens["other", "tenant_admin"]
     _, second = [await opened(watch(server, mine)) for _ in range(2)]
     with pytest.raises(InvalidStatus) as refused:
@@ -321,7 +321,7 @@ async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
 
 
 async def test_who_comes_second_takes_nothing_from_who_came_first(world, admin, monkeypatch):
-    real, asked, go = api.live.hub.read_place, [], asyncio.Event()
+    real, asked, go = atlas.api.live.hub.read_place, [], asyncio.Event()
 
     async def slow_for_the_second(conn):
         asked.append(conn)
@@ -329,8 +329,8 @@ async def test_who_comes_second_takes_nothing_from_who_came_first(world, admin, 
             await go.wait()
         return await real(conn)
 
-    monkeypatch.setattr(api.live.hub, "read_place", slow_for_the_second)
-    monkeypatch.setattr(api.live.hub, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(atlas.api.live.hub, "read_place", slow_for_the_second)
+    monkeypatch.setattr(atlas.api.live.hub, "LOOK_SECONDS", 0.5)
     hub = world.app.state.hub
     first, second = [asyncio.create_task(hub.join(world.acme.id, None)) for _ in range(2)]
     watcher = await first

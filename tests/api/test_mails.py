@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.jobs.types import registered
+from atlas.engine.jobs.types import registered
+from atlas.workers.email import know_email
 from tests.api.test_bad_input import assert_problem
-from workers.email import know_email
 
 MAIL = {"to": "ada@example.com", "subject": "Hello", "text": "Hello"}
 FILE = {"name": "a.pdf", "contentType": "application/pdf", "base64": "aGVsbG8="}
@@ -13,9 +13,9 @@ FILE = {"name": "a.pdf", "contentType": "application/pdf", "base64": "aGVsbG8="}
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     """As in the programs, whatever other tests registered in this process."""
-    monkeypatch.setattr("engine.jobs.types._registry", {})
-    monkeypatch.setattr("engine.jobs.types._models", {})
-    monkeypatch.setattr("engine.tenants._models", {})
+    monkeypatch.setattr("atlas.engine.jobs.types._registry", {})
+    monkeypatch.setattr("atlas.engine.jobs.types._models", {})
+    monkeypatch.setattr("atlas.engine.tenants._models", {})
     know_email()
 
 

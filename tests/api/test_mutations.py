@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from engine.jobs import NewJob, enqueue
+from atlas.engine.jobs import NewJob, enqueue
 from tests.api.conftest import DANA
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE

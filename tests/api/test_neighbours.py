@@ -5,10 +5,10 @@ import statistics
 import time
 from contextlib import asynccontextmanager, suppress
 
-import api.shares
-from api.app import create_app
-from api.rates import Rates
-from engine.jobs import NewJob, enqueue, enqueue_many
+import atlas.api.limits.connections
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.engine.jobs import NewJob, enqueue, enqueue_many
 from tests.api.conftest import DANA, furnish, running
 from tests.workers.processes import workers
 
@@ -46,7 +46,7 @@ async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_nobody_else(pool, 
 
 
 async def test_a_tenant_whose_calls_take_long_keeps_no_connection_from_others(world, conn, opened, monkeypatch):
-    monkeypatch.setattr(api.shares, "SHARE_SECONDS", 0.5)
+    monkeypatch.setattr(atlas.api.limits.connections, "SHARE_SECONDS", 0.5)
     waiting = await opened(waiting_calls(world, conn, "acme", "enqueuer"))
     spent, answers = await timed(
         world.client("other", "tenant_admin").get("/jobs"),

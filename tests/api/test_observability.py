@@ -10,15 +10,15 @@ import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import api.border
-import api.gathering
-import api.metrics
-import api.resources.jobs
-from api.app import create_app
+import atlas.api.enqueue_batcher
+import atlas.api.metrics
+import atlas.api.middleware
+import atlas.api.resources.jobs
+from atlas.api.app import create_app
+from atlas.db.statements import statement
+from atlas.engine.jobs import JobContext, job
+from atlas.engine.usage import meter_usage
 from atlas.logs import configure_logs, get_logger
-from atlas.statements import statement
-from engine.jobs import JobContext, job
-from engine.usage import meter_usage
 from tests.api.conftest import QUICK, running
 
 PLAIN = "http://atlas.test"
@@ -41,7 +41,7 @@ def logged(monkeypatch):
     configure_logs("debug", json=True)
     written = io.StringIO()
     root.handlers[0].setStream(written)
-    monkeypatch.setattr(api.border, "log", get_logger("api.requests"))
+    monkeypatch.setattr(atlas.api.middleware, "log", get_logger("api.requests"))
 
     yield lambda: [orjson.loads(line) for line in written.getvalue().splitlines()]
     configure_logs("error")
@@ -120,14 +120,14 @@ async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, 
     """Neither what is more than one statement counts nor what came before a look that failed."""
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     before = (await fresh(operator))[enqueued]
-    monkeypatch.setattr(api.metrics, "MOST_EVENTS", 7)
-    monkeypatch.setattr(api.metrics, "MOST_PAGES", 100)
+    monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 7)
+    monkeypatch.setattr(atlas.api.metrics, "MOST_PAGES", 100)
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 50)
     await admin.post("/jobs", json={"job_type": "seen.work"})
     assert (await fresh(operator))[enqueued] - before == 51
 
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 14)
-    monkeypatch.setattr(api.metrics, "TIMES", statement("api/sql/metrics_depth.sql"))
+    monkeypatch.setattr(atlas.api.metrics, "TIMES", statement("api/sql/metrics_depth.sql"))
     world.app.state.metrics._memory.forget()
     assert (await operator.get(f"{PLAIN}/metrics")).status_code >= 500
     monkeypatch.undo()
@@ -137,8 +137,8 @@ async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, 
 async def test_after_a_long_pause_every_look_catches_up_a_piece(operator, admin, fresh, monkeypatch):
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     before = (await fresh(operator))[enqueued]
-    monkeypatch.setattr(api.metrics, "MOST_EVENTS", 4)
-    monkeypatch.setattr(api.metrics, "MOST_PAGES", 3)
+    monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 4)
+    monkeypatch.setattr(atlas.api.metrics, "MOST_PAGES", 3)
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
     assert [(await fresh(operator))[enqueued] - before for _ in range(3)] == [12, 24, 25]
 
@@ -147,7 +147,7 @@ async def test_after_a_long_pause_every_look_catches_up_a_piece(operator, admin,
 
 
 async def test_invented_types_share_one_histogram(operator, admin, fresh, conn, monkeypatch):
-    monkeypatch.setattr(api.metrics, "MOST_TYPES", 2)
+    monkeypatch.setattr(atlas.api.metrics, "MOST_TYPES", 2)
     await fresh(operator)
     for name in ("a.one", "a.two", "a.three", "a.four"):
         made = await admin.post("/jobs", json={"job_type": name})
@@ -262,8 +262,8 @@ async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch)
     async def breaks(*_, **__):
         raise RuntimeError("the words of an error may hold anything")
 
-    monkeypatch.setattr(api.gathering.Gathering, "enqueue", breaks)
-    monkeypatch.setattr(api.resources.jobs, "list_page", breaks)
+    monkeypatch.setattr(atlas.api.enqueue_batcher.Gathering, "enqueue", breaks)
+    monkeypatch.setattr(atlas.api.resources.jobs, "list_page", breaks)
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"}),
         await admin.get("/jobs", headers={"X-Request-Id": "req-1"}),

@@ -8,12 +8,12 @@ from contextlib import suppress
 import pytest
 import websockets
 
-import api.patience
-from api.app import create_app
-from atlas.embedded import start_embedded
-from atlas.migrations import migrate
-from atlas.pool import connect, open_pool
-from atlas.testing import TEST_SETTINGS
+import atlas.api.db
+from atlas.api.app import create_app
+from atlas.db.migrations import migrate
+from atlas.db.pool import connect, open_pool
+from atlas.postgres.cluster import start_embedded
+from atlas.test_databases import TEST_SETTINGS
 from tests.api.conftest import QUICK, furnish, running
 from tests.api.serving import Served
 from tests.proxy import FaultyProxy
@@ -98,8 +98,8 @@ async def test_a_cut_line_costs_a_request_and_never_the_next(database_url, setti
 
 
 async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(database_url, settings, pool, monkeypatch):
-    monkeypatch.setattr(api.patience, "HUNG_SECONDS", 0.5)
-    monkeypatch.setattr(api.patience, "ACQUIRE_SECONDS", 1)
+    monkeypatch.setattr(atlas.api.db, "HUNG_SECONDS", 0.5)
+    monkeypatch.setattr(atlas.api.db, "ACQUIRE_SECONDS", 1)
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=4)
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
@@ -119,8 +119,8 @@ async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(data
 async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_for_good(
     database_url, settings, pool, monkeypatch
 ):
-    monkeypatch.setattr("api.resources.pages.READY_SECONDS", 0.5)
-    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=1)
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:

@@ -2,8 +2,8 @@
 
 import pytest
 
-import api.paging
-from audit import seal_and_sign
+import atlas.api.paging
+from atlas.audit import seal_and_sign
 from tests.api.given import furnish_installation, furnish_tenant
 
 THINGS = 7
@@ -97,8 +97,8 @@ async def test_pages_are_never_larger_than_two_hundred(admin, operator):
 
 
 async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, monkeypatch):
-    monkeypatch.setattr(api.paging, "MOST_BYTES", 10_000)
-    monkeypatch.setattr(api.paging, "PIECE", 3)
+    monkeypatch.setattr(atlas.api.paging, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(atlas.api.paging, "PIECE", 3)
     for n in range(10):
         await admin.post("/intents", json={"workflow": "greet", "input": {"n": n, "x": "x" * 2_000}})
     seen, sizes, cursor = [], [], None

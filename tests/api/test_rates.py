@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from api.app import create_app
-from api.rates import Buckets, Rates
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Buckets, Rates
 from tests.api.conftest import furnish, running
 
 

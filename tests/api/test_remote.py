@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs import NewJob, enqueue_many
 from tests.api.conftest import DANA
 
 CLAIM = {"job_types": ["x.work"], "limit": 10}

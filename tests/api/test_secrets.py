@@ -12,10 +12,10 @@ import orjson
 import pytest
 import websockets
 
-import api.border
-import api.problems
+import atlas.api.middleware
+import atlas.api.problems
+from atlas.audit import seal_and_sign
 from atlas.logs import configure_logs, get_logger
-from audit import seal_and_sign
 from tests.api.table import TABLE
 from tests.api.test_matrix import filled, may
 
@@ -43,7 +43,7 @@ def written(monkeypatch):
     configure_logs("debug", json=True)
     stream = io.StringIO()
     root.handlers[0].setStream(stream)
-    for module in (api.border, api.problems):
+    for module in (atlas.api.middleware, atlas.api.problems):
         monkeypatch.setattr(module, "log", get_logger("api"))
     yield stream
     configure_logs("error")

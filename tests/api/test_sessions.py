@@ -5,9 +5,9 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from api.callers import REMEMBERED_SECONDS
-from api.live.socket import CHECK_SECONDS
-from engine.sessions import forget_sessions
+from atlas.api.authentication import REMEMBERED_SECONDS
+from atlas.api.live.socket import CHECK_SECONDS
+from atlas.engine.sessions import forget_sessions
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"
 

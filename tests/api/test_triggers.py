@@ -3,7 +3,7 @@
 import threading
 from datetime import UTC, datetime
 
-from engine.triggers import preview
+from atlas.engine.triggers import preview
 from tests.engine.triggers.given import set_clock
 
 
@@ -25,7 +25,7 @@ async def test_next_times_that_take_long_to_find_hold_up_no_other_request(admin,
         threads.append(threading.current_thread())
         return preview(*given, **options)
 
-    monkeypatch.setattr("api.resources.triggers.preview", slow)
+    monkeypatch.setattr("atlas.api.resources.triggers.preview", slow)
     found = await admin.post("/jobs/triggers/preview", json={"cron_expr": "0 7 * * *"})
 
     assert len(found.json()["items"]) == 20

@@ -13,9 +13,9 @@ from uuid import UUID
 
 import orjson
 
-from atlas.agent import Agent, Commands
-from engine.jobs import NewJob, enqueue, get_job, reap
-from engine.jobs.find import JobRow
+from atlas.agent import Agent, AllowedCommands
+from atlas.engine.jobs import NewJob, enqueue, get_job, reap
+from atlas.engine.jobs.find import JobRow
 from tests.api.conftest import DANA
 from tests.api.serving import Served
 
@@ -86,7 +86,9 @@ class Box:
     @asynccontextmanager
     async def agent(self, url: str | None = None, **options: Any) -> AsyncIterator[Agent]:
         """An agent inside this process, stopped in good order."""
-        running = Agent(url or self.server.address, self.token, Commands.of(self.commands), **{"grace": 5, **options})
+        running = Agent(
+            url or self.server.address, self.token, AllowedCommands.of(self.commands), **{"grace": 5, **options}
+        )
         task = asyncio.create_task(running.run())
         try:
             yield running

@@ -8,11 +8,11 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from atlas.pool import connect
-from atlas.statements import fetch_row
-from audit import record, seal
-from audit.seal import BATCH, STATE, add_seal, next_window, read_window
-from audit.verifier.tree import Frontier
+from atlas.audit import record, seal
+from atlas.audit.seal import BATCH, STATE, add_seal, next_window, read_window
+from atlas.audit.verifier.tree import Frontier
+from atlas.db.pool import connect
+from atlas.db.statements import fetch_row
 from tests.audit.given import TENANTS, event
 
 # Processes start from one that has everything imported already, so that a sealer works a moment after its start.

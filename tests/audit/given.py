@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.audit.checkpoint import copied_notes, publish
+from atlas.audit.keys import SigningKey, signing_key
+from atlas.audit.seal import seal, seal_batch
+from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.signed_notes import VerifierKey, split_notes
 from atlas.settings import Settings, load_settings
-from audit import Event, record
-from audit.checkpoint import copied_notes, publish
-from audit.keys import SigningKey, signing_key
-from audit.seal import seal, seal_batch
-from audit.verifier.account import Report
-from audit.verifier.notes import Key, split_notes
 
 DANA = Actor("user", "dana", ip="192.0.2.7")
 TENANTS = [UUID(f"00000000-0000-7000-8000-0000000000{number:02}") for number in range(1, 5)]
@@ -35,8 +35,8 @@ class Installation:
         self.copies = home / "checkpoints"
 
     @property
-    def keys(self) -> list[Key]:
-        return [Key.parse(self.key.public)]
+    def keys(self) -> list[VerifierKey]:
+        return [VerifierKey.parse(self.key.public)]
 
     @property
     def notes(self) -> list[str]:

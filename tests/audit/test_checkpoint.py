@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
+from atlas.audit import new_epoch, seal, verify
+from atlas.audit.checkpoint import InconsistentTree, NotCopied, OtherSigner, publish
+from atlas.audit.keys import key_file, public_key_file, public_keys, read_keys, signing_key
+from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
-from audit import new_epoch, seal, verify
-from audit.checkpoint import InconsistentTree, NotCopied, OtherSigner, publish
-from audit.keys import key_file, public_key_file, public_keys, read_keys, signing_key
-from audit.verifier.notes import BadNote, Checkpoint, Key, open_note, split_notes
 from tests.audit.given import DANA, Installation, account, kinds, roll_back, write
 
 
@@ -98,7 +98,7 @@ def test_a_note_is_the_text_that_other_tools_read(installation):
 
 def test_a_known_note_opens_with_its_known_key():
     """The example of the signed-note specification's reference implementation."""
-    key = Key.parse("PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")
+    key = VerifierKey.parse("PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")
     note = (
         "If you think cryptography is the answer to your problem,\n"
         "then you don't know what your problem is.\n\n"

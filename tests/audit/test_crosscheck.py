@@ -5,19 +5,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit import Event, cross_check, prune, record, seal
-from engine.jobs import cancel, claim, finish, switch
-from engine.jobs.backoff import ATLAS
-from engine.jobs.definitions import add_definition, edit_definition
-from engine.jobs.delete import delete
-from engine.jobs.hosts import add_host, edit_host
-from engine.jobs.new_job import SYSTEM_TENANT
-from engine.jobs.outcomes import Notes, PermanentError, succeed
-from engine.jobs.outcomes import decide as decided
-from engine.tenants import add_tenant, edit_tenant, find_tenant
-from engine.tokens import add_token, ensure_operator_token, revoke_token
-from engine.triggers.triggers import add_trigger, edit_trigger, remove_trigger
-from engine.workflows.rules import add_rule, remove_rule
+from atlas.audit import Event, cross_check, prune, record, seal
+from atlas.engine.commands.definitions import add_definition, edit_definition
+from atlas.engine.hosts.hosts import add_host, edit_host
+from atlas.engine.jobs import cancel, claim, finish, switch
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.verdicts import Notes, PermanentError, succeed
+from atlas.engine.jobs.verdicts import decide as decided
+from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
+from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
+from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
+from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
 
 

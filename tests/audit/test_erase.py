@@ -4,8 +4,8 @@ import asyncio
 
 import orjson
 
-from atlas.embedded import BIN
-from audit import commit, erase, record, seal, verify
+from atlas.audit import commit, erase, record, seal, verify
+from atlas.postgres.cluster import BIN
 from tests.audit.given import DANA, TENANTS, event
 
 

@@ -12,11 +12,11 @@ from random import Random
 import psutil
 import pytest
 
-import audit
+import atlas.audit
+from atlas.audit import Extract, export, record, seal, verify
+from atlas.audit.verifier.export import ROW, verify_export
+from atlas.audit.verifier.signed_notes import open_note
 from atlas.errors import NotFound
-from audit import Extract, export, record, seal, verify
-from audit.verifier.export import ROW, verify_export
-from audit.verifier.notes import open_note
 from tests.audit.given import DANA, TENANTS, Installation, account, event, kinds, write, write_many
 
 
@@ -71,7 +71,7 @@ def test_the_verifier_runs_alone_in_an_empty_folder(file, installation, tmp_path
     """Only the standard library, `cryptography` and the folder itself are imported."""
     alone = tmp_path / "alone"
     alone.mkdir()
-    shutil.copytree(Path(audit.__file__).parent / "verifier", alone / "verifier")
+    shutil.copytree(Path(atlas.audit.__file__).parent / "verifier", alone / "verifier")
     (alone / "key.pub").write_text(installation.key.public)
     (alone / "copies").write_text("\n".join(installation.notes))
     code = (
@@ -482,7 +482,7 @@ async def test_rows_written_since_the_last_seal_are_told_apart(conn, installatio
 
 
 def test_the_folder_of_the_verifier_says_which_file_is_what():
-    folder = Path(audit.__file__).parent / "verifier"
+    folder = Path(atlas.audit.__file__).parent / "verifier"
     words = (folder / "__init__.py").read_text()
     named = {path.name for path in folder.glob("*.py")} - {"__init__.py", "__main__.py"}
     assert all(name in words for name in named)

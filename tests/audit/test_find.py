@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from atlas.actors import Actor
+from atlas.audit import Event, Query, find, follow, horizon, new_epoch, record, seal
+from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW
+from atlas.audit.seal import seal_lag
+from atlas.db.pool import connect
+from atlas.db.statements import fetch
 from atlas.errors import InvalidInput
-from atlas.pool import connect
-from atlas.statements import fetch
-from audit import Event, Query, find, follow, horizon, new_epoch, record, seal
-from audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW
-from audit.seal import seal_lag
 from tests.audit.given import DANA, TENANTS, event, write, write_many
 
 ERIK = Actor("agent", "erik")

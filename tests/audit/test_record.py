@@ -6,7 +6,7 @@ import asyncpg
 import orjson
 import pytest
 
-from audit import Event, body_of, commit, conceal, record, reveal, seal
+from atlas.audit import Event, body_of, commit, conceal, record, reveal, seal
 from tests.audit.given import DANA, TENANTS, event
 
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from atlas.embedded import BIN, start_embedded
-from atlas.pool import connect, open_pool
-from atlas.testing import TEST_SETTINGS
-from audit import new_epoch, seal, verify
-from audit.checkpoint import InconsistentTree, publish
-from audit.seal import OtherCluster
+from atlas.audit import new_epoch, seal, verify
+from atlas.audit.checkpoint import InconsistentTree, publish
+from atlas.audit.seal import OtherCluster
+from atlas.db.pool import connect, open_pool
+from atlas.postgres.cluster import BIN, start_embedded
+from atlas.test_databases import TEST_SETTINGS
 from tests.audit.given import DANA, account, kinds, write
 
 

@@ -5,10 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from atlas.pool import connect
-from audit import record, seal, seal_lag, verify
-from audit.seal import BATCH, OtherCluster, seal_batch
-from audit.verifier.tree import split
+from atlas.audit import record, seal, seal_lag, verify
+from atlas.audit.seal import BATCH, OtherCluster, seal_batch
+from atlas.audit.verifier.tree import split
+from atlas.db.pool import connect
 from tests.audit.given import TENANTS, event, seal_in_small_batches, write, write_many
 
 

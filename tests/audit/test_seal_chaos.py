@@ -3,9 +3,9 @@
 import asyncio
 import os
 
-from atlas.pool import connect
-from audit import record, seal, verify
-from audit.verifier.tree import split
+from atlas.audit import record, seal, verify
+from atlas.audit.verifier.tree import split
+from atlas.db.pool import connect
 from tests.audit.chaos import kill_sealers, seal_in_the_wrong_order, writers
 from tests.audit.given import event, kinds, write
 

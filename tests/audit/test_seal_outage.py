@@ -6,12 +6,12 @@ from random import Random
 
 import asyncpg
 
-from atlas.embedded import _call, start_embedded
+from atlas.audit import record, seal, verify
+from atlas.audit.verifier.tree import split
+from atlas.db.migrations import migrate
+from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError
-from atlas.migrations import migrate
-from atlas.pool import UNREACHABLE, connect
-from audit import record, seal, verify
-from audit.verifier.tree import split
+from atlas.postgres.cluster import _call, start_embedded
 from tests.audit.given import TENANTS, event
 
 CRASHES = 12 if os.environ.get("ATLAS_PROOF") else 3

@@ -5,9 +5,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from atlas.audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
+from atlas.audit.keys import key_file, signing_key
 from atlas.errors import Conflict
-from audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
-from audit.keys import key_file, signing_key
 from tests.audit.given import DANA, account, write
 
 

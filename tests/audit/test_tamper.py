@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from atlas.pool import Connection
-from audit import record, seal, verify
-from audit.keys import SigningKey
-from audit.verifier.notes import Checkpoint, open_note
+from atlas.audit import record, seal, verify
+from atlas.audit.keys import SigningKey
+from atlas.audit.verifier.signed_notes import Checkpoint, open_note
+from atlas.db.pool import Connection
 from tests.audit.given import TENANTS, Installation, account, event, kinds, write
 
 TRIALS = 55 if os.environ.get("ATLAS_PROOF") is None else 200

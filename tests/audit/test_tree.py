@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from audit.verifier.tree import Frontier, consistent, included
+from atlas.audit.verifier.tree import Frontier, consistent, included
 
 # The leaves and roots that implementations of RFC 6962 and RFC 9162 test themselves with.
 INPUTS = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from audit import Mark, record, seal, verify
-from audit.checkpoint import publish
-from audit.copies import NEWEST, read_copies
-from audit.verifier.account import Report
-from audit.verifier.notes import Checkpoint
+from atlas.audit import Mark, record, seal, verify
+from atlas.audit.checkpoint import publish
+from atlas.audit.checkpoint_copies import NEWEST, read_copies
+from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.signed_notes import Checkpoint
 from tests.audit.given import TENANTS, Installation, account, event, kinds, write
 
 

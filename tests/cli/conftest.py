@@ -80,6 +80,6 @@ def atlas(tmp_path: Path, database_url: str) -> Atlas:
 
     async def call(*arguments: str, stdin: bytes = b"", **settings: str | None) -> Ran:
         env = environment(tmp_path / "home", **{"DATABASE_URL": database_url, **settings})
-        return await run([sys.executable, "-P", "-m", "cli.main", *arguments], cwd=tmp_path, env=env, stdin=stdin)
+        return await run([sys.executable, "-P", "-m", "atlas.cli.main", *arguments], cwd=tmp_path, env=env, stdin=stdin)
 
     return call

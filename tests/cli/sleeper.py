@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from cli.tree import follow_parent
+from atlas.cli.process_group import follow_parent
 
 folder, name, *manner = sys.argv[1:]
 

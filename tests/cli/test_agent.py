@@ -6,7 +6,7 @@ import sys
 
 import orjson
 
-from engine.jobs import NewJob, enqueue, get_job
+from atlas.engine.jobs import NewJob, enqueue, get_job
 from tests.api.conftest import DANA, server, settings
 from tests.cli.conftest import environment
 
@@ -23,7 +23,7 @@ async def test_a_host_runs_its_jobs_with_a_token_of_its_own_until_a_signal(atlas
     commands.write_bytes(orjson.dumps({"say.it": ["/bin/echo", "--", "{{ words }}"]}))
     job = await enqueue(conn, NewJob("say.it", {"words": "well done"}, host.tenant_id, host_id=host.id), actor=DANA)
     agent = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "cli.main", "agent", "--url", server.address, "--json"),
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "agent", "--url", server.address, "--json"),
         cwd=tmp_path,
         env=environment(tmp_path / "home", ATLAS_TOKEN=made.document["token"]),
         stdout=asyncio.subprocess.PIPE,

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from atlas.audit import Event, record
+from atlas.cli.main import app
+from atlas.db.pool import connect
+from atlas.engine.tenants import add_tenant
 from atlas.errors import AtlasError
-from atlas.pool import connect
-from audit import Event, record
-from cli.main import app
-from engine.tenants import add_tenant
 from tests.audit.given import DANA, Installation, roll_back, write_many
 from tests.cli.conftest import Atlas, Ran, environment
 
@@ -456,7 +456,7 @@ async def test_the_command_itself_ends_with_the_verdict(atlas, key, owner):
 
 async def test_following_goes_on_until_it_is_interrupted(written, conn, database_url, tmp_path):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "cli.main", "audit", "tail", "-f", "-n", "1", "--json"),
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "audit", "tail", "-f", "-n", "1", "--json"),
         cwd=tmp_path,
         env=environment(tmp_path / "home", DATABASE_URL=database_url),
         stdout=asyncio.subprocess.PIPE,

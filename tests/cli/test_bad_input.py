@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from atlas.testing import TestDatabases
+from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
 

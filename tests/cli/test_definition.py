@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from cli.examples import FOLDER, load_examples, read_examples
-from engine.jobs.definition_spec import read_spec
-from engine.jobs.definitions import edit_definition, list_definitions
+from atlas.cli.examples import FOLDER, load_examples, read_examples
+from atlas.engine.commands.definitions import edit_definition, list_definitions
+from atlas.engine.commands.spec import read_spec
 from tests.engine.jobs.given import DANA
 
 SYNC = str(FOLDER / "sync-dropbox.json")

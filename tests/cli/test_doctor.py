@@ -6,9 +6,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from atlas.migrations import load_migrations, migrate
-from atlas.testing import TestDatabases
-from cli.doctor.database import _promise
+from atlas.cli.doctor.database import _promise
+from atlas.db.migrations import load_migrations, migrate
+from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
 CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]

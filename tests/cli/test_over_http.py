@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.main import main
-from engine.jobs import NewJob, enqueue
-from engine.jobs.lease import register_worker
+from atlas.cli.main import main
+from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.lease import register_worker
 from tests.api.conftest import DANA, server, settings
 from tests.cli.conftest import Ran
 

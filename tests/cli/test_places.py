@@ -6,8 +6,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cli.commands import PLACES
-from cli.main import app
+from atlas.cli.command_table import PLACES
+from atlas.cli.main import app
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import setup
+from atlas.cli import setup
 
 
 @pytest.fixture
@@ -17,6 +17,7 @@ def checkout(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.setattr(setup, "PYTHON", tmp_path / ".venv" / "bin" / "python")
     monkeypatch.setattr(setup, "PACKAGES_MARK", tmp_path / ".venv" / "packages.sha256")
     (tmp_path / "pyproject.toml").write_text("[project]")
+    (tmp_path / "setup.py").touch()
     (tmp_path / "schema.prisma").write_text("model Job {}")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     return tmp_path

@@ -9,18 +9,18 @@ from pathlib import Path
 import orjson
 import pytest
 
+from atlas.cli.ports import PortUnavailable
+from atlas.cli.process_group import ChildProcess
+from atlas.cli.up import start
 from atlas.settings import load_settings
-from cli.ports import PortUnavailable
-from cli.tree import Program
-from cli.up import start
 from tests.cli.conftest import ROOT, environment, run
-from tests.cli.test_tree import SLEEPER, eventually, stopped
+from tests.cli.test_process_group import SLEEPER, eventually, stopped
 
 UP = """
 import sys
-from cli.runtime import execute
-from cli.tree import Program
-from cli.up import start
+from atlas.cli.runtime import execute
+from atlas.cli.process_group import Program
+from atlas.cli.up import start
 tree = [Program(name, [sys.executable, {sleeper!r}, {folder!r}, *name.split(":")]) for name in sys.argv[1:]]
 sys.exit(execute(lambda settings: start(settings, tree, json=True)))
 """
@@ -58,7 +58,7 @@ async def up(tmp_path: Path):
 
 
 async def atlas(tmp_path: Path, *arguments: str):
-    argv = [sys.executable, "-P", "-m", "cli.main", *arguments, "--json"]
+    argv = [sys.executable, "-P", "-m", "atlas.cli.main", *arguments, "--json"]
     return (await run(argv, cwd=tmp_path, env=environment(tmp_path / "home"))).document
 
 
@@ -87,7 +87,7 @@ async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp
     first, _ = await up("worker", **conn_settings)
     first.terminate()
     await first.wait()
-    argv = [sys.executable, "-P", "-m", "cli.main"]
+    argv = [sys.executable, "-P", "-m", "atlas.cli.main"]
     env = environment(tmp_path / "home", **conn_settings)
     await run([*argv, "offline", "--reason", "night"], cwd=tmp_path, env=env)
 
@@ -115,7 +115,7 @@ async def test_a_token_that_was_revoked_is_replaced(up, tmp_path, database_url):
     await first.wait()
     prefix = before["token"].split("_")[1]
     env = environment(tmp_path / "home", DATABASE_URL=database_url)
-    await run([sys.executable, "-P", "-m", "cli.main", "token", "revoke", prefix], cwd=tmp_path, env=env)
+    await run([sys.executable, "-P", "-m", "atlas.cli.main", "token", "revoke", prefix], cwd=tmp_path, env=env)
 
     second, after = await up("worker", DATABASE_URL=database_url)
     second.terminate()
@@ -131,10 +131,10 @@ async def test_a_port_that_nobody_would_learn_is_refused(atlas):
 
 
 async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr("cli.up.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("atlas.cli.up.PATIENCE_SECONDS", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = load_settings(atlas_home=tmp_path / "home", atlas_port=taken.getsockname()[1], database_url=None)
         with pytest.raises(PortUnavailable, match="is in use by another program"):
-            await start(settings, [Program("api", ["true"])], json=False)
+            await start(settings, [ChildProcess("api", ["true"])], json=False)
 
     assert not (tmp_path / "home").exists()

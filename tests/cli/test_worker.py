@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from atlas.actors import Actor
-from atlas.pool import Pool, open_pool
-from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, switch
+from atlas.db.pool import Pool, open_pool
+from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, switch
 from tests.cli.conftest import environment
-from tests.cli.test_tree import eventually
+from tests.cli.test_process_group import eventually
 
 ALICE = Actor("user", "alice")
 APP = """
 from pathlib import Path
-from engine.jobs import JobContext, job
+from atlas.engine.jobs import JobContext, job
 
 @job("note.write")
 async def write(input: dict, ctx: JobContext) -> None:
@@ -72,7 +72,7 @@ async def test_a_drain_while_offline_is_refused_with_the_reason(atlas, conn, tmp
 
 async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, tmp_path, database_url):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "cli.main", "worker", "--all", "--app", "notes", "--json"),
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "worker", "--all", "--app", "notes", "--json"),
         cwd=tmp_path,
         env=environment(tmp_path / "home", DATABASE_URL=database_url),
         stdout=asyncio.subprocess.PIPE,

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app, main
+from atlas.cli.main import app, main
 from tests.cli.conftest import Ran
 from tests.engine.workflows import flows
 from tests.engine.workflows.kit import Kit

@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from engine.jobs import claim, delete, finish, switch
-from engine.jobs.backoff import policy_of
-from engine.jobs.outcomes import PermanentError, decide
-from engine.retention import Pruned, forget_workers, id_at, prune, read_ages
-from engine.usage import meter_usage, read_usage
-from engine.workflows.events import publish_event
+from atlas.engine.jobs import claim, delete, finish, switch
+from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.verdicts import PermanentError, decide
+from atlas.engine.retention import Pruned, forget_workers, id_at, prune, read_ages
+from atlas.engine.usage import meter_usage, read_usage
+from atlas.engine.workflows.events import publish_event
 from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
 from tests.engine.triggers.given import given_tenant
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from engine.templates import TemplateError, check_template, evaluate, references, render
+from atlas.engine.templates import TemplateError, check_template, evaluate, references, render
 
 SCOPE = {
     "input": {"n": 123, "text": "123", "items": [1, 2], "none": None, "keys": {"get": "value"}, "flag": False},

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.actors import Actor
+from atlas.engine.tenants import add_tenant
+from atlas.engine.tokens import ROLES, add_token, authenticate, ensure_operator_token, list_tokens, revoke_token
 from atlas.errors import Conflict, InvalidInput, NotFound, SettingsError
-from engine.tenants import add_tenant
-from engine.tokens import ROLES, add_token, authenticate, ensure_operator_token, list_tokens, revoke_token
 
 ALICE = Actor("user", "alice")
 CHOSEN = "a-token-chosen-by-hand"

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from atlas.pool import Pool
-from engine.jobs import switch
+from atlas.db.pool import Pool
+from atlas.engine.jobs import switch
 from tests.engine.triggers.given import DANA, given_tenant
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,7 +39,7 @@ async def scheduler(database_url: str, tmp_path: Path) -> AsyncIterator[Callable
     async def start(*arguments: str) -> Any:
         log = (tmp_path / f"scheduler-{len(started)}.log").open("w")
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "cli.main", "scheduler", *arguments),
+            *(sys.executable, "-P", "-m", "atlas.cli.main", "scheduler", *arguments),
             cwd=ROOT,
             env={
                 **os.environ,

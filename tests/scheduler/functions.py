@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scheduler.recurring import Recurring, at_start
+from atlas.scheduler.recurring import Recurring, at_start
 
 
 async def tidy() -> None:

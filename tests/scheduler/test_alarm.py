@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 
-from engine.triggers import known_cron
-from scheduler.alarm import Alarm, CronTrigger
-from scheduler.firing import FiringLoop
+from atlas.engine.triggers import known_cron
+from atlas.scheduler.alarm import Alarm, CronTrigger
+from atlas.scheduler.firing import FiringLoop
 from tests.scheduler.conftest import PROOF
 
 MANY = """
@@ -45,7 +45,7 @@ def test_apscheduler_gets_the_times_of_our_cron():
 
 async def test_an_alarm_rings_at_the_times_of_its_trigger_on_the_event_loop(monkeypatch):
     rung = []
-    monkeypatch.setattr("scheduler.alarm.known_cron", lambda *schedule: Soon())
+    monkeypatch.setattr("atlas.scheduler.alarm.known_cron", lambda *schedule: Soon())
     alarm = Alarm(lambda: rung.append(asyncio.get_running_loop()))
     alarm.start()
     await alarm.set({("* * * * *", "UTC"): datetime.now(UTC)})

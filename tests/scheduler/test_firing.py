@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-import engine.triggers as triggers
-from atlas.pool import open_pool
-from engine.jobs import switch
-from engine.triggers import Round, Unfired, fire_due, read_cron
-from engine.workflows.events import publish_event
-from scheduler.around import Around
-from scheduler.firing import FiringLoop
+import atlas.engine.triggers as triggers
+from atlas.db.pool import open_pool
+from atlas.engine.jobs import switch
+from atlas.engine.triggers import Round, Unfired, fire_due, read_cron
+from atlas.engine.workflows.events import publish_event
+from atlas.scheduler.firing import FiringLoop
+from atlas.scheduler.quarantine import Quarantine
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
 from tests.proxy import FaultyProxy
 from tests.scheduler.conftest import PROOF
@@ -200,7 +200,7 @@ async def firing(pool, database_url):
     return run
 
 
-@pytest.mark.parametrize("kind", ["events", "schedule"])
+@pytest.mark.parametrize("kind", ["fire_events", "fire_schedules"])
 async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_gone(
     conn, acme, firing, eventually, monkeypatch, kind
 ):
@@ -213,10 +213,10 @@ async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_
             raise MemoryError("a fault of ours")
         return whole(trigger, due)
 
-    monkeypatch.setattr(f"engine.triggers.{kind}._firing", astray)
-    monkeypatch.setattr("scheduler.around.SHORTEST_SECONDS", 2.0)
+    monkeypatch.setattr(f"atlas.engine.triggers.{kind}._firing", astray)
+    monkeypatch.setattr("atlas.scheduler.quarantine.SHORTEST_SECONDS", 2.0)
     for tenant in (bad, *[acme] * 5):
-        if kind == "events":
+        if kind == "fire_events":
             await given_event_trigger(conn, tenant, dedupe_window_seconds=0)
         else:
             await given_schedule(conn, tenant, "* * * * *")
@@ -236,8 +236,8 @@ async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_
 async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
     conn, acme, firing, eventually, monkeypatch, database_url
 ):
-    monkeypatch.setattr("scheduler.firing.ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         through = await open_pool(proxy.url, size=1)
         proxy.sink()
@@ -249,14 +249,14 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
 
 
 async def test_a_round_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
-    monkeypatch.setattr("scheduler.firing.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 1.0)
     whole = triggers.schedule.fire_all
 
     async def slow(conn: Any, firings: Any, **options: Any) -> Any:
         await asyncio.sleep(0.3 * len(firings))
         return await whole(conn, firings, **options)
 
-    monkeypatch.setattr("engine.triggers.schedule.fire_all", slow)
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", slow)
     for _ in range(40):
         await given_schedule(conn, acme, "* * * * *")
     await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
@@ -274,10 +274,10 @@ async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(
             await owner.execute("select pg_terminate_backend($1)", conn.get_server_pid())
         return await whole(conn, firings, **options)
 
-    monkeypatch.setattr("engine.triggers.schedule.fire_all", astray)
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", astray)
     await set_clock(owner, START)
     await given_schedule(conn, acme, "* * * * *", misfire="skip")
-    around = Around(fire_due)
+    around = Quarantine(fire_due)
     for minute in range(1, 4):
         await set_clock(owner, START + timedelta(minutes=minute, seconds=1))
         async with pool.acquire() as other:
@@ -308,7 +308,7 @@ async def test_what_fired_again_is_left_out_for_a_short_while_when_it_fails_late
             clock[0] += 1.0
         return clock[0] - began
 
-    around = Around(fire)
+    around = Quarantine(fire)
     assert [await left_out() for _ in range(3)] == [10.0] * 3
 
 
@@ -321,7 +321,7 @@ async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing,
             raise ValueError("a fault of ours")
         return await fire_due(*given, **options)
 
-    monkeypatch.setattr("scheduler.firing.fire_due", astray)
+    monkeypatch.setattr("atlas.scheduler.firing.fire_due", astray)
     await given_schedule(conn, acme, "* * * * *")
     await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
     async with firing():

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from atlas.engine.jobs import switch
+from atlas.engine.recurring import claim_runs, finish_run, list_recurring, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound
-from engine.jobs import switch
-from engine.recurring import claim_runs, finish_run, list_recurring, renew_run
-from scheduler.recurring import Recurring
+from atlas.scheduler.recurring import Recurring
 from tests.engine.triggers.given import DANA
 
 NOW = datetime.now(UTC)
@@ -266,7 +266,7 @@ async def test_a_run_whose_lease_cannot_be_renewed_ends_before_another_process_t
         finally:
             running.pop()
 
-    monkeypatch.setattr("scheduler.recurring.renew_run", unreachable)
+    monkeypatch.setattr("atlas.scheduler.recurring.renew_run", unreachable)
     await recurring.register("acme", "tidy", NOW - DAY / 2, DAY, tidy)
     async with asyncio.timeout(5):
         while not running:
@@ -344,7 +344,7 @@ async def test_a_stop_while_an_outcome_is_recorded_waits_for_it_and_the_function
         await go_on.wait()
         await finish_run(*given, **options)
 
-    monkeypatch.setattr("scheduler.recurring.finish_run", slowly)
+    monkeypatch.setattr("atlas.scheduler.recurring.finish_run", slowly)
     await recurring.register("acme", "tidy", NOW, DAY, noop)
     await recording.wait()
     stopping = asyncio.create_task(recurring.cancel())
@@ -364,7 +364,7 @@ async def test_a_run_whose_outcome_cannot_be_recorded_comes_again(conn, recurrin
         monkeypatch.undo()
         raise ValueError("a fault of ours")
 
-    monkeypatch.setattr("scheduler.recurring.finish_run", astray)
+    monkeypatch.setattr("atlas.scheduler.recurring.finish_run", astray)
     await recurring.register("acme", "tidy", NOW, DAY, noop)
 
     assert (await ended(conn, run=2)).last_outcome == "succeeded"
@@ -422,7 +422,7 @@ async def test_a_round_that_fails_for_any_reason_is_repeated(conn, recurring, mo
             raise ValueError("a fault of ours")
         return await claim_runs(*given, **options)
 
-    monkeypatch.setattr("scheduler.recurring.claim_runs", astray)
+    monkeypatch.setattr("atlas.scheduler.recurring.claim_runs", astray)
     await recurring.register("acme", "tidy", NOW, ONCE, noop)
 
     assert (await ended(conn)).last_outcome == "succeeded"

@@ -8,7 +8,7 @@ from collections import Counter
 import psutil
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
-from engine.jobs import NewJob, enqueue_many, switch
+from atlas.engine.jobs import NewJob, enqueue_many, switch
 from tests.workers.conftest import DANA
 from tests.workers.test_faults import start_worker
 

@@ -9,9 +9,9 @@ import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.actors import Actor
-from atlas.pool import Pool
-from engine.jobs import NewJob, enqueue_many, registered, switch
-from workers.worker import Worker, WorkerOptions
+from atlas.db.pool import Pool
+from atlas.engine.jobs import NewJob, enqueue_many, registered, switch
+from atlas.workers.worker import Worker, WorkerOptions
 
 DANA = Actor("user", "dana")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
 from atlas.logs import _cleaned
-from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
 
 STARTED: list[int] = []
 SAID: list[str] = []

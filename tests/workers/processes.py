@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 async def start_worker(url: str, *, lease: float = 1.0, types: str = "test.effect", concurrency: int = 50) -> Any:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli.main", "worker", "--types", types, "--app", "tests.workers.handlers"),
+        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", types, "--app", "tests.workers.handlers"),
         *("--concurrency", str(concurrency), "--poll-ms", "200"),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "ATLAS_LEASE_SECONDS": str(lease), "ATLAS_GRACE_SECONDS": "2"},

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from atlas.embedded import _call, start_embedded
-from atlas.migrations import migrate
-from atlas.pool import connect, open_pool
-from engine.jobs import JobContext, NewJob, enqueue, job, list_attempts, switch
+from atlas.db.migrations import migrate
+from atlas.db.pool import connect, open_pool
+from atlas.engine.jobs import JobContext, NewJob, enqueue, job, list_attempts, switch
+from atlas.postgres.cluster import _call, start_embedded
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.workers.conftest import DANA
 from tests.workers.processes import start_worker, workers
-from workers.worker import Worker, WorkerOptions
 
 PROOF = bool(os.environ.get("ATLAS_PROOF"))
 JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)

@@ -8,13 +8,13 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from atlas.pool import open_pool
-from engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
-from engine.jobs.lease import heartbeat, held, register_worker
-from engine.jobs.turn import Turn, take_turn
+from atlas.db.pool import open_pool
+from atlas.engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
+from atlas.engine.jobs.claim import Turn, take_turn
+from atlas.engine.jobs.lease import heartbeat, held, register_worker
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.proxy import FaultyProxy
 from tests.workers.conftest import DANA
-from workers.worker import Worker, WorkerOptions
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_g
 async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_the_lease_is_over(
     pool, proxy, given, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.pool.GIVE_BACK_SECONDS", 0.6)
+    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.6)
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=6))
     running = asyncio.create_task(worker.run())
@@ -144,7 +144,7 @@ async def test_a_look_at_what_is_held_that_is_never_answered_is_repeated(given, 
         await asyncio.sleep(3600 if looks == 1 else 0)
         return await held(conn, worker_id)
 
-    monkeypatch.setattr("workers.turns.held", look)
+    monkeypatch.setattr("atlas.workers.claim_loop.held", look)
     async with serving("test.noop", lease=1.5) as worker:
         await given("test.noop")
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
@@ -181,7 +181,7 @@ async def test_a_job_requeued_and_claimed_by_one_turn_whose_answer_was_lost_goes
         swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("workers.turns.take_turn", turn_unheard)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", turn_unheard)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded")
@@ -225,8 +225,8 @@ async def test_a_worker_that_gave_its_name_up_does_not_renew_it(pool, given, ser
             raise ConnectionResetError
         await register_worker(conn, worker_id, **facts)
 
-    monkeypatch.setattr("workers.worker.heartbeat", renew)
-    monkeypatch.setattr("workers.worker.register_worker", register)
+    monkeypatch.setattr("atlas.workers.worker.heartbeat", renew)
+    monkeypatch.setattr("atlas.workers.worker.register_worker", register)
     async with serving("test.sleeps", concurrency=1, lease=1.5, grace=0.1) as worker:
         [job_id] = await given("test.sleeps", {"seconds": 60})
         await eventually("select status::text from jobs where id = $1", job_id, equals="running")

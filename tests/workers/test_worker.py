@@ -8,13 +8,13 @@ import orjson
 import pytest
 import structlog
 
+from atlas.engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
+from atlas.engine.jobs.types import job
+from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _cleaned
-from engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
-from engine.jobs.secret_key import SecretKey, use_secret_key
-from engine.jobs.types import job
+from atlas.workers.worker import Worker
 from tests.workers.conftest import DANA
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
-from workers.worker import Worker
 
 
 async def row(pool, job_id):
@@ -57,7 +57,7 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_turns(given, drain,
             alone.append(len(finishes))
         return turn
 
-    monkeypatch.setattr("workers.turns.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
     worker = await drain()
     assert worker.finished == 3000
     assert sum(alone) < 2000  # What each pipeline holds at the end finds nothing more to claim.
@@ -277,7 +277,7 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises, monkeypatch):
     # A logger that was used before a test keeps where it writes.
-    monkeypatch.setattr("workers.slots.log", structlog.get_logger("worker"))
+    monkeypatch.setattr("atlas.workers.executor.log", structlog.get_logger("worker"))
     [bad] = await given("test.notes", {"what": "huge", "raises": raises})
     with structlog.testing.capture_logs() as lines:
         await drain(concurrency=1)
@@ -414,7 +414,7 @@ async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database
             worker._turns.be_hungry()  # as when a job was committed after the claim had looked
         return turn
 
-    monkeypatch.setattr("workers.turns.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
     async with asyncio.timeout(10):
         await worker.run()
     assert len(drained) > 1
@@ -434,7 +434,7 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
             asked_beside_what_runs.append((len(finishes), asked["slots"]))
         return await take_turn(conn, claimant, finishes, **asked)
 
-    monkeypatch.setattr("workers.turns.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
     await worker.run()
     assert worker.finished == 4
     # One more look at the start, for what came while the first was under way; then outcomes alone.
@@ -463,7 +463,7 @@ async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
             await asyncio.sleep(0.1)
         return turn
 
-    monkeypatch.setattr("workers.turns.take_turn", tangled)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", tangled)
     async with asyncio.timeout(10):
         await worker.run()
     assert (await row(pool, job_id))["status"] == "succeeded"
@@ -481,7 +481,7 @@ async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untou
             stopped.set()
         return turn
 
-    monkeypatch.setattr("workers.turns.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
     async with serving() as worker, asyncio.timeout(10):
         await stopped.wait()
     found = await row(pool, job_id)
@@ -519,7 +519,7 @@ async def test_a_new_job_wakes_an_idle_worker_at_once(pool, serving, eventually)
 
 
 async def test_without_notifications_polling_finds_the_work(pool, serving, eventually, monkeypatch):
-    monkeypatch.setattr("atlas.notifications.Listener.start", lambda self: None)
+    monkeypatch.setattr("atlas.db.notifications.Listener.start", lambda self: None)
     async with serving(poll=0.1):
         await eventually("select count(*) from job_workers where dead_at is null", equals=1)
         async with pool.acquire() as conn:
@@ -613,7 +613,7 @@ async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
 async def test_a_worker_that_holds_back_for_a_suspect_still_asks_for_the_rest_now_and_then(
     pool, given, serving, eventually, monkeypatch
 ):
-    monkeypatch.setattr("workers.hand.HOLD_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.workers.held_jobs.HOLD_BACK_SECONDS", 0.5)
     async with serving("test.sleeps", "test.noop", grace=0.1):
         await given("test.sleeps")
         await eventually("select count(*) from jobs where status = 'running'", equals=1)
@@ -686,7 +686,7 @@ async def test_what_decorators_say_is_made_known(pool, drain):
 async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
     pool, owner, serving, eventually, monkeypatch
 ):
-    monkeypatch.setattr("workers.worker.Worker._heard", lambda *_: None)
+    monkeypatch.setattr("atlas.workers.worker.Worker._heard", lambda *_: None)
     async with serving(poll=60):
         await eventually("select count(*) from job_workers", equals=1)
         await enqueue(owner, NewJob("test.noop"), actor=DANA)

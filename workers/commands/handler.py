@@ -7,20 +7,20 @@ from typing import Any
 import asyncpg
 import orjson
 
+from atlas.db.pool import UNREACHABLE
+from atlas.engine.commands.argv import Facts, fill_argv
+from atlas.engine.commands.definitions import load_terms
+from atlas.engine.commands.environment import fill_env, inherited_secrets
+from atlas.engine.commands.spec import DefinitionSpec
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
+from atlas.engine.schemas import require_fit
+from atlas.engine.secrets.redact import Redactor
 from atlas.errors import AtlasError, InvalidInput
 from atlas.logs import clean_lines, get_logger
-from atlas.pool import UNREACHABLE
-from atlas.programs.runner import Account, Order, ProgramNotStarted, Run, start
-from atlas.programs.text import ending, last_line, plain
-from engine.jobs.argv import Facts, fill_argv
-from engine.jobs.context import JobContext
-from engine.jobs.definition_spec import DefinitionSpec
-from engine.jobs.definitions import load_terms
-from engine.jobs.environment import fill_env, inherited_secrets
-from engine.jobs.outcomes import JobTimeout, PermanentError, Snooze
-from engine.jobs.redact import Redactor
-from engine.jobs.schemas import require_fit
-from workers.commands.output import shown
+from atlas.programs.runner import Order, ProgramNotStarted, ProgramResult, RunningProgram, start
+from atlas.programs.terminal_text import ending, last_line, plain
+from atlas.workers.commands.output import shown
 
 # A definition that was disabled after its job was claimed: the job waits, as those that were not claimed do.
 DISABLED_SECONDS = 30.0
@@ -74,7 +74,7 @@ def _keep_from_telling(ctx: JobContext, values: list[str]) -> None:
     ctx.redactor.learn(dict.fromkeys(values, "of the worker's environment"))
 
 
-async def _account(run: Run, ctx: JobContext) -> Account:
+async def _account(run: RunningProgram, ctx: JobContext) -> ProgramResult:
     try:
         account = await run.wait()
     except asyncio.CancelledError:
@@ -88,7 +88,7 @@ async def _account(run: Run, ctx: JobContext) -> Account:
     return account
 
 
-def _note(account: Account, ctx: JobContext) -> None:
+def _note(account: ProgramResult, ctx: JobContext) -> None:
     detail = ctx.notes.detail
     detail["pid"], detail["exit_code"] = account.pid, account.exit_code
     detail["stdout_tail"] = shown(account.stdout, ctx.redactor)
@@ -100,7 +100,7 @@ def _note(account: Account, ctx: JobContext) -> None:
     }
 
 
-def _outcome(account: Account, detail: dict[str, Any], time_limit: float) -> dict[str, Any] | None:
+def _outcome(account: ProgramResult, detail: dict[str, Any], time_limit: float) -> dict[str, Any] | None:
     if account.timed_out:
         raise JobTimeout(f"The program did not end within {time_limit:g} s.", remedy="Raise the definition's timeout.")
     if account.exit_code != 0:
@@ -111,7 +111,7 @@ def _outcome(account: Account, detail: dict[str, Any], time_limit: float) -> dic
     return _parsed(account)
 
 
-def _parsed(account: Account) -> dict[str, Any]:
+def _parsed(account: ProgramResult) -> dict[str, Any]:
     """What the last `::output` line said. The work is done, so a line that says nothing is no reason to repeat it."""
     if account.overlong or account.output is None:
         raise PermanentError("The program ended well, but a line for Atlas was longer than 256 KiB.")

@@ -1,8 +1,8 @@
 """What is kept of a program's output, as the text that is stored with the attempt, without secrets."""
 
+from atlas.engine.secrets.redact import Redactor
 from atlas.programs.runner import Stream
-from atlas.programs.text import plain
-from engine.jobs.redact import Redactor
+from atlas.programs.terminal_text import plain
 
 
 def shown(stream: Stream, redactor: Redactor | None) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from atlas.pool import Queryable
-from engine.jobs.definitions import Definition, list_definitions
-from engine.jobs.schemas import require_fit
-from engine.jobs.types import JobType
-from workers.commands.handler import run_command
+from atlas.db.pool import Queryable
+from atlas.engine.commands.definitions import Definition, list_definitions
+from atlas.engine.jobs.types import JobType
+from atlas.engine.schemas import require_fit
+from atlas.workers.commands.handler import run_command
 
 
 @dataclass(frozen=True, slots=True)

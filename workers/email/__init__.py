@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from atlas.engine.jobs import JobContext, job
+from atlas.engine.jobs.types import know_input
+from atlas.engine.tenants import know_limit
 from atlas.settings import Settings
-from engine.jobs import JobContext, job
-from engine.jobs.types import know_input
-from engine.tenants import know_limit
-from workers.email.message import EmailInput
-from workers.email.tenant import TenantEmail
+from atlas.workers.email.message import EmailInput
+from atlas.workers.email.tenant_settings import TenantEmailSettings
 
 if TYPE_CHECKING:
-    from workers.email.handler import Mailer
+    from atlas.workers.email.handler import Mailer
 
 __all__ = ["EmailInput", "know_email", "register_email"]
 
@@ -20,7 +20,7 @@ EMAIL_SEND = "EMAIL_SEND"
 def know_email() -> None:
     """Have mails, and what tenants decide about them, checked in this process, whoever sends them."""
     know_input(EMAIL_SEND, EmailInput)
-    know_limit("email", TenantEmail)
+    know_limit("email", TenantEmailSettings)
 
 
 def register_email(settings: Settings) -> "Mailer":
@@ -31,8 +31,8 @@ def register_email(settings: Settings) -> "Mailer":
     """
     # Here, so that those who only check mails do not wait for the providers' libraries.
     from atlas.http import tls_context
-    from workers.email.handler import Mailer
-    from workers.email.route import check_senders
+    from atlas.workers.email.handler import Mailer
+    from atlas.workers.email.routing import check_senders
 
     check_senders(settings)
     if settings.resend_api_key or settings.ms_client_secret:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from audit.private import SALT_BYTES
+from atlas.audit.personal_data import SALT_BYTES
 
 
 def concealed(

@@ -13,9 +13,9 @@ import orjson
 
 from atlas.http import FAILURES, NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
-from workers.email.answers import describe, is_an_id, refusal, retry_after, trouble, words
-from workers.email.entra import EntraTokens
-from workers.email.providers import CannotTell, MaybeSent, NotSent
+from atlas.workers.email.entra_token import EntraTokens
+from atlas.workers.email.provider_responses import describe, is_an_id, refusal, retry_after, trouble, words
+from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent
 
 WHO = "Microsoft Graph"
 # All of one call, however slowly the answer comes.
@@ -31,7 +31,7 @@ Removed = Literal["removed", "gone", "there"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphResponse:
     """What came back: the status, the headers, and the body as JSON, or None where it is not."""
 
     status: int
@@ -131,7 +131,7 @@ class Graph:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
+    async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> GraphResponse:
         """One call; a token that is refused is replaced once. NotSent if there is no token at all."""
         async with asyncio.timeout(CALL_SECONDS):
             token = await self._tokens.get()
@@ -141,7 +141,7 @@ class Graph:
                 answer = await self._exchange(method, path, body, await self._tokens.get())
             return answer
 
-    async def _exchange(self, method: str, path: str, body: dict[str, Any] | None, token: str) -> Answer:
+    async def _exchange(self, method: str, path: str, body: dict[str, Any] | None, token: str) -> GraphResponse:
         if self._client is None:
             self._client = http_client()
         headers = {"Authorization": f"Bearer {token}", "Prefer": 'IdType="ImmutableId"', "Accept": "application/json"}
@@ -152,8 +152,8 @@ class Graph:
         async with self._client.stream(method, self._url + path, content=content, headers=headers) as response:
             if response.status_code in (202, 204):
                 await self._finish_reading(response)
-                return Answer(response.status_code, response.headers, None)
-            return Answer(response.status_code, response.headers, _parsed(await read_answer(response)))
+                return GraphResponse(response.status_code, response.headers, None)
+            return GraphResponse(response.status_code, response.headers, _parsed(await read_answer(response)))
 
     async def _finish_reading(self, response: httpx.Response) -> None:
         try:
@@ -162,12 +162,12 @@ class Graph:
         except FAILURES:
             return
 
-    def _refusal(self, answer: Answer) -> NotSent:
+    def _refusal(self, answer: GraphResponse) -> NotSent:
         refused = refusal(WHO, answer.status, self._said(answer), answer.headers)
         refused.answered = True
         return refused
 
-    def _said(self, answer: Answer) -> str:
+    def _said(self, answer: GraphResponse) -> str:
         return words(answer.said, self._tokens.secrets).strip(" .:")
 
     def _trouble(self, error: BaseException) -> str:

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
 from atlas.errors import AtlasError, LeaseLost
 from atlas.settings import Settings
-from engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
-from workers.email.addresses import Address, parse_address
-from workers.email.commitments import concealed
-from workers.email.ledger import Entry, begin, take
-from workers.email.message import EmailInput
-from workers.email.microsoft import Microsoft
-from workers.email.outbox import Outbox
-from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing, Provider
-from workers.email.resend import Resend
-from workers.email.route import Routes, TenantRoute
+from atlas.workers.email.addresses import Address, parse_address
+from atlas.workers.email.commitments import concealed
+from atlas.workers.email.ledger import LedgerEntry, begin, take
+from atlas.workers.email.message import EmailInput
+from atlas.workers.email.microsoft import Microsoft
+from atlas.workers.email.outbox import Outbox
+from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing, Provider
+from atlas.workers.email.resend import Resend
+from atlas.workers.email.routing import Routes, TenantRoute
 
 
 class MailNotSent(AtlasError):
@@ -44,18 +44,18 @@ VERDICTS = (MailNotSent, OutcomeUnknown, RetryAfter, PermanentError, Snooze)
 
 
 @dataclass(slots=True)
-class Turn:
+class SendSlot:
     """One attempt at one mail: what was asked for, the way it goes, and what is noted of it at each provider."""
 
     mail: EmailInput
     ctx: JobContext
     route: TenantRoute
-    opened: dict[str, Entry]
+    opened: dict[str, LedgerEntry]
     # It had its turn in the tenant's pace: another provider that stands in makes no second mail of it.
     paced: bool = False
 
 
-class Written(NamedTuple):
+class WrittenMail(NamedTuple):
     """A mail in the outbox, which has no entry in the ledger."""
 
     provider: str
@@ -77,7 +77,7 @@ class Mailer:
         if (found := _found_sent(opened)) is not None:
             return self._sent(mail, ctx, found, found="ledger")
         try:
-            turn = Turn(mail, ctx, await self._routes.of(ctx.pool, ctx.tenant_id), opened)
+            turn = SendSlot(mail, ctx, await self._routes.of(ctx.pool, ctx.tenant_id), opened)
             if opened:
                 return await self._resume(turn)
             return await self._send_by_any(turn, self._routes.order(turn.route))
@@ -102,7 +102,7 @@ class Mailer:
         for provider in self._providers.values():
             await provider.close()
 
-    async def _resume(self, turn: Turn) -> dict[str, Any]:
+    async def _resume(self, turn: SendSlot) -> dict[str, Any]:
         """Where earlier attempts asked for the sending, find out, and go on with a provider that makes no second mail.
 
         Others come into question only once that one certainly does not have it, or where an operator, who read that
@@ -121,13 +121,13 @@ class Mailer:
         chosen = still_open or [entry.provider for entry in asked if entry.repeatable and entry.provider in order]
         return await self._send_by_any(turn, [*chosen, *(name for name in order if name not in chosen)])
 
-    def _order(self, turn: Turn) -> Sequence[str]:
+    def _order(self, turn: SendSlot) -> Sequence[str]:
         """The providers to try. One that the mail waited for comes first, while its moment is there."""
         order = self._routes.order(turn.route)
         reserved = [name for name, entry in turn.opened.items() if entry.reserved and name in order]
         return [*reserved, *(name for name in order if name not in reserved)] if reserved else order
 
-    async def _resolve(self, entry: Entry) -> str | None:
+    async def _resolve(self, entry: LedgerEntry) -> str | None:
         """Ask one provider what became of it. Where nobody can tell, only an operator's order leads on."""
         try:
             self._routes.require(entry.provider)
@@ -141,7 +141,7 @@ class Mailer:
         entry.repeatable = message_id is None
         return message_id
 
-    async def _send_by_any(self, turn: Turn, names: Sequence[str]) -> dict[str, Any]:
+    async def _send_by_any(self, turn: SendSlot, names: Sequence[str]) -> dict[str, Any]:
         """Try the providers in this order, as long as each before certainly does not have it."""
         refused = []
         for name in names:
@@ -155,13 +155,13 @@ class Mailer:
             return self._sent(turn.mail, turn.ctx, entry, found="provider" if entry.provider != name else None)
         raise _given_up(refused, unsure=any(entry.unsure for entry in turn.opened.values()))
 
-    async def _send_by(self, name: str, turn: Turn) -> Entry | Written:
+    async def _send_by(self, name: str, turn: SendSlot) -> LedgerEntry | WrittenMail:
         self._routes.require(name)
         if name == "outbox":
             if turn.opened and (sent := await self._clear_the_way(name, turn)) is not None:
                 return sent
             sender = self._routes.sender(turn.route, name, turn.mail.from_agent)
-            return Written(name, str(sender), self._outbox.write(_outgoing(turn, sender)))
+            return WrittenMail(name, str(sender), self._outbox.write(_outgoing(turn, sender)))
         entry = turn.opened.get(name)
         if entry is not None and entry.repeatable:
             # The same again: a draft lies in its mailbox, and a key stands for one content.
@@ -179,7 +179,7 @@ class Mailer:
             return sent
         return await self._deliver(_outgoing(turn, sender), entry)
 
-    async def _deliver(self, outgoing: Outgoing, entry: Entry) -> Entry:
+    async def _deliver(self, outgoing: Outgoing, entry: LedgerEntry) -> LedgerEntry:
         """One sending by one provider, from the first request to the note that it is out."""
         provider = self._providers[entry.provider]
         try:
@@ -191,7 +191,7 @@ class Mailer:
         await entry.sent(message_id)
         return entry
 
-    async def _last_look(self, provider: Provider, entry: Entry, doubt: MaybeSent) -> str:
+    async def _last_look(self, provider: Provider, entry: LedgerEntry, doubt: MaybeSent) -> str:
         """With retries left the next attempt finds out, after a pause. Without, this one asks, and believes a yes."""
         if entry.ctx.job.has_retries_left:
             raise _in_doubt(doubt) from doubt
@@ -206,7 +206,7 @@ class Mailer:
             raise _in_doubt(doubt) from doubt
         return message_id
 
-    async def _clear_the_way(self, name: str, turn: Turn) -> Entry | None:
+    async def _clear_the_way(self, name: str, turn: SendSlot) -> LedgerEntry | None:
         """Remove drafts at other providers before this one sends it. The answer: one that has sent it after all."""
         for entry in turn.opened.values():
             if entry.provider == name or not (entry.state == "drafted" or entry.repeatable):
@@ -228,7 +228,7 @@ class Mailer:
         return None
 
     def _sent(
-        self, mail: EmailInput, ctx: JobContext, entry: Entry | Written, *, found: str | None = None
+        self, mail: EmailInput, ctx: JobContext, entry: LedgerEntry | WrittenMail, *, found: str | None = None
     ) -> dict[str, Any]:
         """Say in the audit what went out, with the people in it as commitments, and answer the job's output."""
         meta, kept = concealed(str(ctx.job_id), [one.address for one in mail.recipients], mail.subject)
@@ -243,7 +243,7 @@ class Mailer:
         return {"provider": entry.provider, "messageId": entry.message_id, "sender": entry.sender}
 
 
-async def _past(ctx: JobContext) -> dict[str, Entry]:
+async def _past(ctx: JobContext) -> dict[str, LedgerEntry]:
     """What earlier attempts noted; the first has none. One whose past cannot be read may be out."""
     if ctx.attempt == 1:
         return {}
@@ -254,11 +254,11 @@ async def _past(ctx: JobContext) -> dict[str, Entry]:
         raise
 
 
-def _found_sent(opened: dict[str, Entry]) -> Entry | None:
+def _found_sent(opened: dict[str, LedgerEntry]) -> LedgerEntry | None:
     return next((entry for entry in opened.values() if entry.state == "sent"), None)
 
 
-def _outgoing(turn: Turn, sender: Address) -> Outgoing:
+def _outgoing(turn: SendSlot, sender: Address) -> Outgoing:
     mail, job_id = turn.mail, turn.ctx.job_id
     headers = {"X-Atlas-Job": str(job_id)}
     if mail.trace_id is not None:
@@ -281,12 +281,12 @@ def _given_up(failures: Sequence[NotSent], *, unsure: bool) -> AtlasError:
     return (OutcomeUnknown if unsure else MailNotSent)(message)
 
 
-def _may_yet_tell(failure: NotSent, entry: Entry) -> bool:
+def _may_yet_tell(failure: NotSent, entry: LedgerEntry) -> bool:
     """No other provider may be tried: this one may have the mail, or would say so if it were asked a little later."""
     return entry.is_open or (entry.unsure and entry.repeatable and not failure.permanent)
 
 
-def _still_open(failure: NotSent, entry: Entry) -> AtlasError:
+def _still_open(failure: NotSent, entry: LedgerEntry) -> AtlasError:
     """Whatever was refused now: an earlier request may have succeeded, or the refusal could not be noted."""
     if entry.unsure and failure.permanent:
         return _unknown(failure)

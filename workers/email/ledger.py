@@ -11,10 +11,10 @@ from typing import Any, Literal, cast
 
 import asyncpg
 
+from atlas.db.pool import UNREACHABLE
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.jobs import JobContext, Snooze
 from atlas.errors import LeaseLost
-from atlas.pool import UNREACHABLE
-from atlas.statements import fetch_row, statement
-from engine.jobs import JobContext, Snooze
 
 TAKE = statement("workers/email/sql/take.sql")
 BEGIN = statement("workers/email/sql/begin.sql")
@@ -46,7 +46,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     """One mail at one provider, in the hands of one attempt."""
 
     ctx: JobContext
@@ -135,7 +135,7 @@ class Entry:
             return False
 
 
-async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> Entry:
+async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> LedgerEntry:
     """Open the entry of a provider. Raises Snooze while the pace has no room: waiting uses up no retry."""
     async with ctx.pool.acquire() as conn:
         row = await fetch_row(
@@ -158,15 +158,15 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
         raise Snooze(row["wait"] - PATIENCE_SECONDS, "waits for its turn in the sender's pace")
     if row["wait"] > 0:
         await asyncio.sleep(row["wait"])
-    return Entry(ctx, provider, row["sender"], "drafted" if row["draft_id"] else "begun", row["draft_id"])
+    return LedgerEntry(ctx, provider, row["sender"], "drafted" if row["draft_id"] else "begun", row["draft_id"])
 
 
-async def take(ctx: JobContext) -> list[Entry]:
+async def take(ctx: JobContext) -> list[LedgerEntry]:
     """What earlier attempts of this job noted, now in this one's hands."""
     values = TAKE.bind({"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt})
     rows = await ctx.pool.fetch(TAKE.sql, *values)
     return [
-        Entry(
+        LedgerEntry(
             ctx,
             row["provider"],
             row["sender"],

@@ -16,8 +16,8 @@ from pydantic import (
     field_validator,
 )
 
-from atlas.stored import is_larger
-from workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_addresses, parse_some_addresses
+from atlas.db.pg_json import is_larger
+from atlas.workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_addresses, parse_some_addresses
 
 MIB = 1024 * 1024
 LARGEST = 3 * MIB

@@ -8,10 +8,10 @@ from typing import Any
 
 from atlas.errors import LeaseLost
 from atlas.settings import Settings
-from workers.email.addresses import Address, parse_address
-from workers.email.graph import Found, Graph
-from workers.email.ledger import Entry
-from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
+from atlas.workers.email.addresses import Address, parse_address
+from atlas.workers.email.graph import Found, Graph
+from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
 # Right after a sending Graph may know the message neither as a draft nor in Sent Items, where its copy comes late.
@@ -24,7 +24,7 @@ class Microsoft:
     def __init__(self, settings: Settings) -> None:
         self._graph = Graph(settings)
 
-    async def send(self, mail: Outgoing, entry: Entry) -> str:
+    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
         """Send the draft, made now or left by an earlier attempt."""
         left = entry.draft_id
         if left is not None and not entry.repeatable:
@@ -55,7 +55,7 @@ class Microsoft:
             raise
         return draft_id
 
-    async def resolve(self, entry: Entry) -> str | None:
+    async def resolve(self, entry: LedgerEntry) -> str | None:
         """Look the draft up. Somebody may have removed one that is gone, before or after it was sent."""
         if entry.draft_id is None:
             raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is not known any more.")
@@ -64,7 +64,7 @@ class Microsoft:
             raise _gone(entry)
         return entry.draft_id if found == "sent" else None
 
-    async def discard(self, entry: Entry) -> str | None:
+    async def discard(self, entry: LedgerEntry) -> str | None:
         """Remove a refused draft: it might be sent late, or by hand."""
         if entry.draft_id is None:
             return None
@@ -78,7 +78,7 @@ class Microsoft:
                     raise NotSent("The draft that is left with Microsoft Graph could not be removed.")
         return None
 
-    async def _is_sent_after_all(self, refusal: NotSent, entry: Entry) -> bool:
+    async def _is_sent_after_all(self, refusal: NotSent, entry: LedgerEntry) -> bool:
         """Providers have sent what they said they refused, and an earlier request may have been on its way."""
         assert entry.draft_id is not None
         try:
@@ -89,7 +89,7 @@ class Microsoft:
             raise _gone(entry, refusal)
         return found == "sent"
 
-    async def _look_again(self, entry: Entry) -> Found:
+    async def _look_again(self, entry: LedgerEntry) -> Found:
         """What became of a draft whose sending was refused. `gone`: it was not sent, or an operator does not mind."""
         assert entry.draft_id is not None
         try:
@@ -102,7 +102,7 @@ class Microsoft:
             raise _gone(entry)
         return found
 
-    async def _remove(self, entry: Entry) -> bool:
+    async def _remove(self, entry: LedgerEntry) -> bool:
         """Remove a draft, with the intent noted first: else an attempt that finds it gone could not tell why."""
         assert entry.draft_id is not None
         if not await entry.discarding():
@@ -119,7 +119,7 @@ class Microsoft:
         await self._graph.close()
 
 
-def _gone(entry: Entry, refusal: NotSent | None = None) -> MaybeSent | CannotTell:
+def _gone(entry: LedgerEntry, refusal: NotSent | None = None) -> MaybeSent | CannotTell:
     """A draft that is not found, after a refusal in this attempt or without one: soon after a sending it is a doubt."""
     is_young = refusal is not None or entry.age is None or entry.age < SETTLING_SECONDS
     message = GONE if refusal is None else f"{refusal.message} {GONE}"
@@ -128,7 +128,7 @@ def _gone(entry: Entry, refusal: NotSent | None = None) -> MaybeSent | CannotTel
     return CannotTell(message)
 
 
-def _mailbox(entry: Entry) -> str:
+def _mailbox(entry: LedgerEntry) -> str:
     return parse_address(entry.sender).address
 
 

@@ -13,8 +13,8 @@ from email.header import Header
 from email.utils import formatdate
 from functools import lru_cache
 
-from workers.email.addresses import Address, quoted
-from workers.email.message import Attachment, EmailInput
+from atlas.workers.email.addresses import Address, quoted
+from atlas.workers.email.message import Attachment, EmailInput
 
 LONGEST_LINE = 76
 # Lines of ASCII, none near the 998 characters that RFC 5322 allows.

@@ -1,9 +1,9 @@
 """The provider `outbox`: real mails as files, sent to nobody. The file's name is the job's id, so one job makes one."""
 
-from atlas.outbox import outbox_folder, write_mail
 from atlas.settings import Settings
-from workers.email.mime import render
-from workers.email.providers import NotSent, Outgoing
+from atlas.workers.email.mime import render
+from atlas.workers.email.outbox_files import outbox_folder, write_mail
+from atlas.workers.email.providers import NotSent, Outgoing
 
 
 class Outbox:

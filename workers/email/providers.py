@@ -4,9 +4,9 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from atlas.errors import AtlasError
-from workers.email.addresses import Address
-from workers.email.ledger import Entry
-from workers.email.message import EmailInput
+from atlas.workers.email.addresses import Address
+from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.message import EmailInput
 
 
 class NotSent(AtlasError):
@@ -53,18 +53,18 @@ class Outgoing(NamedTuple):
 class Provider(Protocol):
     """Someone who sends mails, with an entry of the ledger that tells the next attempt how far this one came."""
 
-    async def send(self, mail: Outgoing, entry: Entry) -> str:
+    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
         """Send it and answer the provider's id of the message; raises NotSent or MaybeSent."""
         ...
 
-    async def resolve(self, entry: Entry) -> str | None:
+    async def resolve(self, entry: LedgerEntry) -> str | None:
         """What became of an earlier sending whose end is not known.
 
         The id of the message if it is out, None if sending again cannot make two of it, CannotTell otherwise.
         """
         ...
 
-    async def discard(self, entry: Entry) -> str | None:
+    async def discard(self, entry: LedgerEntry) -> str | None:
         """Remove the draft that was refused, before another provider is tried.
 
         The id of the message if it turns out to be out, NotSent if the draft is there and cannot be removed.

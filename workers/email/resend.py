@@ -14,9 +14,9 @@ from resend.exceptions import NoContentError, ResendError
 
 from atlas.http import NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
-from workers.email.answers import describe, is_an_id, refusal, secrets_of, trouble, words
-from workers.email.ledger import Entry
-from workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
+from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.provider_responses import describe, is_an_id, refusal, secrets_of, trouble, words
+from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 WHO = "Resend"
 DEFAULT_URL = "https://api.resend.com"
@@ -38,7 +38,7 @@ class Resend:
         self._url = (settings.resend_api_url or DEFAULT_URL).rstrip("/")
         self._http = _Client()
 
-    async def send(self, mail: Outgoing, entry: Entry) -> str:
+    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
         """Ask Resend to send it, under the job's id."""
         await entry.sending()
         try:
@@ -47,7 +47,7 @@ class Resend:
             await entry.not_sent()
             raise
 
-    async def resolve(self, entry: Entry) -> str | None:
+    async def resolve(self, entry: LedgerEntry) -> str | None:
         """The key makes asking again safe, for as long as Resend remembers it."""
         if entry.age is None or entry.age < KEY_SECONDS:
             return None
@@ -56,7 +56,7 @@ class Resend:
             " its idempotency key is forgotten by now."
         )
 
-    async def discard(self, entry: Entry) -> str | None:
+    async def discard(self, entry: LedgerEntry) -> str | None:
         """Resend is left with nothing."""
         return None
 

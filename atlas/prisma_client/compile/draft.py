@@ -66,7 +66,7 @@ class Included:
 
 
 @dataclass(slots=True)
-class Statement:
+class CompiledQuery:
     """SQL that is ready to run, and what its rows still need afterwards."""
 
     sql: str

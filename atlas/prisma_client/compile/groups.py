@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atlas.prisma_client.compile.draft import Draft, Statement, column, named, quoted, scalar
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, named, quoted, scalar
 from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
 from atlas.prisma_client.compile.order import direction_sql, order_entries, parse_direction
 from atlas.prisma_client.compile.pages import limit_sql, parse_page
@@ -39,7 +39,7 @@ class Aggregate:
 
 def group_by(
     schema: Schema, model: Model, arguments: Mapping[str, Any], selection: list[str]
-) -> tuple[Statement, list[Output]]:
+) -> tuple[CompiledQuery, list[Output]]:
     """The statement, and the shape that its rows are to be given."""
     draft = Draft(schema)
     alias = draft.alias()
@@ -56,7 +56,7 @@ def group_by(
         f" having {_having(draft, model, alias, by, given.get('having'))}{order}"
         f"{limit_sql(draft, page.limit, page.skip)}"
     )
-    return Statement(sql, draft.parameters, backwards=page.backwards), outputs
+    return CompiledQuery(sql, draft.parameters, backwards=page.backwards), outputs
 
 
 def group_of(values: list[Any], outputs: list[Output]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _RANK = '"distinct rank"'  # a name no column of the schema can have
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageClause:
     """Which rows, in which order. `backwards` pages are read from the end and turned round afterwards."""
 
     where: Any
@@ -36,7 +36,7 @@ class Page:
 
 def parse_page(
     model: Model, arguments: Mapping[str, Any], known: Collection[str] = PAGE_ARGUMENTS, *, stable: bool = False
-) -> Page:
+) -> PageClause:
     """The page that a call's arguments describe. A negative `take` counts from the end.
 
     Whoever pages gets a stable order; others only where it is asked for, since it may cost a sort.
@@ -49,7 +49,7 @@ def parse_page(
     stable = stable or take is not None or skip is not None or "cursor" in given or bool(distinct)
     sorts = parse_order(model, given.get("order_by"), stable=stable)
     backwards = take is not None and take < 0
-    return Page(
+    return PageClause(
         where=given.get("where"),
         sorts=[sort.reversed() for sort in sorts] if backwards else sorts,
         cursor=given.get("cursor"),
@@ -61,7 +61,7 @@ def parse_page(
 
 
 def page_sql(
-    draft: Draft, model: Model, alias: str, columns: str, page: Page, joined: Callable[[str], str] | None = None
+    draft: Draft, model: Model, alias: str, columns: str, page: PageClause, joined: Callable[[str], str] | None = None
 ) -> str:
     """Select `columns` of the page's rows; `joined` ties them to the row of an outer query."""
     inner = draft.alias() if page.distinct else alias
@@ -88,7 +88,7 @@ def limit_sql(draft: Draft, limit: int | None, skip: int) -> str:
     return sql + (f" offset {draft.parameter(INT8, skip, 'skip')}" if skip else "")
 
 
-def _ranked_sql(alias: str, source: str, conditions: list[str], page: Page) -> str:
+def _ranked_sql(alias: str, source: str, conditions: list[str], page: PageClause) -> str:
     """Every row with its rank among those that share the distinct values; the first in order stays.
 
     The order is that of the caller, also when the page is read backwards.
@@ -99,7 +99,7 @@ def _ranked_sql(alias: str, source: str, conditions: list[str], page: Page) -> s
     return f"select {alias}.*, {rank} from {source}{_where(conditions)}"
 
 
-def _cursor_sql(draft: Draft, model: Model, page: Page) -> str:
+def _cursor_sql(draft: Draft, model: Model, page: PageClause) -> str:
     """The place of the cursor's row, which need not be among the rows asked for. No such row, no page."""
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, page.cursor)

@@ -8,18 +8,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from atlas.prisma_client.compile.draft import Draft, Statement, column, quoted, scalar
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, quoted, scalar
 from atlas.prisma_client.compile.pages import page_sql, parse_page
 from atlas.prisma_client.compile.selection import columns_sql, selection_sql
 from atlas.prisma_client.compile.where import key_values, unique_sql
 from atlas.prisma_client.errors import missing_value
-from atlas.prisma_client.schema import Key, Model, Schema
+from atlas.prisma_client.schema import Model, Schema, UniqueKey
 from atlas.prisma_client.values import Codec, codec_of, encode
 
 _SELECTED = re.compile(r"(_\w+) \{ (.*) \}", re.DOTALL)
 
 
-def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: Any, include: Any) -> Statement:
+def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: Any, include: Any) -> CompiledQuery:
     """The row that a unique key names."""
     if include is None and isinstance(where, dict) and len(where) == 1:
         [(name, given)] = where.items()
@@ -31,7 +31,7 @@ def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: An
     condition = unique_sql(draft, model, alias, where)
     columns, included = selection_sql(draft, model, alias, result, include)
     sql = f"select {columns} from {quoted(model.table)} {alias} where {condition}"
-    return Statement(sql, draft.parameters, included)
+    return CompiledQuery(sql, draft.parameters, included)
 
 
 @dataclass(slots=True)
@@ -39,21 +39,21 @@ class Lookup:
     """The everyday question: one key, one row. Its SQL depends on nothing else, so it is composed once."""
 
     model: Model
-    key: Key
+    key: UniqueKey
     sql: str
     codecs: list[tuple[str, Codec, str]]
 
-    def statement(self, given: Any) -> Statement:
+    def statement(self, given: Any) -> CompiledQuery:
         """The question for this value of the key."""
         if given is not None and self.key.fields == (self.key.name,):
             [(_, codec, label)] = self.codecs
-            return Statement(self.sql, [encode(codec, given, label)])
+            return CompiledQuery(self.sql, [encode(codec, given, label)])
         values = key_values(self.model, self.key, given)
-        return Statement(self.sql, [encode(codec, values[name], label) for name, codec, label in self.codecs])
+        return CompiledQuery(self.sql, [encode(codec, values[name], label) for name, codec, label in self.codecs])
 
 
 @cache
-def _lookup(model: Model, key: Key, result: type[BaseModel]) -> Lookup:
+def _lookup(model: Model, key: UniqueKey, result: type[BaseModel]) -> Lookup:
     fields = [model.fields[part] for part in key.fields]
     conditions = " and ".join(
         f"{column('t0', field)} = ${number}{codec_of(field).cast}" for number, field in enumerate(fields, 1)
@@ -62,17 +62,17 @@ def _lookup(model: Model, key: Key, result: type[BaseModel]) -> Lookup:
     return Lookup(model, key, sql, [(field.name, codec_of(field), field.label) for field in fields])
 
 
-def find_many(schema: Schema, model: Model, result: type[BaseModel], arguments: Mapping[str, Any]) -> Statement:
+def find_many(schema: Schema, model: Model, result: type[BaseModel], arguments: Mapping[str, Any]) -> CompiledQuery:
     """A page of rows."""
     draft = Draft(schema)
     alias = draft.alias()
     rest = dict(arguments)
     columns, included = selection_sql(draft, model, alias, result, rest.pop("include", None))
     page = parse_page(model, rest)
-    return Statement(page_sql(draft, model, alias, columns, page), draft.parameters, included, page.backwards)
+    return CompiledQuery(page_sql(draft, model, alias, columns, page), draft.parameters, included, page.backwards)
 
 
-def count(schema: Schema, model: Model, arguments: Mapping[str, Any], selected: list[str]) -> Statement:
+def count(schema: Schema, model: Model, arguments: Mapping[str, Any], selected: list[str]) -> CompiledQuery:
     """How many rows a page has (`_all`), and in how many of them each selected field is set."""
     draft = Draft(schema)
     alias = draft.alias()
@@ -81,7 +81,7 @@ def count(schema: Schema, model: Model, arguments: Mapping[str, Any], selected: 
     page = parse_page(model, arguments, ("where", "cursor", "take", "skip"))
     rows = page_sql(draft, model, alias, columns, page)
     counts = ", ".join(f"{count_sql(name)} as {quoted(name)}" for name in selected)
-    return Statement(f"select {counts} from ({rows}) r", draft.parameters)
+    return CompiledQuery(f"select {counts} from ({rows}) r", draft.parameters)
 
 
 def count_sql(name: str) -> str:

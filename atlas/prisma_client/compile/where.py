@@ -6,7 +6,7 @@ from typing import Any
 from atlas.prisma_client.compile.draft import Draft, as_dict, column, named, quoted, scalar
 from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, unknown_field, wrong_value
-from atlas.prisma_client.schema import Field, Key, Model, Schema
+from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of
 
 Condition = Callable[[str, Any], str]
@@ -40,7 +40,7 @@ def unique_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
     return " and ".join(parts)
 
 
-def key_values(model: Model, key: Key, given: Any) -> dict[str, Any]:
+def key_values(model: Model, key: UniqueKey, given: Any) -> dict[str, Any]:
     """The values of a unique key by field, none of them missing or null."""
     values = {key.name: given} if key.fields == (key.name,) else as_dict(given, f"{model.name}.{key.name}")
     for name in key.fields:

@@ -5,10 +5,10 @@ from typing import Any
 from uuid import uuid4
 
 from atlas.ids import new_id
-from atlas.prisma_client.compile.draft import Draft, Included, Statement, as_dict, column, named, quoted, scalar
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict, column, named, quoted, scalar
 from atlas.prisma_client.compile.where import unique_sql, where_sql
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
-from atlas.prisma_client.schema import Field, Key, Model, Schema
+from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of
 
 Returning = Callable[[Draft, str], tuple[str, tuple[Included, ...]]]
@@ -19,8 +19,8 @@ _PARAMETER_LIMIT = 32_767  # of one statement, by Postgres's protocol
 
 
 def insert(
-    schema: Schema, model: Model, data: dict[str, Any], returning: Returning, conflict: Key | None = None
-) -> Statement:
+    schema: Schema, model: Model, data: dict[str, Any], returning: Returning, conflict: UniqueKey | None = None
+) -> CompiledQuery:
     """Insert one row. With `conflict`, a row that already holds that key is left alone and nothing comes back."""
     draft = Draft(schema)
     alias = draft.alias()
@@ -33,10 +33,10 @@ def insert(
         skip = f" on conflict ({held}) do nothing"
     result, included = returning(draft, alias)
     sql = f"insert into {quoted(model.table)} as {alias} {row}{skip} returning {result}"
-    return Statement(sql, draft.parameters, included)
+    return CompiledQuery(sql, draft.parameters, included)
 
 
-def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: bool) -> Iterator[Statement]:
+def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: bool) -> Iterator[CompiledQuery]:
     """Insert rows that need not name the same fields, in as few statements as parameters allow."""
     if not isinstance(rows, list | tuple):
         raise wrong_value(f"{model.name}.data", "a list", rows)
@@ -50,7 +50,9 @@ def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: boo
         yield _insert_batch(draft, model, batch, skip_duplicates)
 
 
-def update(schema: Schema, model: Model, where: Any, data: dict[str, Any], returning: Returning) -> Statement | None:
+def update(
+    schema: Schema, model: Model, where: Any, data: dict[str, Any], returning: Returning
+) -> CompiledQuery | None:
     """Change the row that a unique key names; None where there is nothing to change."""
     draft = Draft(schema)
     alias = draft.alias()
@@ -60,10 +62,10 @@ def update(schema: Schema, model: Model, where: Any, data: dict[str, Any], retur
         return None
     result, included = returning(draft, alias)
     sql = f"update {quoted(model.table)} as {alias} set {changes} where {condition} returning {result}"
-    return Statement(sql, draft.parameters, included)
+    return CompiledQuery(sql, draft.parameters, included)
 
 
-def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) -> Statement | None:
+def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) -> CompiledQuery | None:
     """Change every row that matches; None where there is nothing to change."""
     draft = Draft(schema)
     alias = draft.alias()
@@ -71,35 +73,35 @@ def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) 
     condition = where_sql(draft, model, alias, where)
     if not changes:
         return None
-    return Statement(f"update {quoted(model.table)} as {alias} set {changes} where {condition}", draft.parameters)
+    return CompiledQuery(f"update {quoted(model.table)} as {alias} set {changes} where {condition}", draft.parameters)
 
 
-def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> Statement:
+def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> CompiledQuery:
     """Remove the row that a unique key names; what comes back is how it and its relations were."""
     draft = Draft(schema)
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, where)
     result, included = returning(draft, alias)
     sql = f"delete from {quoted(model.table)} as {alias} where {condition} returning {result}"
-    return Statement(sql, draft.parameters, included)
+    return CompiledQuery(sql, draft.parameters, included)
 
 
-def delete_many(schema: Schema, model: Model, where: Any) -> Statement:
+def delete_many(schema: Schema, model: Model, where: Any) -> CompiledQuery:
     """Remove every row that matches."""
     draft = Draft(schema)
     alias = draft.alias()
     condition = where_sql(draft, model, alias, where)
-    return Statement(f"delete from {quoted(model.table)} as {alias} where {condition}", draft.parameters)
+    return CompiledQuery(f"delete from {quoted(model.table)} as {alias} where {condition}", draft.parameters)
 
 
-def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], skip_duplicates: bool) -> Statement:
+def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], skip_duplicates: bool) -> CompiledQuery:
     used = {field for row in batch for field in row}
     fields = [field for field in model.scalars if field in used]
     fields = fields or [model.fields[name] for name in model.identity.fields]
     columns = ", ".join(quoted(field.column) for field in fields)
     rows = ", ".join(f"({', '.join(row.get(field, 'default') for field in fields)})" for row in batch)
     skip = " on conflict do nothing" if skip_duplicates else ""
-    return Statement(f"insert into {quoted(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
+    return CompiledQuery(f"insert into {quoted(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
 
 
 def _values(draft: Draft, model: Model, data: dict[str, Any]) -> dict[Field, str]:

@@ -8,15 +8,15 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from atlas.db.pg_json import holds_nul
+from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
+from atlas.engine.schemas import check_schema
+from atlas.engine.secrets.fields import has_secrets
+from atlas.engine.templates import check_number, check_template, references
+from atlas.engine.validation import check_name
+from atlas.engine.workflows.declared.document import KINDS, Document, Seconds, Step, UndoStep, seconds_of
+from atlas.engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 from atlas.errors import FieldError, InvalidInput
-from atlas.stored import holds_nul
-from engine.fields import check_name
-from engine.jobs.admit import ENGINE_RUN, NOT_A_JOB
-from engine.jobs.schemas import check_schema
-from engine.jobs.secret_fields import has_secrets
-from engine.templates import check_number, check_template, references
-from engine.workflows.declared.document import KINDS, Document, Seconds, Step, Undo, seconds_of
-from engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 
 LARGEST = 256 * 1024
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
@@ -62,7 +62,7 @@ def _path(loc: tuple[int | str, ...]) -> str:
     told = ".".join(
         str(part)
         for part in loc
-        if part not in ("Undo", "str", "bool", "int", "float", "list[any]")
+        if part not in ("UndoStep", "str", "bool", "int", "float", "list[any]")
         and not (isinstance(part, str) and part.startswith(("literal[", "constrained")))
     )
     return _INDEX.sub(r"[\1]", told)
@@ -150,7 +150,7 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
     if isinstance(step.if_, str):
         braced = step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}"
         yield from _check_value(braced, f"{path}.if", names - {"item", "index"}, before)
-    if isinstance(step.on_failure, Undo):
+    if isinstance(step.on_failure, UndoStep):
         yield from _check_undo(step.on_failure, f"{path}.onFailure", names, before | {step.id})
 
 
@@ -159,7 +159,7 @@ def _check_job(job_type: str | None, path: str) -> Iterator[FieldError]:
         yield FieldError(path, f"{ENGINE_RUN} {NOT_A_JOB}")
 
 
-def _check_undo(undo: Undo, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
+def _check_undo(undo: UndoStep, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
     if (undo.job is None) == (undo.workflow is None):
         yield FieldError(path, "needs exactly one of job and workflow")
     yield from _check_job(undo.job, f"{path}.job")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from engine.jobs.backoff import LONGEST_DELAY
+from atlas.engine.jobs.backoff import LONGEST_DELAY
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 KINDS = ("job", "workflow", "sleep", "event", "approval")
@@ -23,7 +23,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
 
-class Undo(_Part):
+class UndoStep(_Part):
     """What is done if the run fails after its step has succeeded."""
 
     job: Text | None = None
@@ -46,7 +46,7 @@ class Step(_Part):
     with_: dict[str, Any] = Field(default_factory=dict, alias="with")
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
     timeout: Seconds | None = None
-    on_failure: Literal["fail", "continue"] | Undo = Field(default="fail", alias="onFailure")
+    on_failure: Literal["fail", "continue"] | UndoStep = Field(default="fail", alias="onFailure")
 
     @property
     def kind(self) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 
 from atlas.actors import Actor
-from atlas.pool import Connection
-from atlas.statements import ROOT
-from engine.workflows.declared.store import Saved, save_workflow
+from atlas.db.pool import Connection
+from atlas.engine.workflows.declared.store import Saved, save_workflow
+from atlas.source import SOURCE
 
-FOLDER = ROOT / "examples" / "workflows"
+FOLDER = SOURCE / "examples" / "workflows"
 
 
 def example_workflows(folder: Path = FOLDER) -> list[dict[str, Any]]:

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
-from engine.jobs.schemas import schema_errors
-from engine.templates import references
-from engine.workflows.branches import current
-from engine.workflows.declared.document import Document, Step, Undo, seconds_of
-from engine.workflows.declared.filling import Filling
-from engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
-from engine.workflows.history import UNDO
-from engine.workflows.run import LONGEST_APPROVAL, Run
+from atlas.engine.schemas import schema_errors
+from atlas.engine.templates import references
+from atlas.engine.workflows.branches import current
+from atlas.engine.workflows.declared.document import Document, Step, UndoStep, seconds_of
+from atlas.engine.workflows.declared.template_turns import Filling
+from atlas.engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
+from atlas.engine.workflows.history import UNDO
+from atlas.engine.workflows.run_context import LONGEST_APPROVAL, Run
 
 MOST_ITEMS = 1000
 
@@ -174,7 +174,7 @@ class _Execution:
     async def _register(self, step: Step, status: str, done: dict[int, Any]) -> None:
         """One undoing of the step when it has succeeded, or one of each item that has, where it speaks of them."""
         undo = step.on_failure
-        if not isinstance(undo, Undo):
+        if not isinstance(undo, UndoStep):
             return
         if _is_of_items(step, undo):
             scopes = await self._scopes(step, shared=False) if done else []
@@ -186,7 +186,7 @@ class _Execution:
             await self._register_one(step, undo, self._scope(step), self._results[step.id], 1)
 
     async def _register_one(
-        self, step: Step, undo: Undo, scope: dict[str, Any], result: dict[str, Any], number: int
+        self, step: Step, undo: UndoStep, scope: dict[str, Any], result: dict[str, Any], number: int
     ) -> None:
         scope["steps"] = {**scope.get("steps", {}), step.id: result}
         filled = await self._filling.fill(undo.with_, scope, f"steps.{step.id}.onFailure.with", shared=False)
@@ -207,7 +207,7 @@ class _Execution:
         return {"id": str(self._run.id), "workflow": self._run.workflow, "requested_by": self._run.requested_by}
 
 
-def _is_of_items(step: Step, undo: Undo) -> bool:
+def _is_of_items(step: Step, undo: UndoStep) -> bool:
     return step.each is not None and any(path[0] in ("item", "index") for path in references(undo.with_))
 
 

@@ -9,21 +9,21 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.workflows.declared.check import parse_document
+from atlas.engine.workflows.declared.document import Document, UndoStep
+from atlas.engine.workflows.errors import WorkflowFailed
+from atlas.engine.workflows.start_runs import json_of
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.pool import Connection, Queryable
-from atlas.statements import fetch_row, fetch_value, statement
-from audit import Event, record
-from engine.jobs.publish import kept_secrets
-from engine.workflows.declared.check import parse_document
-from engine.workflows.declared.document import Document, Undo
-from engine.workflows.errors import WorkflowFailed
-from engine.workflows.runs import json_of
 
-SAVE = statement("engine/workflows/sql/save_workflow.sql")
-LATEST = statement("engine/workflows/sql/latest_workflow.sql")
-LOAD = statement("engine/workflows/sql/load_document.sql")
-ENABLE = statement("engine/workflows/sql/enable_workflow.sql")
-LIST = statement("engine/workflows/sql/list_workflows.sql")
+SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
+LATEST = statement("engine/workflows/declared/sql/latest_workflow.sql")
+LOAD = statement("engine/workflows/declared/sql/load_document.sql")
+ENABLE = statement("engine/workflows/declared/sql/enable_workflow.sql")
+LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
 _MOST_KEPT = 500
 # A version never changes, so that one read is enough for all its runs.
@@ -89,7 +89,7 @@ async def _refuse_secrets(conn: Connection, document: Document) -> None:
     wrong: list[FieldError] = []
     for number, step in enumerate(document.steps):
         asked = [(step.job, step.with_, f"steps[{number}].with")]
-        if isinstance(step.on_failure, Undo):
+        if isinstance(step.on_failure, UndoStep):
             asked.append((step.on_failure.job, step.on_failure.with_, f"steps[{number}].onFailure.with"))
         for job_type, template, path in asked:
             if job_type is not None:

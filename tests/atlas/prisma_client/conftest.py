@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest_asyncio
 
-from atlas.pool import Pool, open_pool
+from atlas.db.pool import Pool, open_pool
 from atlas.prisma_client import AtlasPrisma
-from atlas.testing import TestDatabases
+from atlas.test_databases import TestDatabases
 from tests.atlas.prisma_client.workshop import SCHEMA, TABLES, Workshop
 
 EMPTY = '''

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.jobs import switch
+from atlas.engine.jobs import switch
 from tests.engine.jobs.given import DANA
 
 

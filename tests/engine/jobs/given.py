@@ -6,10 +6,10 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from engine.jobs import SYSTEM_TENANT, Claimant, ClaimedJob, NewJob, claim, enqueue
-from engine.jobs.hosts import add_host
-from engine.jobs.lease import new_worker_id, register_worker
-from engine.jobs.outcomes import Finish, succeed
+from atlas.engine.hosts.hosts import add_host
+from atlas.engine.jobs import SYSTEM_TENANT, Claimant, ClaimedJob, NewJob, claim, enqueue
+from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.engine.jobs.verdicts import Finish, succeed
 
 DANA = Actor("user", "dana")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas.engine.jobs import RetryAfter, Snooze, backoff_delay_ms, can_retry, make_dedupe_key
+from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, policy_of
 from atlas.errors import InvalidInput
-from engine.jobs import RetryAfter, Snooze, backoff_delay_ms, can_retry, make_dedupe_key
-from engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, policy_of
 
 
 def test_the_default_policy_doubles_from_ten_seconds_up_to_an_hour():

@@ -4,8 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.errors import AtlasError, Conflict, NotFound
-from engine.jobs import (
+from atlas.engine.jobs import (
     NewJob,
     PermanentError,
     cancel,
@@ -19,8 +18,9 @@ from engine.jobs import (
     retry_many,
     retry_now,
 )
-from engine.jobs.backoff import ATLAS
-from engine.jobs.outcomes import decide
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.verdicts import decide
+from atlas.errors import AtlasError, Conflict, NotFound
 from tests.engine.jobs.given import DANA, actions, given_claimed, given_job, given_worker, load, success
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from engine.jobs import NewJob, claim, enqueue_many, finish, switch, take_turn
-from engine.jobs.outcomes import Finish, snooze
-from engine.jobs.turn import Claimant
+from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, switch, take_turn
+from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.verdicts import Finish, snooze
 from tests.engine.jobs.given import (
     DANA,
     attempts,

@@ -9,9 +9,9 @@ import asyncpg
 import orjson
 import pytest
 
+from atlas.engine.jobs import NewJob, claim, enqueue, enqueue_many, finish
+from atlas.engine.jobs.dedupe import hash_key
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
-from engine.jobs import NewJob, claim, enqueue, enqueue_many, finish
-from engine.jobs.dedupe import hash_key
 from tests.engine.jobs.given import DANA, actions, given_job, given_worker, load, success
 
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from atlas.engine.jobs import cancel, claim, explain, finish, switch, take_turn
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
-from engine.jobs import cancel, claim, explain, finish, switch, take_turn
-from engine.jobs.backoff import ATLAS
-from engine.jobs.outcomes import decide
 from tests.engine.jobs.given import DANA, given_claimed, given_host, given_job, given_worker, lose_lease, success
 
 

@@ -5,11 +5,21 @@ from uuid import uuid4
 
 import pytest
 
+from atlas.engine.jobs import (
+    JobFilter,
+    NewJob,
+    claim,
+    enqueue_many,
+    finish,
+    get_job,
+    list_attempts,
+    list_jobs,
+    queue_depth,
+)
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.find import count_due
+from atlas.engine.jobs.verdicts import decide
 from atlas.errors import InvalidInput
-from engine.jobs import JobFilter, NewJob, claim, enqueue_many, finish, get_job, list_attempts, list_jobs, queue_depth
-from engine.jobs.backoff import ATLAS
-from engine.jobs.find import count_due
-from engine.jobs.outcomes import decide
 from tests.engine.jobs.given import DANA, given_claimed, given_job, make_due, success
 
 

@@ -4,10 +4,10 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from audit import Event, body_of
-from engine.jobs import NewJob, PermanentError, RetryAfter, cancel, claim, enqueue_many, finish, reap, take_turn
-from engine.jobs.backoff import AGENT, ATLAS, CAPPED
-from engine.jobs.outcomes import JobCanceled, JobTimeout, Notes, Snooze, decide, release, succeed
+from atlas.audit import Event, body_of
+from atlas.engine.jobs import NewJob, PermanentError, RetryAfter, cancel, claim, enqueue_many, finish, reap, take_turn
+from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED
+from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, Notes, Snooze, decide, release, succeed
 from tests.engine.jobs.given import (
     DANA,
     actions,

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from atlas.actors import Actor
+from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
+from atlas.engine.jobs.gate import expire
 from atlas.errors import InvalidInput, Refused
-from engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
-from engine.jobs.gate import expire
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
 
 TOGGLES = 500 if os.environ.get("ATLAS_PROOF") else 60

@@ -4,10 +4,10 @@ import asyncio
 
 import orjson
 
-from engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, list_attempts, reap, take_turn
-from engine.jobs.backoff import ATLAS
-from engine.jobs.lease import record_undone, retire_worker
-from engine.jobs.outcomes import decide
+from atlas.engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, list_attempts, reap, take_turn
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.lease import record_undone, retire_worker
+from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import (
     DANA,
     actions,

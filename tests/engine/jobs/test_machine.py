@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from atlas.pool import connect
-from atlas.testing import TestDatabases
-from engine.jobs import cancel_many, claim, finish, heartbeat, reap, retry_many, switch
-from engine.jobs.backoff import ATLAS
-from engine.jobs.outcomes import JobCanceled, decide, release, snooze
+from atlas.db.pool import connect
+from atlas.engine.jobs import cancel_many, claim, finish, heartbeat, reap, retry_many, switch
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.verdicts import JobCanceled, decide, release, snooze
+from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import DANA, given_job, given_worker, lose_lease, make_due, success
 
 RUNS, STEPS = (200, 50) if os.environ.get("ATLAS_PROOF") else (15, 30)

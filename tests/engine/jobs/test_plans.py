@@ -3,12 +3,12 @@
 import orjson
 import pytest
 
-from engine.jobs import NewJob, cancel_many, claim, enqueue, enqueue_many, finish, heartbeat, reap, take_turn
-from engine.jobs.backoff import ATLAS
-from engine.jobs.lease import held, promote, record_undone
-from engine.jobs.outcomes import decide
-from engine.jobs.progress import report_progress
-from engine.jobs.turn import solo_waits
+from atlas.engine.jobs import NewJob, cancel_many, claim, enqueue, enqueue_many, finish, heartbeat, reap, take_turn
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.claim import solo_waits
+from atlas.engine.jobs.lease import held, promote, record_undone
+from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
 
 CROWD = 20_000

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from engine.jobs import (
+from atlas.engine.jobs import (
     NewJob,
     cancel_many,
     claim,
@@ -18,8 +18,8 @@ from engine.jobs import (
     reap,
     retry_many,
 )
-from engine.jobs.backoff import ATLAS
-from engine.jobs.outcomes import JobCanceled, decide, release
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from tests.engine.jobs.given import (
     DANA,
     actions,

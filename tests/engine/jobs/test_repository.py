@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.errors import InvalidInput, LeaseLost
-from engine.jobs import (
+from atlas.engine.jobs import (
     SYSTEM_TENANT,
     EnqueueJob,
     JobFilter,
@@ -17,6 +16,7 @@ from engine.jobs import (
     reap,
     switch,
 )
+from atlas.errors import InvalidInput, LeaseLost
 from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
 
 

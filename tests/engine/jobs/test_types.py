@@ -2,9 +2,9 @@
 
 import pytest
 
+from atlas.engine.jobs import NewJob, enqueue, enqueue_many
+from atlas.engine.jobs.types import job, registered
 from atlas.errors import InvalidInput
-from engine.jobs import NewJob, enqueue, enqueue_many
-from engine.jobs.types import job, registered
 from tests.engine.jobs.given import DANA
 
 

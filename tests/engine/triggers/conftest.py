@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from atlas.pool import Pool
-from engine.jobs import switch
+from atlas.db.pool import Pool
+from atlas.engine.jobs import switch
 from tests.engine.triggers.given import DANA, given_tenant
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
-from engine.tenants import add_tenant
-from engine.triggers import Trigger, add_trigger
+from atlas.engine.tenants import add_tenant
+from atlas.engine.triggers import Trigger, add_trigger
 
 DANA = Actor("user", "dana")
 

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from atlas.engine.timezones import clock_changes
+from atlas.engine.triggers.cron import check_cron, read_cron
 from atlas.errors import InvalidInput
-from engine.triggers.cron import check_cron, read_cron
-from engine.zones import clock_changes
 
 PROOF = bool(os.environ.get("ATLAS_PROOF"))
 MINUTE = timedelta(minutes=1)
@@ -109,7 +109,7 @@ def test_a_clock_that_is_set_back_within_an_hour_does_not_lead_a_schedule_back(e
 
 
 def test_a_due_time_that_is_not_later_is_refused_instead_of_walked_in_a_circle(monkeypatch):
-    monkeypatch.setattr("engine.triggers.cron.clock_changes", lambda *_: [])
+    monkeypatch.setattr("atlas.engine.triggers.cron.clock_changes", lambda *_: [])
     with pytest.raises(InvalidInput, match="no clear due time after"):
         read_cron("*/7 3 * * *", "Pacific/Chatham").after(datetime(2027, 4, 3, 13, 59, tzinfo=UTC))
 

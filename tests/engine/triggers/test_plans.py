@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from engine.triggers import fire_due, fire_events, list_schedules
-from engine.workflows.events import publish_event
+from atlas.engine.triggers import fire_due, fire_events, list_schedules
+from atlas.engine.workflows.events import publish_event
 from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule
 
 TRIGGERS = """

@@ -3,7 +3,7 @@
 import pytest
 
 import tests.engine.workflows.flows  # noqa: F401  # registers the workflows
-from atlas.pool import Pool
+from atlas.db.pool import Pool
 from tests.engine.workflows.kit import Kit
 
 

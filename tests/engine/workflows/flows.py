@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from engine.jobs import PermanentError, RetryAfter, Snooze, job
-from engine.workflows import Run, StepFailed, workflow
+from atlas.engine.jobs import PermanentError, RetryAfter, Snooze, job
+from atlas.engine.workflows import Run, StepFailed, workflow
 
 calls: Counter[str] = Counter()
 

@@ -7,16 +7,16 @@ from uuid import UUID
 
 import orjson
 
-import workers.engine_run  # registers ENGINE_RUN
+import atlas.workers.workflows  # registers ENGINE_RUN
 from atlas.actors import Actor, system
-from atlas.pool import Pool
-from engine.jobs import SYSTEM_TENANT, registered, switch
-from engine.workflows import request_workflow
-from engine.workflows.find import RunRow, StepRow, get_run, list_steps
-from engine.workflows.intents import take_intents
-from workers.worker import Worker, WorkerOptions
+from atlas.db.pool import Pool
+from atlas.engine.jobs import SYSTEM_TENANT, registered, switch
+from atlas.engine.workflows import request_workflow
+from atlas.engine.workflows.find import RunRow, StepRow, get_run, list_steps
+from atlas.engine.workflows.intents import take_intents
+from atlas.workers.worker import Worker, WorkerOptions
 
-assert workers.engine_run
+assert atlas.workers.workflows
 REQUESTER = Actor("user", "ada")
 APPROVER = Actor("user", "grace")
 

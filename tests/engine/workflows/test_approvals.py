@@ -5,17 +5,17 @@ from datetime import timedelta
 
 import pytest
 
+from atlas.engine.jobs import explain
+from atlas.engine.workflows import decide_approval, list_approvals
+from atlas.engine.workflows.approvals import expire_approvals
+from atlas.engine.workflows.declared.store import enable_workflow
+from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.policy_rules import add_rule
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.run_actions import cancel_run
+from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
-from engine.jobs import explain
-from engine.workflows import decide_approval, list_approvals
-from engine.workflows.approvals import expire_approvals
-from engine.workflows.declared.store import enable_workflow
-from engine.workflows.find import list_intents
-from engine.workflows.manage import cancel_run
-from engine.workflows.publish import publish_workflows
-from engine.workflows.registry import registered_workflows
-from engine.workflows.rules import add_rule
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.errors import InvalidInput
-from engine.jobs import SYSTEM_TENANT, PermanentError, job
-from engine.templates import render
-from engine.tenants import add_tenant
-from engine.workflows import (
+from atlas.engine.jobs import SYSTEM_TENANT, PermanentError, job
+from atlas.engine.templates import render
+from atlas.engine.tenants import add_tenant
+from atlas.engine.workflows import (
     check_document,
     check_policy,
     decide_approval,
@@ -20,13 +19,14 @@ from engine.workflows import (
     publish_event,
     save_workflow,
 )
-from engine.workflows.declared import filling
-from engine.workflows.declared.examples import example_workflows, load_examples
-from engine.workflows.declared.filling import Filling
-from engine.workflows.declared.store import enable_workflow, known_document, list_workflows
-from engine.workflows.manage import retry_run
-from engine.workflows.publish import publish_workflows
-from engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.declared import filling
+from atlas.engine.workflows.declared.examples import example_workflows, load_examples
+from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows
+from atlas.engine.workflows.declared.template_turns import Filling
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.run_actions import retry_run
+from atlas.engine.workflows.workflow_catalog import publish_workflows
+from atlas.errors import InvalidInput
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 

@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.retention import prune, read_ages
+from atlas.engine.tenants import add_tenant
+from atlas.engine.workflows import publish_event, request_workflows, signal_run
+from atlas.engine.workflows.intents import NewIntent, take_intents
+from atlas.engine.workflows.run_actions import cancel_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
-from engine.jobs import SYSTEM_TENANT
-from engine.retention import prune, read_ages
-from engine.tenants import add_tenant
-from engine.workflows import publish_event, request_workflows, signal_run
-from engine.workflows.intents import NewIntent, take_intents
-from engine.workflows.manage import cancel_run
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.kit import REQUESTER
-from workers.worker import Worker, WorkerOptions
 
 RUNS = 500 if os.environ.get("ATLAS_PROOF") else 120
 

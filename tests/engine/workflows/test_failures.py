@@ -6,16 +6,16 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel, Field
 
+from atlas.engine.jobs import get_job, retry_now
+from atlas.engine.jobs.delete import delete
+from atlas.engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
+from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.policy_rules import add_rule
+from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
-from engine.jobs import get_job, retry_now
-from engine.jobs.delete import delete
-from engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
-from engine.workflows.find import list_intents
-from engine.workflows.manage import cancel_run, fork_run, retry_run
-from engine.workflows.rules import add_rule
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
-from workers.worker import Worker, WorkerOptions
 
 MINUTE = timedelta(seconds=61)
 

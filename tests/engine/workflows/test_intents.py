@@ -6,18 +6,18 @@ from datetime import timedelta
 import pytest
 
 from atlas.actors import system
+from atlas.engine.jobs import SYSTEM_TENANT, switch
+from atlas.engine.tenants import add_tenant
+from atlas.engine.workflows import check_policy, policy, request_workflow
+from atlas.engine.workflows.declared.store import enable_workflow
+from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.intents import take_intents
+from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.run_actions import cancel_run, retry_run
+from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
-from engine.jobs import SYSTEM_TENANT, switch
-from engine.tenants import add_tenant
-from engine.workflows import check_policy, policy, request_workflow
-from engine.workflows.declared.store import enable_workflow
-from engine.workflows.find import list_intents
-from engine.workflows.intents import take_intents
-from engine.workflows.manage import cancel_run, retry_run
-from engine.workflows.publish import publish_workflows
-from engine.workflows.registry import registered_workflows
-from engine.workflows.rules import add_rule, list_rules, remove_rule
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 
 

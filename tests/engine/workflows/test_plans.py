@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from engine.jobs import SYSTEM_TENANT, claim, finish
-from engine.jobs.lease import register_worker
-from engine.jobs.outcomes import succeed
-from engine.jobs.turn import Claimant
-from engine.workflows import publish_event, request_workflows
-from engine.workflows.checkpoints import load_histories, write_checkpoints
-from engine.workflows.history import Checkpoint, Suspension, Wait
-from engine.workflows.intents import NewIntent, take_intents
-from engine.workflows.suspend import suspend_runs
+from atlas.engine.jobs import SYSTEM_TENANT, claim, finish
+from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.lease import register_worker
+from atlas.engine.jobs.verdicts import succeed
+from atlas.engine.workflows import publish_event, request_workflows
+from atlas.engine.workflows.history import StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.intents import NewIntent, take_intents
+from atlas.engine.workflows.step_store import load_histories, write_checkpoints
+from atlas.engine.workflows.suspend import suspend_runs
 from tests.engine.workflows.kit import REQUESTER
 
 CROWD = 20_000
@@ -56,7 +56,7 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
         await take_intents(conn, "engine")
         jobs = await claim(conn, worker, limit=60)
         marks = [
-            Checkpoint(one.id, one.attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False)
+            StepCheckpoint(one.id, one.attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False)
             for one in jobs
         ]
         await write_checkpoints(conn, worker.id, marks)

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.workflows import ReplayDiverged
-from engine.workflows.registry import registered_workflows
-from engine.workflows.replay import replay
+from atlas.engine.workflows import ReplayDiverged
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.replay import replay
 from tests.engine.workflows.flows import calls
 
 HISTORIES = [orjson.loads(path.read_bytes()) for path in sorted(Path(__file__).parent.glob("histories/*.json"))]

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
-from engine.workflows import calls as step_calls
-from engine.workflows import list_approvals, publish_event
-from engine.workflows.manage import retry_run
+from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
+from atlas.engine.workflows import calls as step_calls
+from atlas.engine.workflows import list_approvals, publish_event
+from atlas.engine.workflows.run_actions import retry_run
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import SWITCHES, calls
 from tests.engine.workflows.kit import REQUESTER
-from workers.worker import Worker, WorkerOptions
 
 MINUTE = timedelta(seconds=61)
 DAY = timedelta(days=1)
@@ -198,7 +198,7 @@ async def test_a_run_goes_back_at_a_stop_when_its_plain_step_has_ended(kit, monk
 
 
 async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_until_it_lets_go(kit, monkeypatch):
-    monkeypatch.setattr("workers.worker.LAST_WORDS_SECONDS", 0.2)
+    monkeypatch.setattr("atlas.workers.worker.LAST_WORDS_SECONDS", 0.2)
     begun, let_go = threading.Event(), threading.Event()
     monkeypatch.setitem(SWITCHES, "hold", lambda: (begun.set(), let_go.wait(20)))
     held = await kit.ask("wf.holds")

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.pool import Pool
-from engine.jobs import enqueue_definition, get_job, list_attempts
-from engine.jobs.definitions import add_definition
-from engine.jobs.secret_key import SecretKey, use_secret_key
-from workers.commands.types import load_command_types
+from atlas.db.pool import Pool
+from atlas.engine.commands.definitions import add_definition
+from atlas.engine.jobs import enqueue_definition, get_job, list_attempts
+from atlas.engine.secrets.key import SecretKey, use_secret_key
+from atlas.workers.commands.types import load_command_types
 
 DANA = Actor("user", "dana")
 

@@ -14,10 +14,10 @@ import orjson
 import psutil
 import pytest
 
+from atlas.engine.jobs import cancel
 from atlas.programs.runner import Order, start
-from engine.jobs import cancel
+from atlas.workers.commands.types import load_command_types
 from tests.workers.commands.conftest import DANA
-from workers.commands.types import load_command_types
 
 PROOF = bool(os.environ.get("ATLAS_PROOF"))
 LIMIT = 1
@@ -171,9 +171,9 @@ async def test_a_program_goes_with_a_worker_that_is_killed(define, order, pool, 
     job_id = await order("long")
     code = f"""
 import asyncio
-from atlas.pool import open_pool
-from workers.commands.types import load_command_types
-from workers.worker import Worker, WorkerOptions
+from atlas.db.pool import open_pool
+from atlas.workers.commands.types import load_command_types
+from atlas.workers.worker import Worker, WorkerOptions
 
 async def main():
     pool = await open_pool({database_url!r})
@@ -219,7 +219,7 @@ def test_without_root_descendants_are_found_wherever_they_fled():
     """The way of ending everything that needs no user of its own, in a process that can fail by itself."""
     code = """
 import os, signal
-from atlas.programs.confine import _descendants, adopt_orphans, end_all
+from atlas.programs.sandbox import _descendants, adopt_orphans, end_all
 adopt_orphans()
 group = os.fork()
 if group == 0:

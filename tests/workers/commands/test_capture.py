@@ -6,8 +6,8 @@ import pytest
 
 from atlas.programs.capture import HEAD_BYTES, LONGEST_LINE, TAIL_BYTES, Capture, Directives
 from atlas.programs.runner import Stream
-from atlas.programs.text import last_line, plain
-from workers.commands.output import shown
+from atlas.programs.terminal_text import last_line, plain
+from atlas.workers.commands.output import shown
 
 
 @pytest.fixture

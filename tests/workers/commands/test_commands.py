@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.jobs import cancel, explain
-from engine.jobs.definitions import disable_definition, edit_definition
+from atlas.engine.commands.definitions import disable_definition, edit_definition
+from atlas.engine.jobs import cancel, explain
+from atlas.workers.commands.types import load_command_types
+from atlas.workers.tick import tick
 from tests.workers.commands.conftest import DANA
-from workers.commands.types import load_command_types
-from workers.tick import tick
 
 TEXT = {"type": "string"}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import trustme
 
+from atlas.engine.jobs import switch
 from atlas.settings import Settings
-from engine.jobs import switch
 from tests.workers.email.given import DANA, Post, settings_for
 from tests.workers.email.server import MailServer
 

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.pool import Pool
+from atlas.db.pool import Pool
+from atlas.engine.jobs import JobRow, NewJob, enqueue, get_job, list_attempts
 from atlas.settings import Settings
-from engine.jobs import JobRow, NewJob, enqueue, get_job, list_attempts
+from atlas.workers.email import register_email
+from atlas.workers.email.handler import Mailer
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.workers.email.server import MailServer
-from workers.email import register_email
-from workers.email.handler import Mailer
-from workers.worker import Worker, WorkerOptions
 
 DANA = Actor("user", "dana")
 MAIL: dict[str, Any] = {"to": "Ada <ada@example.com>", "subject": "Hello", "text": "How are you?"}

@@ -7,10 +7,10 @@ import orjson
 import pytest
 import structlog
 
-from audit.private import conceal, erase
+from atlas.audit.personal_data import conceal, erase
+from atlas.workers.email.commitments import concealed
 from tests.workers.email.given import DANA, KEY, MAIL, SECRET
 from tests.workers.email.server import Play
-from workers.email.commitments import concealed
 
 # Letters that stand for a NUL in JSON, and are none here.
 SUBJECT = r"About C:\u0000 and Ada"

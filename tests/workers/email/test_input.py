@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from atlas.engine.jobs.types import canonical, field_errors
 from atlas.errors import InvalidInput
-from engine.jobs.types import canonical, field_errors
+from atlas.workers.email import EmailInput
+from atlas.workers.email.addresses import Address, parse_address, shorten
 from tests.workers.email.given import MAIL
-from workers.email import EmailInput
-from workers.email.addresses import Address, parse_address, shorten
 
 # Thirty ways to smuggle a line into a head: every character that some reader takes for a line break.
 BREAKS = [

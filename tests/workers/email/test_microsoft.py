@@ -6,10 +6,10 @@ from email.utils import format_datetime
 
 import pytest
 
-from engine.jobs import cancel, retry_now
+from atlas.engine.jobs import cancel, retry_now
+from atlas.workers.email import graph
 from tests.workers.email.given import DANA, MAIL
 from tests.workers.email.server import GARBAGE, Play
-from workers.email import graph
 
 REFUSED = {"error": {"code": "ErrorSendAsDenied", "message": "The user account may not send as eve@contoso.example."}}
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import orjson
 import pytest
-from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from atlas.cli.main import app
+from atlas.click.testing import Result
+from atlas.engine.tenants import add_tenant
 from atlas.ids import new_id
-from atlas.outbox import MailUnreadable, list_mails, outbox_folder, write_mail
 from atlas.settings import Settings
-from cli.main import app
-from engine.tenants import add_tenant
+from atlas.workers.email.addresses import Address
+from atlas.workers.email.message import EmailInput
+from atlas.workers.email.mime import render
+from atlas.workers.email.outbox_files import MailUnreadable, list_mails, outbox_folder, write_mail
+from atlas.workers.email.routing import Routes
 from tests.workers.email.given import DANA, MAIL
-from workers.email.addresses import Address
-from workers.email.message import EmailInput
-from workers.email.mime import render
-from workers.email.route import Routes
 
 FULL = {
     "to": ["Ada Lovelace <ada@example.com>", {"address": "bob@example.com", "name": "Bücher, Bob"}],

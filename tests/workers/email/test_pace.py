@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import pytest
 
+from atlas.engine.jobs import SYSTEM_TENANT, cancel_many, retry_now
 from atlas.settings import Settings
-from engine.jobs import SYSTEM_TENANT, cancel_many, retry_now
+from atlas.workers.worker import Worker, WorkerOptions
 from tests.workers.email.given import DANA, MAIL
 from tests.workers.email.server import Play
-from workers.worker import Worker, WorkerOptions
 
 MANY = 2000 if os.environ.get("ATLAS_PROOF") else 200
 

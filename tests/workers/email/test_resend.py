@@ -5,10 +5,10 @@ from email.utils import format_datetime
 
 import pytest
 
-from engine.jobs import retry_now
+from atlas.engine.jobs import retry_now
+from atlas.workers.email import resend
 from tests.workers.email.given import DANA, KEY, MAIL
 from tests.workers.email.server import GARBAGE, Play
-from workers.email import resend
 
 REFUSED = {"statusCode": 422, "name": "validation_error", "message": "The `to` field ada@example.com is not allowed."}
 

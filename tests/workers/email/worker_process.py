@@ -5,10 +5,10 @@ import sys
 
 import orjson
 
-from atlas.pool import open_pool
+from atlas.db.pool import open_pool
 from atlas.settings import Settings
-from workers.email import register_email
-from workers.worker import Worker, WorkerOptions
+from atlas.workers.email import register_email
+from atlas.workers.worker import Worker, WorkerOptions
 
 
 async def main(url: str, settings: Settings) -> None:

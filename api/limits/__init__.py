@@ -1,0 +1,1 @@
+"""Bounds what one caller may use: rates, connections, requests at a time."""

@@ -1,0 +1,128 @@
+"""What happens to every request and every answer, whatever route it takes: a name, headers, a figure, a log line."""
+
+import logging
+import os
+import re
+import time
+from collections import defaultdict
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
+
+from atlas.logs import get_logger
+
+log = get_logger("api.requests")
+# Asked whether a line would be written at all, before it is put together.
+_level = logging.getLogger("api.requests")
+
+SLOW_SECONDS = 1.0
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+# Years of TLS only, where TLS is what the request came over.
+TLS_HEADERS = [(b"strict-transport-security", b"max-age=31536000")]
+NO_STORE = (b"cache-control", b"no-store")
+
+
+class RequestStats:
+    """How many requests each route answered how, and how long that took; for the metrics."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str, int], list[float]] = defaultdict(lambda: [0, 0.0])
+
+    def add(self, method: str, route: str, status: int, seconds: float) -> None:
+        entry = self.counts[method, route, status]
+        entry[0] += 1
+        entry[1] += seconds
+
+
+class RequestMiddleware:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, traffic: RequestStats) -> None:
+        self._app = app
+        self._traffic = traffic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        # The first of several counts.
+        scope["atlas.headers"] = dict(reversed(scope["headers"]))
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        request_id = _given_id(scope) or os.urandom(16).hex()
+        scope["atlas.request_id"] = request_id
+        bind_contextvars(request_id=request_id)
+        status = 500
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_headers(scope, message["headers"], request_id)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        finally:
+            self._note(scope, status, time.perf_counter() - began)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path_format", "other")
+        self._traffic.add(scope["method"], route, status, seconds)
+        untold = scope["method"] in ("GET", "HEAD") or not _level.isEnabledFor(logging.DEBUG)
+        if untold and status < 400 and seconds < SLOW_SECONDS:
+            return
+        call: Any = scope.get("atlas.call")
+        facts: dict[str, object] = {
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+        }
+        if call is not None:
+            facts |= {"subject": call.caller.subject, "tenant_id": str(call.tenant_id) if call.tenant_id else None}
+        facts |= scope.get("atlas.facts", {})
+        if status >= 500 and status != 503:
+            log.error("request failed", **facts)
+        elif status >= 400 or seconds >= SLOW_SECONDS:
+            log.info("request", **facts)
+        else:
+            log.debug("request", **facts)
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """A header of the request, by its lower-case name."""
+    value: bytes | None = scope["atlas.headers"].get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _given_id(scope: Scope) -> str | None:
+    value = scope["atlas.headers"].get(b"x-request-id")
+    return value.decode() if value is not None and _REQUEST_ID.fullmatch(value) else None
+
+
+def _headers(scope: Scope, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    added = [*HEADERS]
+    names = {name for name, _ in given}
+    if b"x-request-id" not in names:
+        added.append((b"x-request-id", request_id.encode()))
+    if scope["scheme"] == "https":
+        added += TLS_HEADERS
+    if b"cache-control" not in names:
+        added.append(NO_STORE)
+    return added

@@ -1,0 +1,208 @@
+"""Hosts fetch their own jobs here, one at a time, and report on them."""
+
+import asyncio
+import contextlib
+import time
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import ConfigDict, Field
+
+from atlas.api.change_signals import ChangeSignals
+from atlas.api.host_polling import HostPolling
+from atlas.api.models.common import Body, Document, Id, Listed, Number, Shown, Text, Whole
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.resources.hosts import HostShown
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.engine.hosts.host_jobs import (
+    HostJob,
+    HostResult,
+    claimant_of,
+    heartbeat_host_job,
+    host_progress,
+    host_result,
+    next_host_job,
+)
+from atlas.engine.hosts.hosts import Host, find_host, list_hosts
+from atlas.engine.jobs.claim import Claimant, finish
+from atlas.engine.jobs.verdicts import release_attempt
+from atlas.engine.validation import as_id
+from atlas.errors import NotFound
+
+router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
+
+LONGEST_WAIT = 60
+# How often a waiting host looks by itself, whether it is still there and still may.
+LOOK_SECONDS = 10.0
+
+
+class AgentJob(Shown):
+    """A job for a host. `lease` goes into every call about it; it lasts `lease_seconds` from each heartbeat on."""
+
+    job_id: UUID
+    job_run_id: str
+    host_id: UUID
+    server_instance_id: UUID | None
+    type: str
+    payload: Document
+    lease: int
+    lease_seconds: float
+    timeout_seconds: int | None
+    correlation_id: str | None
+
+
+class LeaseBody(Body):
+    """Which attempt is meant."""
+
+    lease: Annotated[Whole, Field(ge=1, le=2**31 - 1)]
+
+
+class ProgressBody(LeaseBody):
+    """How far it is."""
+
+    percent: Annotated[Number, Field(ge=0, le=100)] | None = None
+    message: Text | None = None
+
+
+class ResultBody(LeaseBody):
+    """How it ended. `success` is another word for `succeeded`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"lease": 1, "status": "succeeded", "duration_ms": 1200, "output": {"pid": 7}}]}
+    )
+
+    status: Literal["succeeded", "success", "failed"]
+    duration_ms: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
+    output: Document = Field(default_factory=dict)
+    error: Annotated[str, Field(max_length=20_000)] | None = None
+
+
+class Kept(Shown):
+    """The lease is renewed. `cancel_requested`: end the job and report."""
+
+    cancel_requested: bool
+
+
+class ResultRecorded(Shown):
+    """What the job is now: succeeded, queued for a retry, failed or canceled."""
+
+    job_id: UUID
+    status: Literal["succeeded", "queued", "failed", "canceled"]
+
+
+@router.get("", summary="The host that this token may fetch jobs for")
+@requires("host", by_tenant=False)
+async def show_hosts(call: Calling) -> Listed[HostShown]:
+    own = _own_host(call)
+    async with call.reading() as conn:
+        found = [one for one in await list_hosts(conn, tenant_id=call.tenant_id) if one.id == own]
+    return Listed(items=[HostShown.model_validate(one) for one in found])
+
+
+@router.get(
+    "/{host_id:uuid}/jobs",
+    response_model=AgentJob,
+    summary="The next job of a host, waited for",
+    responses={204: {"description": "Nothing is due within the wait.", "model": None}},
+)
+@requires("host", by_tenant=False)
+async def fetch_next(
+    request: Request,
+    host_id: Id,
+    call: Calling,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for one.")] = 25,
+) -> Any:
+    """A host has one job at a time. A job that could not be handed over goes back untouched."""
+    await _require(call, host_id)
+    hints: ChangeSignals = request.app.state.hints
+    waiting: HostPolling = request.app.state.waiting_hosts
+    end = time.monotonic() + wait
+    with waiting.bell(host_id) as bell:
+        while True:
+            bell.clear()
+            await call.recheck()
+            lease = call.api.settings.atlas_lease_seconds
+            async with call.claiming() as conn:
+                found = await next_host_job(conn, host_id, lease=lease)
+            if found is not None:
+                if await request.is_disconnected():
+                    await _give_back(call, found)
+                return _shown(found, lease)
+            left = end - time.monotonic()
+            if left <= 0 or hints.closing or await request.is_disconnected():
+                return Response(status_code=204)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, LOOK_SECONDS)):
+                    await bell.wait()
+
+
+@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
+@requires("host", by_tenant=False)
+async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
+    await _require(call, host_id)
+    async with call.claiming() as conn:
+        lease = call.api.settings.atlas_lease_seconds
+        return Kept(cancel_requested=await heartbeat_host_job(conn, host_id, job_id, body.lease, lease=lease))
+
+
+@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Tell how far a job is")
+@requires("host", by_tenant=False)
+async def tell(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
+    await _require(call, host_id)
+    async with call.claiming() as conn:
+        await host_progress(conn, host_id, job_id, body.lease, percent=body.percent, message=body.message)
+
+
+@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/result", summary="Report how a job ended")
+@requires("host", by_tenant=False)
+async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> ResultRecorded:
+    await _require(call, host_id)
+    result = HostResult(body.status, body.duration_ms, body.output, body.error)
+    async with call.claiming() as conn, conn.transaction():
+        status = await host_result(conn, host_id, job_id, body.lease, result)
+        # The job's own event names the host; this one, who spoke for it, from where and in which request.
+        meta = {"job_id": str(job_id), "lease": body.lease, "status": status}
+        event = Event("HOST_REPORTED", "host", str(host_id), call.actor, call.tenant_id, meta=meta)
+        await record(conn, event)
+    return ResultRecorded.model_validate({"job_id": job_id, "status": status})
+
+
+async def _require(call: RequestContext, host_id: UUID) -> Host:
+    """The host that the token's scope names, behind the wall of its tenant; any other does not exist for it."""
+    if _own_host(call) != host_id:
+        raise NotFound("host", host_id, remedy="`atlas host list` shows the hosts there are.")
+    async with call.reading() as conn:
+        return await _find(conn, host_id, call)
+
+
+def _own_host(call: RequestContext) -> UUID | None:
+    return as_id(str(call.caller.scopes.get("host_id")))
+
+
+async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
+    return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
+
+
+async def _give_back(call: RequestContext, found: HostJob) -> None:
+    """Nobody is there to take it: back to the queue, nothing counted."""
+    async with call.claiming() as conn:
+        claimant = Claimant(claimant_of(found.host_id), None, lease=1.0)
+        await finish(conn, claimant, [release_attempt(found.job.id, found.job.attempt)])
+
+
+def _shown(found: HostJob, lease: float) -> AgentJob:
+    return AgentJob(
+        job_id=found.job.id,
+        job_run_id=found.job_run_id,
+        host_id=found.host_id,
+        server_instance_id=found.server_instance_id,
+        type=found.job.job_type,
+        payload=found.payload,
+        lease=found.lease,
+        lease_seconds=lease,
+        timeout_seconds=found.job.timeout_seconds,
+        correlation_id=found.job.correlation_id,
+    )

@@ -1,0 +1,131 @@
+"""One job: look at it, steer it."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from atlas.api.errors import Forbidden
+from atlas.api.idempotency import IdempotencyKey, do_once
+from atlas.api.models.common import Body, Id, Listed, Whole
+from atlas.api.models.jobs import (
+    AttemptShown,
+    Canceled,
+    ExplanationShown,
+    JobShown,
+    Retried,
+    RetriedMany,
+    RetryDeadLetters,
+    Ticked,
+)
+from atlas.api.request_context import Calling
+from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.audit import Event, record
+from atlas.db.pool import Connection
+from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
+from atlas.errors import NotFound
+
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
+
+
+@router.post("/jobs/dead-letters/retry", response_model=RetriedMany, summary="Queue dead letters again, oldest first")
+@requires(*MANAGERS)
+async def retry_many(
+    request: Request, body: RetryDeadLetters, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """One that cannot be queued, because another job holds its dedupe key, say, does not stop the others.
+
+    One whose outcome is unknown is left out: it is retried by its id.
+    """
+
+    async def work(conn: Connection) -> RetriedMany:
+        found = await retry_dead_letters(
+            conn, actor=call.actor, tenant_id=call.tenant_id, job_type=body.job_type, limit=body.limit
+        )
+        retried = sum(verdict == "retried" for verdict in found.values())
+        return RetriedMany(retried=retried, verdicts={str(id): verdict for id, verdict in found.items()})
+
+    return await do_once(request, call, idempotency_key, work)
+
+
+@router.get("/jobs/{job_id:uuid}", summary="One job")
+@requires(*JOB_READERS)
+async def show_one(job_id: Id, call: Calling) -> JobShown:
+    async with call.reading() as conn:
+        job = await get_job(conn, job_id, tenant_id=call.tenant_id)
+    if job is None:
+        raise NotFound("job", job_id)
+    return JobShown.of(job)
+
+
+@router.get("/jobs/{job_id:uuid}/attempts", summary="Every attempt at a job, oldest first")
+@requires(*JOB_READERS)
+async def show_attempts(job_id: Id, call: Calling) -> Listed[AttemptShown]:
+    async with call.reading() as conn:
+        if await get_job(conn, job_id, tenant_id=call.tenant_id) is None:
+            raise NotFound("job", job_id)
+        found = await list_attempts(conn, job_id, tenant_id=call.tenant_id)
+    return Listed(items=[AttemptShown.model_validate(dict(one)) for one in found])
+
+
+@router.get("/jobs/{job_id:uuid}/explain", summary="Why a job is not running, in one sentence")
+@requires(*JOB_READERS)
+async def show_explanation(job_id: Id, call: Calling) -> ExplanationShown:
+    async with call.reading() as conn:
+        return ExplanationShown.of(await explain(conn, job_id, tenant_id=call.tenant_id))
+
+
+@router.post(
+    "/jobs/{job_id:uuid}/cancel",
+    response_model=Canceled,
+    summary="Cancel a queued job, or ask a running one to stop",
+)
+@requires(*MANAGERS)
+async def cancel_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> Canceled:
+        verdict = await cancel(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
+        assert verdict != "ended"
+        return Canceled(id=job_id, verdict=verdict)
+
+    return await do_once(request, call, idempotency_key, work)
+
+
+@router.post(
+    "/jobs/{job_id:uuid}/retry", response_model=Retried, summary="Queue a failed or canceled job again, as new"
+)
+@requires(*MANAGERS)
+async def retry_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+    async def work(conn: Connection) -> Retried:
+        await retry_now(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
+        return Retried(id=job_id)
+
+    return await do_once(request, call, idempotency_key, work)
+
+
+@router.delete("/jobs/{job_id:uuid}", status_code=204, summary="Delete a job that does not run")
+@requires(*MANAGERS)
+async def delete_one(job_id: Id, call: Calling) -> None:
+    """With its attempts and its secrets, for good. The account keeps what happened to it."""
+    async with call.writing() as conn:
+        await delete(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
+
+
+class TickBody(Body):
+    """How many due jobs to run at most."""
+
+    limit: Annotated[Whole, Field(ge=1, le=1000)] = 10
+
+
+@router.post("/jobs/tick", summary="Run some due jobs inside the API's own process")
+@requires(*INSTALLATION, whole=True)
+async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
+    """For development and for places without a worker; answers when they have ended, with counts."""
+    if call.api.tick is None:
+        raise Forbidden("This API was started without the means to run jobs.", remedy="Run `atlas worker`.")
+    counts = asdict(await call.api.tick(call.api.pool, call.api.url, limit=(body or TickBody()).limit))
+    async with call.writing() as conn:
+        await record(conn, Event("JOBS_TICKED", "system", "tick", call.actor, meta=counts))
+    return Ticked(**counts)

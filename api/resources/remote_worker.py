@@ -1,0 +1,163 @@
+"""Workers outside, in any language, claim jobs of their tenant here and report on them."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field
+
+from atlas.api.errors import Forbidden
+from atlas.api.models.common import Body, Document, Flag, Id, Listed, Name, Number, Shown, Text, Whole
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.resources.host_agent import Kept, ResultRecorded
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.engine.hosts.remote import (
+    MOST_JOBS,
+    Failure,
+    RemoteJob,
+    claim_remote,
+    complete_remote,
+    fail_remote,
+    heartbeat_remote,
+    progress_remote,
+)
+from atlas.engine.jobs.types import canonical
+
+router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])
+
+RUNS = "ENGINE_RUN"
+Attempt = Annotated[Whole, Field(ge=1, le=2**31 - 1)]
+
+
+class ClaimBody(Body):
+    """Which job types, and how many jobs at most."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"job_types": ["invoice.send"], "limit": 10}]})
+
+    job_types: Annotated[list[Name], Field(min_length=1, max_length=200)]
+    limit: Annotated[Whole, Field(ge=1, le=MOST_JOBS)] = 1
+
+
+class ClaimedShown(Shown):
+    """A job in this worker's hands. `attempt` goes into every call about it."""
+
+    job_id: UUID
+    job_run_id: str
+    job_type: str
+    payload: Document
+    attempt: int
+    retry_count: int
+    max_retries: int
+    timeout_seconds: int | None
+    correlation_id: str | None
+    lease_seconds: float
+
+
+class AttemptBody(Body):
+    """Which attempt is meant."""
+
+    attempt: Attempt
+
+
+class RemoteProgress(AttemptBody):
+    """How far it is."""
+
+    percent: Annotated[Number, Field(ge=0, le=100)] | None = None
+    message: Text | None = None
+
+
+class CompleteBody(AttemptBody):
+    """What came of it."""
+
+    output: Document = Field(default_factory=dict)
+
+
+class FailBody(AttemptBody):
+    """Why it failed. `permanent`: trying again would not help; `retry_after_seconds`: not before that."""
+
+    error: Annotated[str, Field(min_length=1, max_length=20_000)]
+    permanent: Flag = False
+    retry_after_seconds: Annotated[Whole, Field(ge=0, le=366 * 86_400)] | None = None
+
+
+class Ended(ResultRecorded):
+    """What the job is now."""
+
+    status: Literal["succeeded", "queued", "failed", "canceled"]
+
+
+@router.post("/claim", summary="Take due jobs")
+@requires("worker", by_tenant=False)
+async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
+    """Fewer, or none, is an ordinary answer, also while Atlas is offline. Each job carries a lease of its own."""
+    allowed: list[str] | None = call.caller.scopes.get("job_types")
+    foreign = [] if allowed is None else sorted(set(body.job_types) - set(allowed))
+    if foreign:
+        raise Forbidden(f"This token may not serve {', '.join(foreign)}.", remedy="See the token's scopes.")
+    if RUNS in {canonical(one) for one in body.job_types}:
+        raise Forbidden("Runs of workflows are driven by Atlas's own workers.")
+    lease = call.api.settings.atlas_lease_seconds
+    async with call.claiming() as conn:
+        found = await claim_remote(conn, call.caller.token.id, call.home, body.job_types, limit=body.limit, lease=lease)
+    return Listed(items=[_shown(one, lease) for one in found])
+
+
+@router.post("/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
+@requires("worker", by_tenant=False)
+async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
+    async with call.claiming() as conn:
+        lease = call.api.settings.atlas_lease_seconds
+        asked = await heartbeat_remote(conn, call.caller.token.id, job_id, body.attempt, lease=lease)
+    return Kept(cancel_requested=asked)
+
+
+@router.post("/{job_id:uuid}/progress", status_code=204, summary="Tell how far a job is")
+@requires("worker", by_tenant=False)
+async def tell(job_id: Id, body: RemoteProgress, call: Calling) -> None:
+    async with call.claiming() as conn:
+        await progress_remote(
+            conn, call.caller.token.id, job_id, body.attempt, percent=body.percent, message=body.message
+        )
+
+
+@router.post("/{job_id:uuid}/complete", summary="Report that a job succeeded")
+@requires("worker", by_tenant=False)
+async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
+    async with call.claiming() as conn:
+        facts = call.actor.meta
+        return _ended(job_id, await complete_remote(conn, _who(call), job_id, body.attempt, body.output, facts=facts))
+
+
+@router.post("/{job_id:uuid}/fail", summary="Report that an attempt failed")
+@requires("worker", by_tenant=False)
+async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
+    after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
+    async with call.claiming() as conn:
+        failure = Failure(body.error, body.permanent, after)
+        facts = call.actor.meta
+        return _ended(job_id, await fail_remote(conn, _who(call), job_id, body.attempt, failure, facts=facts))
+
+
+def _who(call: RequestContext) -> UUID:
+    return call.caller.token.id
+
+
+def _ended(job_id: UUID, status: str) -> Ended:
+    return Ended.model_validate({"job_id": job_id, "status": status})
+
+
+def _shown(one: RemoteJob, lease: float) -> ClaimedShown:
+    job = one.job
+    return ClaimedShown(
+        job_id=job.id,
+        job_run_id=f"{job.id}:{job.attempt}",
+        job_type=job.job_type,
+        payload=one.payload,
+        attempt=job.attempt,
+        retry_count=job.retry_count,
+        max_retries=job.max_retries,
+        timeout_seconds=job.timeout_seconds,
+        correlation_id=job.correlation_id,
+        lease_seconds=lease,
+    )

@@ -1,0 +1,53 @@
+"""What was looked up a moment ago, and need not be looked up again yet."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class TtlCache(Generic[K, V]):
+    """Values by key, good for some seconds. Those who ask for the same key at once wait for one lookup."""
+
+    def __init__(self, seconds: float, most: int = 10_000) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._known: dict[K, tuple[float, V]] = {}
+        self._looking: dict[K, asyncio.Task[V]] = {}
+
+    def peek(self, key: K) -> V | None:
+        """The value if it is known and fresh."""
+        known = self._known.get(key)
+        return known[1] if known is not None and known[0] > time.monotonic() else None
+
+    async def get(self, key: K, look_up: Callable[[], Awaitable[V]]) -> V:
+        """The value, looked up if it is not known; what `look_up` raises is not remembered."""
+        known = self.peek(key)
+        if known is not None:
+            return known
+        task = self._looking.get(key)
+        if task is None:
+            task = self._looking[key] = asyncio.create_task(self._look(key, look_up))
+        # One impatient caller must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    def forget(self) -> None:
+        """Know nothing; what is being looked up right now is not remembered either."""
+        self._known.clear()
+        self._looking.clear()
+
+    async def _look(self, key: K, look_up: Callable[[], Awaitable[V]]) -> V:
+        me = asyncio.current_task()
+        try:
+            value = await look_up()
+            if self._looking.get(key) is me:
+                if len(self._known) >= self._most:
+                    self._known.clear()
+                self._known[key] = (time.monotonic() + self._seconds, value)
+            return value
+        finally:
+            if self._looking.get(key) is me:
+                del self._looking[key]

@@ -1,0 +1,1 @@
+"""Reaches Postgres: the connection pool, statements, migrations, notifications."""

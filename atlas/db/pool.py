@@ -1,0 +1,170 @@
+"""The one way to Postgres: an asyncpg pool that Prisma calls and hand-written SQL share."""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from atlas.errors import DatabaseError, DatabaseUnreachable, UnsupportedPostgres
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+# Either: for reads that need no transaction.
+Queryable: TypeAlias = "Connection | Pool"
+
+OLDEST_POSTGRES = 15
+ENGINE_ROLE = "atlas_engine"
+CONNECT_SECONDS = 10
+# How long the server has to answer when a connection goes back, and when all of them are closed.
+GIVE_BACK_SECONDS = 3.0
+CLOSE_SECONDS = 10.0
+
+# What asyncpg raises when a server is not there, not ready, or not willing.
+UNREACHABLE = (
+    OSError,
+    TimeoutError,
+    ssl.SSLError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+_MAY_ACT_AS_ENGINE = """
+select exists (select from pg_roles where rolname = 'atlas_engine' and pg_has_role(current_user, oid, 'member'))
+   and to_regclass('jobs') is not null and has_table_privilege('atlas_engine', 'jobs', 'update')"""
+_REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.TooManyConnectionsError,
+)
+
+
+async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> Pool:
+    """Open a pool on a supported server, acting as the programs' own role where the login may."""
+    conn = await connect(url, application=application)
+    try:
+        version = conn.get_server_version().major
+        as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE)
+    finally:
+        await conn.close()
+    if version < OLDEST_POSTGRES:
+        raise UnsupportedPostgres(
+            f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
+            remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
+        )
+    options = _options(application, role=ENGINE_ROLE if as_engine else None)
+    try:
+        return await _make_pool(url, least=1, most=size, **options)
+    except (*UNREACHABLE, *_REFUSED) as error:
+        raise unreachable(url, error) from error
+
+
+async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
+    """Connections like those of `pool` that only its opener can borrow. None is made before it is needed."""
+    role = await pool.fetchval("select nullif(current_setting('role'), 'none')")
+    return await _make_pool(url, least=0, most=size, **_options(application, role=role))
+
+
+async def connect(url: str, *, application: str = "atlas") -> Any:
+    """One connection outside any pool, for listening and for work that needs a session of its own."""
+    try:
+        return await asyncpg.connect(url, **_options(application))
+    except (*UNREACHABLE, *_REFUSED, ValueError, asyncpg.ClientConfigurationError) as error:
+        raise unreachable(url, error) from error
+
+
+def unreachable(url: str, error: BaseException) -> DatabaseError:
+    """The connection failure in words: where, why, and what to try."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return DatabaseUnreachable(
+        f"Postgres at {shown(url)} cannot be reached: {reason.rstrip('.')}.",
+        remedy="Check that the server runs and that DATABASE_URL is right, or unset it to use the embedded one.",
+    )
+
+
+def shown(url: str) -> str:
+    """The address without its password, fit for a log."""
+    try:
+        parts = urlsplit(url)
+        place = parts.hostname or "a local socket"
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "the given address"
+    return f"{place}{port}{parts.path}"
+
+
+class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
+    """A pool that a line which went silent cannot hold up.
+
+    When a statement is given up, asyncpg asks the server to stop it and waits for the answer before the connection goes
+    back: behind a silent line, for ever, and no time limit around the statement covers that. Here the line is cut
+    when no answer comes, and its place in the pool is free for a new one.
+    """
+
+    async def release(self, connection: Any, *, timeout: float | None = None) -> None:
+        """Take a connection back, or cut it."""
+        # What it was borrowed for is done, or has raised: neither is changed by a line that is cut now.
+        with suppress(TimeoutError):
+            await super().release(connection, timeout=GIVE_BACK_SECONDS if timeout is None else timeout)
+
+    async def close(self) -> None:
+        """Close every connection, and cut those that do not answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await super().close()
+
+
+class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
+    """A transaction whose connection may be cut under it: then what raised inside is what its caller hears."""
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        except asyncpg.InterfaceError:
+            if kind is None or not self._connection.is_closed():
+                raise
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that is cut where a statement that was given up gets no answer: the rollback after it would wait."""
+
+    def transaction(self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False) -> Any:
+        """A transaction, as asyncpg's."""
+        self._check_open()
+        return _Transaction(self, isolation, readonly, deferrable)
+
+    async def _cancel(self, waiter: Any, *others: Any) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_BACK_SECONDS) as limit:
+                await super()._cancel(waiter, *others)
+        if limit.expired():
+            self.terminate()
+
+
+async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:
+    """What `asyncpg.create_pool` does, by its defaults, for a pool of our own."""
+    pool: Pool = await _Pool(
+        url,
+        min_size=least,
+        max_size=most,
+        max_queries=50_000,
+        max_inactive_connection_lifetime=300.0,
+        loop=None,
+        connection_class=_Connection,
+        record_class=asyncpg.Record,
+        **options,
+    )
+    return pool
+
+
+def _options(application: str, role: str | None = None) -> dict[str, Any]:
+    settings = {"application_name": application, "jit": "off"}
+    if role is not None:
+        settings["role"] = role
+    return {"timeout": CONNECT_SECONDS, "server_settings": settings}

@@ -1,0 +1,110 @@
+"""Personal values stay out of the account: it holds a commitment, SHA-256(salt, value), in the value's place.
+
+The value and its salt stand in a table of their own. When they are deleted the account is still whole, and without
+the salt nobody can find the value by guessing.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import idna
+import orjson
+
+from atlas.actors import Actor
+from atlas.db.pg_json import stored_text
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_value, statement
+
+REVEAL = statement("audit/sql/reveal.sql")
+ERASE = statement("audit/sql/erase.sql")
+
+SALT_BYTES = 16
+# Texts about a person that go with the person's address when it is erased.
+FREE_TEXTS = ("subject",)
+
+Personal = Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateValue:
+    """A value that the account only commits to. `entity_id` is its event's: what it belongs to, a mail say."""
+
+    field: str
+    value: str
+    salt: bytes
+    commitment: bytes
+    entity_id: str | None = None
+
+    @property
+    def row(self) -> dict[str, str | None]:
+        """What the SQL functions take; bytes are in hex."""
+        return {
+            "commitment": self.commitment.hex(),
+            "field": self.field,
+            "salt": self.salt.hex(),
+            "value": self.value,
+            "entity_id": self.entity_id,
+        }
+
+
+def commit(field: str, value: str, *, entity_id: str | None = None) -> tuple[dict[str, str], PrivateValue]:
+    """What stands for the value in an event's meta, and what is kept apart."""
+    salt, value = os.urandom(SALT_BYTES), stored_text(value)
+    commitment = hashlib.sha256(salt + value.encode()).digest()
+    return {"commitment": commitment.hex()}, PrivateValue(field, value, salt, commitment, entity_id)
+
+
+def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[str, Any], list[PrivateValue]]:
+    """The meta of several personal fields, a list where a field has several values, and what is kept apart."""
+    meta: dict[str, Any] = {}
+    kept: list[PrivateValue] = []
+    for field, given in personal.items():
+        pairs = [commit(field, value, entity_id=entity_id) for value in ([given] if isinstance(given, str) else given)]
+        kept.extend(value for _, value in pairs)
+        shapes = [shape for shape, _ in pairs]
+        meta[field] = shapes[0] if isinstance(given, str) else shapes
+    return meta, kept
+
+
+async def reveal(conn: Connection, commitments: Iterable[str], *, of: Iterable[str]) -> list[dict[str, str]]:
+    """The values behind commitments that still exist: commitment, field, salt and value, bytes in hex.
+
+    `of` names the things that the values belong to, the entities of their events.
+    """
+    wanted = [bytes.fromhex(commitment) for commitment in commitments]
+    return [dict(row) for row in await fetch(conn, REVEAL, commitments=wanted, entity_ids=list(of))]
+
+
+async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID | None = None) -> int:
+    """Delete a person's values and the free texts that went with them; answer how many.
+
+    An `ERASED` event for each tenant tells what was deleted, without saying who it was.
+    """
+    erased = 0
+    for form in _forms(subject):
+        erased += await fetch_value(
+            conn,
+            ERASE,
+            subject=form,
+            tenant_id=tenant_id,
+            texts=list(FREE_TEXTS),
+            actor_type=actor.type,
+            actor_id=actor.id,
+            meta=orjson.dumps(actor.meta).decode(),
+        )
+    return erased
+
+
+def _forms(subject: str) -> list[str]:
+    """The value as it was given and, of an address, as mails are kept: with its domain in ASCII."""
+    local, at, domain = subject.rpartition("@")
+    if not at or domain.isascii():
+        return [subject]
+    try:
+        return [subject, f"{local}@{idna.encode(domain, uts46=True).decode()}"]
+    except UnicodeError:
+        return [subject]

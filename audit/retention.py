@@ -1,0 +1,79 @@
+"""The owner's two verbs: removing the rows of old seals, and beginning an epoch in a restored cluster.
+
+Both need a connection with the rights of the account's owner; the programs' own role has neither.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import asyncpg
+import orjson
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_value, statement
+from atlas.errors import Conflict, FieldError, InvalidInput
+
+CANDIDATE = statement("audit/sql/prune_candidate.sql")
+PRUNE = statement("audit/sql/prune.sql")
+NEW_EPOCH = statement("audit/sql/new_epoch.sql")
+LOCK_TIMEOUT = statement("audit/sql/lock_timeout.sql")
+
+# Everyone who writes waits behind it for as long.
+PATIENCE = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedRows:
+    """What was removed: the rows of every seal up to one."""
+
+    through_seal: int
+    rows: int
+
+
+async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> PrunedRows | None:
+    """Remove the rows of seals older than that, with their personal values. None: there were none.
+
+    Leaves and checkpoints stay, so the tree, old proofs and later verification stand; an `AUDIT_PRUNED` event tells.
+    """
+    try:
+        async with conn.transaction():
+            through: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
+            if through is None:
+                return None
+            rows: int = await fetch_value(
+                conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
+            )
+            return PrunedRows(through, rows)
+    except asyncpg.UniqueViolationError as error:
+        raise Conflict(
+            f"The rows of the seals up to {through} were removed by someone else at the same time.",
+            remedy="Nothing is left to do; run it again to be sure.",
+        ) from error
+
+
+async def new_epoch(conn: Connection, *, reason: str, actor: Actor, patience: timedelta = PATIENCE) -> int:
+    """Begin the next epoch in this cluster and answer its number. Writers wait for a moment while it begins."""
+    if not reason.strip():
+        raise InvalidInput("The order", [FieldError("reason", "is empty")])
+    try:
+        async with conn.transaction():
+            await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(patience / timedelta(milliseconds=1))))
+            begun: int = await fetch_value(
+                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
+            )
+            return begun
+    except asyncpg.LockNotAvailableError as error:
+        raise Conflict(
+            "A transaction that writes to the account has been open for too long; no epoch was begun.",
+            remedy="Stop the workers, or end that transaction, and run it again.",
+        ) from error
+    except asyncpg.ObjectNotInPrerequisiteStateError as error:
+        raise Conflict(
+            f"No epoch was begun: {error}.",
+            remedy="Let a scheduler or `atlas up` run, or run `atlas audit verify` where the key is; each seals it.",
+        ) from error
+
+
+def _meta(actor: Actor) -> str:
+    return orjson.dumps(actor.meta).decode()

@@ -1,0 +1,133 @@
+"""Public keys and signed checkpoints, in the text forms of C2SP: signed notes and transparency-log checkpoints.
+
+A note is its text, an empty line, and a line for each signature: `— name base64(key id, signature)`.
+A checkpoint's text is the log's name, the tree's size, its root in base64, then lines of our own: `time …`, and
+`abandons SIZE` where the signer gave up a longer tree that a failover or a restore had lost.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from .tree import HASH, sha256
+
+ED25519 = b"\x01"
+DASH = "—"
+# A key id and a signature, 68 bytes, in base64.
+SIGNATURE = 92
+
+
+class BadNote(ValueError):
+    """Why a note or a key cannot be trusted, as the end of a sentence that begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierKey:
+    """A public key, written `name+id+base64`."""
+
+    name: str
+    id: bytes
+    public: Ed25519PublicKey
+
+    @classmethod
+    def parse(cls, text: str) -> "VerifierKey":
+        """Read a key; its id must fit its bytes."""
+        try:
+            name, number, encoded = text.strip().split("+", 2)
+            raw = base64.b64decode(encoded, validate=True)
+            key = cls(name, bytes.fromhex(number), Ed25519PublicKey.from_public_bytes(raw[1:]))
+        except ValueError:
+            raise BadNote("is no key of the form name+id+base64") from None
+        if raw[:1] != ED25519 or key.id != key_id(name, raw[1:]):
+            raise BadNote("is no Ed25519 key, or its id does not fit its bytes")
+        return key
+
+
+def parse_keys(text: str) -> list[VerifierKey]:
+    """The keys of a file, a line each: the newest, and those that it took the place of."""
+    return [VerifierKey.parse(line) for line in text.strip().splitlines() or [""]]
+
+
+def key_id(name: str, public: bytes) -> bytes:
+    """The four bytes by which a signature names its key."""
+    return sha256(name.encode() + b"\n" + ED25519 + public)[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was signed: the tree's size and root at a moment, and the size of a tree given up, if any."""
+
+    origin: str
+    size: int
+    root: bytes
+    at: datetime
+    abandons: int = 0
+
+    def text(self) -> str:
+        """The text to sign."""
+        lines = [self.origin, str(self.size), base64.b64encode(self.root).decode(), f"time {self.at.isoformat()}"]
+        if self.abandons:
+            lines.append(f"abandons {self.abandons}")
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def read(cls, text: str) -> "Checkpoint":
+        """Read a text whose signature has been checked."""
+        try:
+            origin, size, root, *more = text.rstrip("\n").split("\n")
+            facts = dict(line.split(" ", 1) for line in more)
+            at, abandons = datetime.fromisoformat(facts["time"]), int(facts.get("abandons", "0"))
+            checkpoint = cls(origin, int(size), base64.b64decode(root, validate=True), at, abandons)
+        except (ValueError, KeyError):
+            raise BadNote("is not a checkpoint") from None
+        if len(checkpoint.root) != HASH or checkpoint.at.tzinfo is None:
+            raise BadNote("is not a checkpoint")
+        return checkpoint
+
+
+def open_note(note: str, keys: Sequence[VerifierKey]) -> Checkpoint:
+    """The checkpoint in a note that one of the keys has signed. A key's name is the name of its log."""
+    text, _, signatures = note.rpartition("\n\n")
+    text += "\n"
+    for name, signature in _signatures(signatures):
+        for key in keys:
+            if (key.name, key.id) == (name, signature[:4]):
+                return _checked(text, signature[4:], key)
+    raise BadNote("is not signed by a key that was given")
+
+
+def _signatures(lines: str) -> list[tuple[str, bytes]]:
+    try:
+        parts = [line.split(" ") for line in lines.splitlines()]
+        return [(name, base64.b64decode(encoded, validate=True)) for dash, name, encoded in parts if dash == DASH]
+    except (ValueError, binascii.Error):
+        raise BadNote("has a damaged signature line") from None
+
+
+def _checked(text: str, signature: bytes, key: VerifierKey) -> Checkpoint:
+    try:
+        key.public.verify(signature, text.encode())
+    except InvalidSignature:
+        raise BadNote("has a wrong signature") from None
+    checkpoint = Checkpoint.read(text)
+    if checkpoint.origin != key.name:
+        raise BadNote(f"belongs to the log {checkpoint.origin}, not to {key.name}")
+    return checkpoint
+
+
+def split_notes(text: str) -> list[str]:
+    """The notes of a file that grows by whole notes; one that a crash cut off was never published."""
+    notes: list[list[str]] = []
+    for line in text.splitlines():
+        begins = not notes or line == notes[0][0] or (notes[-1][-1].startswith(DASH) and not line.startswith(DASH))
+        if begins and line:
+            notes.append([line])
+        elif not begins:
+            notes[-1].append(line)
+    whole = [lines for lines in notes if lines[-1].startswith(DASH) and len(lines[-1].split(" ")[-1]) >= SIGNATURE]
+    return ["\n".join(lines) + "\n" for lines in whole]

@@ -1,0 +1,107 @@
+"""Where a row belongs: how seals join, and which rows a window takes in."""
+
+import json
+from dataclasses import dataclass, field
+
+from .format import NOTHING, Seal, Snapshot, time_of_text
+from .tree import HASH
+
+# What two readings of one clock may differ by where nobody set it.
+CLOCK_SLACK = 5_000_000
+LONG_AGO = -(2**63)
+NEVER = (2**64, 0)
+
+
+@dataclass(slots=True)
+class SealPosition:
+    """The window that a batch belongs to, as numbers to compare a row with.
+
+    A transaction that began after the window before had ended cannot have written earlier than that (`low`); one that
+    was running then is held to the window in which it began (`bounds`). Where the clock was set back between two
+    windows, the seals show it, and both readings count.
+    """
+
+    epoch: int
+    window: tuple[str, str, bool]
+    prev: Snapshot
+    cur: Snapshot
+    at: int
+    low: int
+    high: int
+    bounds: dict[int, int] = field(default_factory=dict)
+    # For what was left of an epoch: the last ordinary batch and the highest row id before it.
+    after: tuple[int, int] = NEVER
+    boundary: int | None = None
+    sealed_to: tuple[int, int] = NEVER
+    max_id: int = 0
+
+    @property
+    def usual(self) -> range:
+        """Transactions that began after the window before had ended, and had ended when this one did."""
+        return range(0) if self.boundary is not None else range(self.prev.xmax, self.cur.xmin)
+
+    @classmethod
+    def of(cls, seal: Seal, before: "SealPosition | None") -> "SealPosition":
+        """The window of a seal, after the one of the seal before it."""
+        window = (seal.snap_prev, seal.snap_cur, seal.rest)
+        sealed_to = NEVER if seal.closes else (seal.to_xid, seal.to_id)
+        if before is not None and before.window == window and before.epoch == seal.epoch:
+            before.sealed_to, before.max_id = sealed_to, seal.max_id
+            return before
+        at, shown = time_of_text(seal.snap_at), (Snapshot(seal.snap_prev), Snapshot(seal.snap_cur))
+        place = cls(seal.epoch, window, *shown, at=at, low=LONG_AGO, high=at + CLOCK_SLACK)
+        place.sealed_to, place.max_id = sealed_to, seal.max_id
+        if before is None or before.epoch != seal.epoch:
+            return place
+        if seal.rest:
+            place.after, place.boundary = before.sealed_to, before.max_id
+        else:
+            place.low = min(before.at, at) - CLOCK_SLACK
+            place.high = max(before.at, at) + CLOCK_SLACK
+            place.bounds = {xid: min(before.earliest(xid), at - CLOCK_SLACK) for xid in before.cur.running}
+        return place
+
+    def holds(self, xid: int, id: int) -> bool:
+        """True if the row belongs into this window."""
+        if self.boundary is not None:
+            seen = self.prev.shows(xid) or (self.cur.shows(xid) and (xid, id) <= self.after)
+            return id > self.boundary or not seen
+        return self.window[2] or (self.cur.shows(xid) and not self.prev.shows(xid))
+
+    def earliest(self, xid: int) -> int:
+        """No row of that transaction can be older."""
+        return self.low if xid >= self.prev.xmax else self.bounds.get(xid, LONG_AGO)
+
+
+def broken_links(last: Seal | None, seal: Seal) -> list[str]:
+    """What is wrong with the seal itself and with how it joins the one before: the ends of sentences about it."""
+    broken = []
+    if seal.n != (1 if last is None else last.n + 1):
+        broken.append(f"follows seal {0 if last is None else last.n}: seals between them are missing or out of order")
+    elif seal.first_index != (0 if last is None else last.size):
+        broken.append(f"begins at leaf {seal.first_index}, where the seal before it does not end")
+    elif not _windows_join(last, seal):
+        broken.append("does not begin where the window before it ends")
+    if seal.size != seal.first_index + seal.count or seal.count * HASH != len(seal.leaf_hashes):
+        stored = len(seal.leaf_hashes) // HASH
+        broken.append(f"counts {seal.count} leaves up to {seal.size} from {seal.first_index} and stores {stored}")
+    try:
+        told = json.loads(seal.header)
+    except (ValueError, RecursionError):
+        told = None
+    if told != seal.facts():
+        broken.append("has a header that differs from its columns")
+    return broken
+
+
+def _windows_join(last: Seal | None, seal: Seal) -> bool:
+    # An epoch that ended before its first seal has no window, only what was left of it.
+    begins = seal.snap_prev == NOTHING and (not seal.rest or seal.snap_cur == NOTHING)
+    if last is None:
+        return seal.epoch == 1 and begins
+    if seal.epoch != last.epoch:
+        return seal.epoch == last.epoch + 1 and last.rest and last.closes and begins
+    if seal.rest or not last.closes:
+        same = (seal.snap_prev, seal.snap_cur) == (last.snap_prev, last.snap_cur)
+        return same and (seal.rest >= last.rest) and not (last.rest and last.closes)
+    return seal.snap_prev == last.snap_cur and not last.rest

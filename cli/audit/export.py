@@ -1,0 +1,199 @@
+"""`atlas audit tail` and `atlas audit export`."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.text import Text
+
+from atlas.audit import AuditRow, Extract, Horizon, Query, export, find, follow, horizon
+from atlas.cli.audit.keys import seal_and_tell
+from atlas.cli.output import Json, dump_json, say
+from atlas.cli.runtime import Atlas, caller, execute, open_atlas
+from atlas.cli.stdio import let_go_of_stdout, written_out
+from atlas.db.pool import Connection
+from atlas.engine.tenants import find_tenant
+from atlas.errors import SettingsError
+from atlas.settings import Settings
+
+FOLLOW_EVERY = timedelta(seconds=0.5)
+_MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
+
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant: its slug or its id.")]
+Since = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="From this moment on, UTC.")]
+Until = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="Before this moment, UTC.")]
+
+
+def tail(
+    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what happens.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many to begin with.")] = 20,
+    tenant: Tenant = None,
+    actor: Annotated[str | None, typer.Option(help="Only what this actor did.")] = None,
+    action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
+    entity: Annotated[str | None, typer.Option(help="Only what happened to the thing with this id.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only what contains this text.")] = None,
+    since: Since = None,
+    json: Json = False,
+) -> None:
+    """Show the newest events, the last one at the bottom. With --follow and --json, one document a line."""
+    wanted = Query(
+        actor_id=actor,
+        actions=tuple(action) if action else None,
+        entity_id=entity,
+        since=_utc(since),
+        text=text,
+    )
+
+    async def work(settings: Settings) -> list[AuditRow]:
+        async with open_atlas(settings) as atlas:
+            async with atlas.pool.acquire() as conn:
+                query = await _of_tenant(conn, wanted, tenant)
+                since = await horizon(conn)
+                page = await find(conn, query, limit=max(lines, 1))
+            newest = list(reversed(page.entries))[-lines:] if lines else []
+            if not follow_on:
+                return newest
+            await _follow(atlas, query, newest, since, json=json)
+            return []
+
+    try:
+        entries = execute(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if not follow_on:
+        say({"events": entries}, Text("\n").join(_words(entry) for entry in entries), json=json)
+
+
+def export_account(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; without it, stdout.")] = None,
+    tenant: Tenant = None,
+    since: Since = None,
+    until: Until = None,
+    personal: Annotated[bool, typer.Option("--personal", help="With the personal values that still exist.")] = False,
+    json: Json = False,
+) -> None:
+    """Write the account as lines that `atlas audit verify --export` checks without a database."""
+    if json and out is None:
+        raise typer.BadParameter("with --json, name the file for the export", param_hint="--out")
+
+    async def work(settings: Settings) -> "Exported":
+        async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
+            await seal_and_tell(atlas)
+            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+            extract = Extract(owner, _utc(since), _utc(until), personal)
+            async with _target(out) as file:
+                return await _write(export(conn, extract, actor=caller()), file)
+
+    done = execute(work)
+    if out is not None:
+        words = f"{done.bytes / 2**20:.1f} MiB in {done.lines} lines were written to {out}."
+        say({"file": str(out), "lines": done.lines, "bytes": done.bytes}, words, json=json)
+
+
+@dataclass(slots=True)
+class Exported:
+    """How much was written."""
+
+    lines: int = 0
+    bytes: int = 0
+
+
+async def _write(lines: AsyncIterator[bytes], file: BinaryIO) -> Exported:
+    done = Exported()
+    async for piece in lines:
+        try:
+            file.write(piece)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _unwritable(error) from error
+        done.lines += piece.count(b"\n")
+        done.bytes += len(piece)
+    return done
+
+
+@asynccontextmanager
+async def _target(out: Path | None) -> AsyncIterator[BinaryIO]:
+    """Standard output, or a file that appears under its name only when it is whole.
+
+    What is there and is no regular file, a pipe, a device or a link say, is written to as it is, never replaced.
+    """
+    if out is None:
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            # Whoever read the export has seen enough; nobody is left to be told.
+            let_go_of_stdout()
+            raise typer.Exit(1) from None
+        return
+    if _is_special(out):
+        try:
+            with _opened(out) as file:
+                yield file
+        except BrokenPipeError:
+            raise typer.Exit(1) from None
+        return
+    scratch = out.with_name(f".{out.name}.part")
+    try:
+        with _opened(scratch) as file:
+            yield file
+        scratch.replace(out)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    return path.is_symlink() or (path.exists() and not path.is_file())
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: OSError) -> SettingsError:
+    return SettingsError(f"The export cannot be written: {error}.", remedy="Name another file with --out.")
+
+
+async def _of_tenant(conn: Connection, query: Query, tenant: str | None) -> Query:
+    return query if tenant is None else replace(query, tenant_id=(await find_tenant(conn, tenant)).id)
+
+
+async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: Horizon, *, json: bool) -> None:
+    for entry in newest:
+        _show(entry, json=json)
+    shown = {entry.id for entry in newest}
+    async for entry in follow(atlas.pool, query, since=since, every=FOLLOW_EVERY):
+        if entry.id not in shown:
+            _show(entry, json=json)
+
+
+def _show(entry: AuditRow, *, json: bool) -> None:
+    if json:
+        with written_out():
+            sys.stdout.write(dump_json(entry) + "\n")
+    else:
+        say(None, _words(entry), json=False)
+
+
+def _words(entry: AuditRow) -> Text:
+    styles = {"warn": "yellow", "error": "red"}
+    words = Text(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
+    words.append(f"{entry.id:>8} ", style="dim")
+    words.append(f"{entry.action:<24}", style=styles.get(entry.level, "bold"))
+    words.append(f" {entry.entity_type} {entry.entity_id} by {entry.actor_id}")
+    if entry.message:
+        words.append(f": {entry.message}")
+    return words
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,137 @@
+"""`atlas audit erase`, `atlas audit prune` and `atlas audit new-epoch`."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from atlas.audit import PrunedRows, erase, new_epoch, prune, sign_epoch, verify
+from atlas.audit.checkpoint import require_continuation
+from atlas.audit.keys import checkpoint_folder, key_file, public_key_files, signing_key
+from atlas.audit.verifier.format import Finding
+from atlas.cli.audit.export import Tenant
+from atlas.cli.audit.keys import outside_copies, seal_and_tell, verification_keys
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say, warn
+from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
+from atlas.db.pool import connect
+from atlas.engine.tenants import find_tenant
+from atlas.errors import Conflict, NotFound, Refused
+from atlas.settings import Settings
+
+# What a restored cluster shows before its epoch has begun, through no fault of the account.
+EXPECTED_AFTER_RESTORE = {"cluster", "stale", "unsealed"}
+
+
+def erase_subject(
+    subject: Annotated[str, typer.Option(help="The person's value, an address say; case does not matter.")],
+    tenant: Tenant = None,
+    json: Json = False,
+) -> None:
+    """Delete a person's values from the account, and the subjects of mails to them. Verification still passes."""
+
+    async def work(settings: Settings) -> int:
+        async with connected(settings) as conn:
+            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+            return await erase(conn, subject, actor=caller(), tenant_id=owner)
+
+    erased = execute(work)
+    if not erased:
+        remedy = "Give the value as it was written; of a mail, the bare address."
+        warn(NotFound("personal value", "equal to that subject", remedy=remedy))
+    say({"erased": erased}, f"{erased} personal values were erased.", json=json)
+
+
+def prune_account(
+    older_than: Annotated[
+        timedelta, typer.Option(parser=parse_duration, metavar="DURATION", help="Rows sealed longer ago than this.")
+    ],
+    json: Json = False,
+) -> None:
+    """Remove the rows of old seals for good; their leaves stay, so verification and old proofs still work."""
+
+    async def work(settings: Settings) -> PrunedRows | None:
+        async with open_atlas(settings) as atlas:
+            await seal_and_tell(atlas)
+            conn = await connect(atlas.url, application="atlas audit prune")
+            try:
+                pruned = await prune(conn, older_than=older_than, actor=caller())
+            finally:
+                await conn.close()
+            if pruned is not None:
+                # Until the order is sealed, the removed rows count as missing.
+                await seal_and_tell(atlas, without_key=True)
+            return pruned
+
+    pruned = execute(work)
+    words = (
+        "No seal is that old."
+        if pruned is None
+        else f"{pruned.rows} rows were removed, up to seal {pruned.through_seal}."
+    )
+    say({"pruned": pruned}, words, json=json)
+
+
+def begin_epoch(
+    reason: Annotated[str, typer.Option(help="Why, for everyone who reads the account.")],
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on although the account lacks what was signed before.")
+    ] = False,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make another key to sign with, in place of one that is lost.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Let sealing go on in a cluster that was restored, copied or upgraded, after checking what came with it."""
+
+    async def work(settings: Settings) -> int:
+        _require_key(settings, new_key=new_key)
+        async with open_atlas(settings) as atlas:
+            await _require_whole(atlas, accept_loss=accept_loss)
+            if not accept_loss and not new_key:
+                # Found out before an epoch has begun: with the loss accepted, or from a better backup, it begins once.
+                async with atlas.pool.acquire() as conn:
+                    await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
+            conn = await connect(atlas.url, application="atlas audit new-epoch")
+            try:
+                epoch = await new_epoch(conn, reason=reason, actor=caller())
+            finally:
+                await conn.close()
+            # Made only now: where no epoch has begun, another key could sign nothing.
+            key = signing_key(settings, new=new_key)
+            async with atlas.pool.acquire() as conn:
+                await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
+            return epoch
+
+    epoch = execute(work)
+    say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
+
+
+def _require_key(settings: Settings, *, new_key: bool) -> None:
+    path = key_file(settings)
+    if new_key and path.exists():
+        raise Conflict(
+            f"There is a key already: {path}.",
+            remedy="Leave --new-key out to go on with it, or move it away if another is to take its place.",
+        )
+    if not new_key and not path.exists():
+        raise Refused(
+            "The key that signs the account is not on this machine.",
+            remedy="Run it where the key is. One that is lost is replaced with --new-key.",
+        )
+
+
+async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
+    findings = await _findings(atlas)
+    if findings and not accept_loss:
+        raise Conflict(
+            f"The account has {len(findings)} findings, the first: {findings[0].message}",
+            remedy="Look into them with `atlas audit verify`; --accept-loss goes on and has the signer say so.",
+        )
+
+
+async def _findings(atlas: Atlas) -> list[Finding]:
+    keys = verification_keys(atlas.settings, None) if public_key_files(atlas.settings) else []
+    async with atlas.pool.acquire() as conn:
+        report = await verify(conn, keys, outside_copies(atlas.settings, None))
+    return [finding for finding in report.findings if finding.kind not in EXPECTED_AFTER_RESTORE]

@@ -1,0 +1,62 @@
+"""Which command stands in which module. A module is imported when its command is asked for: most people ask for one."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+# In the order in which help shows them.
+PLACES = {
+    "up": "atlas.cli.up:up",
+    "api": "atlas.cli.api:api",
+    "worker": "atlas.cli.worker:worker",
+    "scheduler": "atlas.cli.scheduler:scheduler",
+    "agent": "atlas.cli.agent:agent",
+    "migrate": "atlas.cli.migrate:migrate",
+    "doctor": "atlas.cli.doctor:doctor",
+    "status": "atlas.cli.status:status",
+    "online": "atlas.cli.status:online",
+    "offline": "atlas.cli.status:offline",
+    "usage": "atlas.cli.usage:usage",
+    "bench": "atlas.cli.bench:bench",
+    "enqueue": "atlas.cli.jobs:enqueue_job",
+    "audit": "atlas.cli.audit:app",
+    "jobs": "atlas.cli.jobs:app",
+    "workflow": "atlas.cli.workflow:app",
+    "outbox": "atlas.cli.outbox:app",
+    "trigger": "atlas.cli.trigger:app",
+    "event": "atlas.cli.event:app",
+    "tenant": "atlas.cli.tenant:app",
+    "token": "atlas.cli.token:app",
+    "host": "atlas.cli.host:app",
+    "definition": "atlas.cli.definition:app",
+}
+
+
+class CommandTable(TyperGroup):
+    """The subcommands of `atlas`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(PLACES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
+        if cmd_name not in PLACES:
+            return None
+        return _load(cmd_name)
+
+
+@cache
+def _load(name: str) -> TyperCommand | TyperGroup:
+    module, _, attribute = PLACES[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_command(found)
+    else:
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        command = typer.main.get_command(alone)
+    assert isinstance(command, TyperCommand | TyperGroup)
+    command.name = name
+    return command

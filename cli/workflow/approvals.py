@@ -1,0 +1,72 @@
+"""`atlas workflow approve` and `approvals`: the questions to people, and their answers."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import read_id
+from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.workflow.arguments import Tenant, tenant_id
+from atlas.db.pool import Connection
+from atlas.engine.workflows import ApprovalRow, decide_approval, list_approvals
+from atlas.errors import Conflict, NotFound
+from atlas.settings import Settings
+
+
+def approve(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The approval's id, or that of the run that asks.")],
+    reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
+    comment: Annotated[str | None, typer.Option(help="Why, for everyone who looks.")] = None,
+    json: Json = False,
+) -> None:
+    """Approve what a run or a request asks, or reject it. Who asked for it may not."""
+
+    async def work(settings: Settings) -> tuple[ApprovalRow, str]:
+        async with connected(settings) as conn:
+            asked = await _find(conn, id)
+            # The hash binds the answer to what was looked up here.
+            status = await decide_approval(
+                conn, asked.id, not reject, actor=caller(), comment=comment, input_hash=asked.input_hash
+            )
+            return asked, status
+
+    asked, status = execute(work)
+    say({"id": asked.id, "run_id": asked.run_id, "status": status}, f"{asked.title!r} is {status}.", json=json)
+
+
+def approvals(
+    tenant: Tenant = None,
+    all_: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
+    json: Json = False,
+) -> None:
+    """List the questions that wait for an answer."""
+
+    async def work(settings: Settings) -> list[ApprovalRow]:
+        async with connected(settings) as conn:
+            owner = await tenant_id(conn, tenant)
+            return await list_approvals(conn, tenant_id=owner, status=None if all_ else "pending")
+
+    found = execute(work)
+    rows = [(one.status, one.title, one.id, one.requested_by, one.expires_at) for one in found]
+    columns = ("STATUS", "QUESTION", "ID", "REQUESTED BY", "EXPIRES")
+    say(
+        {"approvals": [asdict(one) for one in found]},
+        table(columns, rows) if rows else "Nobody is asked anything.",
+        json=json,
+    )
+
+
+async def _find(conn: Connection, text: str) -> ApprovalRow:
+    wanted = read_id("ID", text)
+    pending = await list_approvals(conn, run_id=wanted, status="pending")
+    if len(pending) > 1:
+        named = ", ".join(str(one.id) for one in pending)
+        raise Conflict(f"Run {text} asks {len(pending)} questions.", remedy=f"Name one of them: {named}.")
+    if pending:
+        return pending[0]
+    found = await list_approvals(conn, id=wanted, limit=1)
+    if not found:
+        raise NotFound("approval", text, remedy="`atlas workflow approvals` shows those that are open.")
+    return found[0]

@@ -1,0 +1,120 @@
+"""A run drawn for people: its steps with status, times and attempts, and what it waits for."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from rich.console import Group
+from rich.text import Text
+
+from atlas.cli.output import table
+from atlas.engine.workflows.find import IntentRow, RunRow, RunStory, StepRow
+
+MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
+
+
+def draw(story: RunStory) -> Group:
+    """The whole story."""
+    parts: list[Any] = [Text(_headline(story)), Text(), table(("", ""), _facts(story))]
+    if story.steps:
+        rows = [_row(step) for step in story.steps]
+        parts += [Text(), table(("", "STEP", "KIND", "STATUS", "ATTEMPTS", "STARTED", "TOOK", ""), rows)]
+    return Group(*parts)
+
+
+def as_document(story: RunStory) -> dict[str, Any]:
+    """The same for programs; what a step waits for and its key are said, not left to be guessed."""
+    told = asdict(story)
+    for step, drawn in zip(story.steps, told["steps"], strict=True):
+        drawn |= {"key": step.key, "waits_for": step.waits_for}
+    return told
+
+
+def shown_age(moment: datetime) -> str:
+    """How long ago it was."""
+    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
+
+
+def _headline(story: RunStory) -> str:
+    if story.run is None:
+        assert story.intent is not None
+        return _not_started(story.intent)
+    run = story.run
+    waits = [f"{step.key} waits for {words}" for step in story.steps if (words := step.waits_for) is not None]
+    match run.status:
+        case "waiting":
+            return f"{run.workflow} waits: {'; '.join(waits) or 'for its turn'}."
+        case "failed":
+            return f"{run.workflow} failed: {run.error.get('message', 'no message was recorded')}"
+        case "running":
+            return f"{run.workflow} runs on worker {run.claimed_by}."
+        case status:
+            return f"{run.workflow} is {status}."
+
+
+def _not_started(intent: IntentRow) -> str:
+    reason = f" {intent.reason}" if intent.reason else ""
+    words = {
+        "draft": "waits for the engine.",
+        "validating": "is being judged.",
+        "awaiting_human": "waits for a person's approval.",
+    }
+    return f"The request for {intent.workflow} {words.get(intent.status, f'is {intent.status}.')}{reason}"
+
+
+def _facts(story: RunStory) -> list[tuple[str, object]]:
+    run, intent = story.run, story.intent
+    told: list[tuple[str, object]] = []
+    if run is not None:
+        told = _run_facts(run)
+    elif intent is not None:
+        told = [
+            ("id", intent.id),
+            ("requested", f"{intent.created_at:%Y-%m-%d %H:%M:%S} UTC by {intent.requested_by}"),
+            ("input", _short(intent.input)),
+        ]
+    if intent is not None:
+        told.append(("intent", intent.status))
+    return [(name, value) for name, value in told if value not in (None, "", {})]
+
+
+def _run_facts(run: RunRow) -> list[tuple[str, object]]:
+    return [
+        ("id", run.id),
+        ("status", run.status),
+        ("version", run.version or None),
+        ("requested", f"{run.created_at:%Y-%m-%d %H:%M:%S} UTC by {run.requested_by}"),
+        ("wakes", run.wakes_at if run.status == "waiting" else None),
+        ("ended", run.finished_at),
+        ("parent", run.parent_run_id),
+        ("forked from", run.forked_from),
+        ("input", _short(run.input)),
+        ("output", _short(run.output) if run.output else None),
+        ("undone", ", ".join(run.error.get("compensated", []))),
+    ]
+
+
+def _row(step: StepRow) -> tuple[object, ...]:
+    took = None if step.finished_at is None else _duration(step.finished_at - step.started_at)
+    told = step.waits_for or (step.error or {}).get("message")
+    return (
+        MARKS[step.status],
+        step.key,
+        step.kind,
+        step.status,
+        step.attempts,
+        step.started_at,
+        took,
+        told,
+    )
+
+
+def _duration(time: timedelta) -> str:
+    seconds = time.total_seconds()
+    return f"{seconds * 1000:.0f} ms" if seconds < 10 else str(timedelta(seconds=int(seconds)))
+
+
+def _short(value: Any) -> str:
+    text = orjson.dumps(value, default=str).decode()
+    return text if len(text) <= 500 else f"{text[:500]} …"

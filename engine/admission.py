@@ -1,0 +1,106 @@
+"""The door for jobs from outside: checked against what is published about their type before they are enqueued.
+
+A process that enqueues need not know the handlers. What workers and operators published is enough: the schema of the
+type, and for a command its definition. Where the process knows the type's model, that decides first. Secret fields
+leave the input here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.commands.argv import Facts, fill_argv
+from atlas.engine.commands.environment import fill_env
+from atlas.engine.jobs.enqueue import Enqueued, enqueue
+from atlas.engine.jobs.new_job import NewJob, input_text
+from atlas.engine.jobs.types import canonical, check_input, registered
+from atlas.engine.schemas import require_fit
+from atlas.engine.secrets.fields import has_secrets
+from atlas.engine.secrets.key import secret_key
+from atlas.engine.secrets.store import split_secrets
+from atlas.errors import FieldError, InvalidInput, NotFound, Refused
+
+ADMIT = statement("engine/sql/admit.sql")
+
+# The job that carries a run. The engine alone makes it, of an intent that policy allowed or of a run's child.
+ENGINE_RUN = "ENGINE_RUN"
+NOT_A_JOB = "is for the runs of workflows: ask for the workflow by its name"
+
+_EMPTY = {"input_schema": "{}", "argv": "[]", "env": "{}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What decides whether a job of one type may be made for one tenant, as it was published when this was loaded."""
+
+    key: str
+    tenant_slug: str
+    schema: dict[str, Any]
+    definition_id: UUID | None
+    is_active: bool
+    argv: list[Any]
+    env: dict[str, str | None]
+
+
+async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Admission:
+    """Look up what decides. It may be kept for a moment, by those who enqueue many jobs of a type."""
+    key = canonical(job_type)
+    row = await fetch_row(conn, ADMIT, key=key, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+    schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
+    return Admission(key, row["slug"], schema, row["definition_id"], bool(row["is_active"]), argv, env)
+
+
+def admitted(job: NewJob, terms: Admission) -> NewJob:
+    """The job as it may be enqueued, or the reason why it may not be."""
+    if terms.key == ENGINE_RUN:
+        raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
+    input_text(terms.key, job.input)
+    known = registered().get(terms.key)
+    if known is None or not known.is_command:
+        check_input(terms.key, job.input)
+    require_fit(terms.schema, job.input, what=f"The input of {terms.key}")
+    if terms.definition_id is not None:
+        _check_command(job, terms)
+        job = replace(job, definition_id=terms.definition_id)
+    if not has_secrets(terms.schema):
+        return replace(job, secrets=())
+    public, secrets = split_secrets(terms.schema, job.input, job.tenant_id, secret_key())
+    return replace(job, input=public, secrets=secrets)
+
+
+async def admit(conn: Connection, job: NewJob) -> NewJob:
+    """The job as it may be enqueued at this moment, or the reason why it may not be."""
+    return admitted(job, await load_admission(conn, job.job_type, job.tenant_id))
+
+
+async def enqueue_definition(
+    conn: Connection,
+    key: str,
+    payload: Mapping[str, Any],
+    *,
+    actor: Actor,
+    coalesce: bool = False,
+    **options: Any,
+) -> Enqueued:
+    """Enqueue a job of a definition. The options are those of `NewJob`."""
+    job = await admit(conn, NewJob(key, payload, **options))
+    if job.definition_id is None:
+        raise NotFound("definition", key, remedy="`atlas definition list` shows the definitions there are.")
+    return await enqueue(conn, job, actor=actor, coalesce=coalesce)
+
+
+def _check_command(job: NewJob, terms: Admission) -> None:
+    """Fill the template for once: what cannot be an argument is refused now, not when the job runs."""
+    if not terms.is_active:
+        raise Refused(f"The definition {terms.key} is disabled.", remedy="An operator can make it active again.")
+    facts = Facts(job.tenant_id, terms.tenant_slug, job.id)
+    fill_argv(terms.argv, job.input, facts)
+    fill_env(terms.env, job.input, facts, {})

@@ -1,0 +1,1 @@
+"""Decides about command jobs: definitions, their argv and their environment."""

@@ -1,0 +1,193 @@
+"""The argv of a command: a template that an operator wrote, filled with a checked payload.
+
+A template is a list, never a line for a shell. Its elements are texts with placeholders, `{{ field }}` for a field of
+the payload and `{{ tenant.id }}`, `{{ tenant.slug }}` or `{{ job.id }}`, and `{"when": field, "args": [...]}` for
+arguments that are there only when the field is given. Each text becomes exactly one argument, whatever the values
+hold. A value can never become an option: it may not bring the dash an argument begins with, and a value that is
+neither an option's nor behind a literal `--` is refused when the template is saved.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.engine.secrets.fields import applying
+from atlas.errors import FieldError, InvalidInput
+from atlas.programs.argv import against_argument, against_program
+
+MOST_ELEMENTS = 200
+
+FACTS = ("tenant.id", "tenant.slug", "job.id")
+_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*|tenant\.id|tenant\.slug|job\.id)\s*\}\}")
+_SCALARS = {"string", "integer", "number", "boolean", "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a template may know besides the payload."""
+
+    tenant_id: UUID
+    tenant_slug: str
+    job_id: UUID
+
+    def as_values(self) -> dict[str, str]:
+        return {"tenant.id": str(self.tenant_id), "tenant.slug": self.tenant_slug, "job.id": str(self.job_id)}
+
+
+def fill_argv(argv: Sequence[Any], payload: Mapping[str, Any], facts: Facts) -> list[str]:
+    """The arguments, one for each text of the template. A value that cannot stand where it should is InvalidInput."""
+    values = {**scalars(payload), **facts.as_values()}
+    filled: list[str] = []
+    for element in argv:
+        if isinstance(element, str):
+            filled.append(_argument(element, values))
+        elif is_given(payload, element["when"]):
+            filled += [_argument(text, values) for text in element["args"]]
+    return filled
+
+
+def check_argv(argv: Any, schema: Mapping[str, Any]) -> list[FieldError]:
+    """What speaks against accepting a template for payloads of this schema."""
+    if not isinstance(argv, list) or not argv or len(argv) > MOST_ELEMENTS:
+        return [FieldError("argv", f"is not a list of 1 to {MOST_ELEMENTS} elements")]
+    misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
+    if misshapen:
+        return misshapen
+    found = list(_check_program(argv[0]))
+    before: tuple[str, str | None] = ("", None)
+    operands: tuple[bool, str | None] = (False, None)
+    for place, text, given in _flat(argv):
+        found += check_text(place, text, schema, given=() if given is None else (given,))
+        if (
+            _begins_with_value(text)
+            and not _holds(operands, given)
+            and not _holds((_is_option(before[0]), before[1]), given)
+        ):
+            found.append(FieldError(place, "needs a literal -- or an option such as --name before it"))
+        if text == "--" and not _holds(operands, given):
+            operands = (True, given)
+        before = (text, given)
+    return found
+
+
+def check_text(place: str, text: str, schema: Mapping[str, Any], *, given: Collection[str]) -> list[FieldError]:
+    """What is wrong with one text of a template. `given` are optional fields that are there when the text is used."""
+    found = []
+    if "\0" in text:
+        found.append(FieldError(place, "holds the character U+0000"))
+    if re.search(r"\{\{|\}\}", _PLACEHOLDER.sub("", text)):
+        reason = f"has a placeholder that is neither a field's name nor one of {', '.join(FACTS)}"
+        found.append(FieldError(place, reason))
+    for field in fields_of(text):
+        found += [FieldError(place, reason) for reason in _check_field(field, schema, given)]
+    return found
+
+
+def fields_of(text: str) -> list[str]:
+    """The payload fields that a text names."""
+    return [name for name in _PLACEHOLDER.findall(text) if name not in FACTS]
+
+
+def fill_text(text: str, values: Mapping[str, str]) -> str:
+    """One text with its placeholders filled. What a value holds is never looked at again."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def is_given(payload: Mapping[str, Any], field: str) -> bool:
+    """A field is given unless it is missing, null or false."""
+    value = payload.get(field)
+    return value is not None and value is not False
+
+
+def _argument(text: str, values: Mapping[str, str]) -> str:
+    try:
+        argument = fill_text(text, values)
+    except KeyError as error:
+        raise _refused(str(error.args[0]), "is missing or not a text, a number or a boolean") from None
+    fields = ", ".join(fields_of(text))
+    reason = against_argument(argument)
+    if reason is not None:
+        raise _refused(fields, reason)
+    if argument.startswith("-") and _begins_with_value(text):
+        raise _refused(fields, "begins with a dash, which would make it an option")
+    return argument
+
+
+def _refused(field: str, reason: str) -> InvalidInput:
+    return InvalidInput("The payload", [FieldError(field, reason)])
+
+
+def scalars(payload: Mapping[str, Any]) -> dict[str, str]:
+    """The payload's scalars as they stand in an argument: texts as they are, the rest as JSON writes it."""
+    return {
+        name: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for name, value in payload.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def _check_shape(place: str, element: Any, schema: Mapping[str, Any]) -> Iterator[FieldError]:
+    match element:
+        case str():
+            return
+        case {"when": str(field), "args": [*texts], **rest} if not rest and all(
+            isinstance(text, str) for text in texts
+        ):
+            if place == "argv.0":
+                yield FieldError(place, "is the program and cannot be optional")
+            if field not in (schema.get("properties") or {}):
+                yield FieldError(f"{place}.when", f"names {field}, which the schema's properties do not have")
+        case _:
+            yield FieldError(place, 'is neither a text nor {"when": field, "args": [texts]}')
+
+
+def _check_program(program: str) -> Iterator[FieldError]:
+    reason = against_program(program)
+    if reason is not None:
+        yield FieldError("argv.0", reason)
+
+
+def _flat(argv: Sequence[Any]) -> Iterator[tuple[str, str, str | None]]:
+    """Each text with its place, and the field its `when` asks for."""
+    for nth, element in enumerate(argv):
+        if isinstance(element, str):
+            yield f"argv.{nth}", element, None
+        else:
+            yield from ((f"argv.{nth}.args.{at}", text, element["when"]) for at, text in enumerate(element["args"]))
+
+
+def _begins_with_value(text: str) -> bool:
+    first = _PLACEHOLDER.match(text)
+    return first is not None and first[1] not in FACTS
+
+
+def _is_option(text: str) -> bool:
+    return text.startswith("-") and text not in ("-", "--") and "=" not in text and not _PLACEHOLDER.search(text)
+
+
+def _holds(seen: tuple[bool, str | None], given: str | None) -> bool:
+    """True where something was seen that is there whenever this text is: what another `when` holds may be missing."""
+    return seen[0] and seen[1] in (None, given)
+
+
+def _check_field(field: str, schema: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
+    described = schema.get("properties") or {}
+    if field not in described:
+        yield f"names {field}, which the schema's properties do not have"
+    elif not any(_is_scalar(part) for part in applying([described[field]], schema)):
+        yield f"names {field}, which the schema does not limit to a text, a number or a boolean"
+    elif field not in given and field not in (schema.get("required") or []):
+        yield f'names {field}, which is optional: put it into {{"when": "{field}", "args": [...]}}'
+
+
+def _is_scalar(part: Mapping[str, Any]) -> bool:
+    if "enum" in part or "const" in part:
+        values = part["enum"] if "enum" in part else [part["const"]]
+        return all(isinstance(value, str | int | float | None) for value in values)
+    types = part.get("type")
+    listed = [types] if isinstance(types, str) else types or []
+    return bool(listed) and set(listed) <= _SCALARS

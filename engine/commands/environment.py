@@ -1,0 +1,87 @@
+"""The environment of a command: empty, but for the names its definition lists.
+
+A name has a text to fill, like those of the argv, or null for the value that the worker itself was started with. Names
+that change how programs are loaded or started are never accepted.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from atlas.engine.commands.argv import Facts, check_text, fields_of, fill_text, is_given, scalars
+from atlas.errors import FieldError, InvalidInput
+
+MOST_NAMES = 100
+# Of NAME=value, as the kernel has it.
+LONGEST_VARIABLE = 128 * 1024 - 1
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+# They make a loader, a shell or an interpreter run something else.
+_FORBIDDEN = re.compile(
+    r"LD_.*|DYLD_.*|GCONV_PATH|MALLOC_.*|BASH.*|ENV|IFS|PS4|SHELLOPTS|PROMPT_COMMAND|CDPATH|GLOBIGNORE|PYTHON.*"
+    r"|PERL.*|RUBY.*|NODE_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|CLASSPATH|LUA_.*|PHP.*|GIT_.*|EDITOR|PAGER",
+    re.IGNORECASE,
+)
+# Fine as an operator wrote it, not as a payload would have it.
+_LITERAL_ONLY = {"PATH", "HOME", "SHELL", "TMPDIR", "USER", "LOGNAME"}
+# Values of the worker's own environment under such names are kept out of what the program says.
+_SOUNDS_SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
+    """What speaks against accepting an environment for payloads of this schema."""
+    if not isinstance(env, dict) or len(env) > MOST_NAMES:
+        return [FieldError("env", f"is not an object of at most {MOST_NAMES} names")]
+    found = []
+    for name, text in env.items():
+        place = f"env.{name}"
+        if not _NAME.fullmatch(name):
+            found.append(FieldError(place, "is not a name of letters, digits and underscores"))
+        elif _FORBIDDEN.fullmatch(name):
+            found.append(FieldError(place, "changes how programs are started and is never passed on"))
+        elif text is not None and not isinstance(text, str):
+            found.append(FieldError(place, "is neither a text nor null"))
+        elif text is not None:
+            # A variable whose optional field is not given is left out.
+            found += check_text(place, text, schema, given=fields_of(text))
+            if name in _LITERAL_ONLY and fields_of(text):
+                found.append(FieldError(place, "may not come from a payload"))
+    return found
+
+
+def fill_env(
+    env: Mapping[str, str | None], payload: Mapping[str, Any], facts: Facts, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The program's whole environment. A name whose field is not given, or that the worker lacks, is left out."""
+    values = {**scalars(payload), **facts.as_values()}
+    filled: dict[str, str] = {}
+    for name, text in env.items():
+        if text is None:
+            if name in inherited:
+                filled[name] = inherited[name]
+        elif all(is_given(payload, field) for field in fields_of(text)):
+            filled[name] = _value(name, text, values)
+    return filled
+
+
+def inherited_secrets(env: Mapping[str, str | None], inherited: Mapping[str, str]) -> list[str]:
+    """The values of the worker's own environment that a program gets and should not tell, as its output shows them."""
+    return [
+        os.fsencode(inherited[name]).decode("utf-8", "replace")
+        for name, text in env.items()
+        if text is None and name in inherited and _SOUNDS_SECRET.search(name)
+    ]
+
+
+def _value(name: str, text: str, values: Mapping[str, str]) -> str:
+    try:
+        value = fill_text(text, values)
+    except KeyError as error:
+        raise InvalidInput(
+            "The payload", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
+        ) from None
+    if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_VARIABLE:
+        fields = ", ".join(fields_of(text))
+        raise InvalidInput("The payload", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
+    return value

@@ -1,0 +1,95 @@
+"""A command definition as an operator writes it: checked as a whole before anything of it is stored."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from atlas.db.pg_json import holds_nul
+from atlas.engine.commands.argv import check_argv
+from atlas.engine.commands.environment import check_env
+from atlas.engine.hosts.hosts import SERVER_TYPES
+from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.types import ALIASES, field_errors
+from atlas.engine.schemas import check_schema
+from atlas.engine.secrets.fields import MARK
+from atlas.errors import FieldError, InvalidInput
+
+# Job types that Atlas itself gives a meaning.
+RESERVED = {"EMAIL_SEND", "ENGINE_RUN", *ALIASES, *SERVER_TYPES}
+
+Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class Limits(BaseModel):
+    """What the program and each process it starts may use; `processes` counts them all together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    cpu_seconds: int | None = Field(default=None, ge=1, le=7 * 86_400)
+    memory_mb: int = Field(default=2048, ge=32, le=1_048_576)
+    files: int = Field(default=256, ge=16, le=65_536)
+    processes: int = Field(default=64, ge=1, le=4096)
+    file_size_mb: int = Field(default=1024, ge=1, le=1_048_576)
+
+
+class DefinitionSpec(BaseModel):
+    """What an operator says about a command. `env` maps each name to a text, or to null for the worker's own value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    key: Key
+    description: str = Field(default="", max_length=2000)
+    argv: list[Any]
+    arg_schema: dict[str, Any] = {}
+    timeout_seconds: int = Field(default=3600, ge=1, le=7 * 86_400)
+    max_retries: int = Field(default=2, ge=0, le=1000)
+    retry_policy: str | dict[str, Any] = "atlas"
+    concurrency: int | None = Field(default=None, ge=1, le=100_000)
+    limits: Limits = Limits()
+    env: dict[str, str | None] = {}
+    is_active: bool = True
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """How a failed attempt is tried again."""
+        return policy_of(self.retry_policy)
+
+
+def read_spec(described: Mapping[str, Any]) -> DefinitionSpec:
+    """The definition that a JSON object describes, or InvalidInput with everything that is wrong with it."""
+    wanted = dict(described)
+    if "max_attempts" in wanted and isinstance(wanted["max_attempts"], int) and "max_retries" not in wanted:
+        wanted["max_retries"] = wanted.pop("max_attempts") - 1
+    try:
+        spec = DefinitionSpec.model_validate(wanted)
+    except ValidationError as error:
+        raise InvalidInput("The definition", field_errors(error)) from error
+    _check(spec)
+    return spec
+
+
+def _check(spec: DefinitionSpec) -> None:
+    found = []
+    if spec.key in RESERVED:
+        found.append(FieldError("key", "is a job type of Atlas itself"))
+    if holds_nul(orjson.dumps(spec.model_dump()).decode()):
+        found.append(FieldError("", "holds the character U+0000"))
+    unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
+    # What cannot be used cannot tell which fields there are.
+    found += unusable or check_argv(spec.argv, spec.arg_schema) + check_env(spec.env, spec.arg_schema)
+    try:
+        spec.policy.delay(0)
+    except InvalidInput as error:
+        found += error.errors
+    if found:
+        raise InvalidInput("The definition", found)
+
+
+def _check_root(schema: Mapping[str, Any]) -> list[FieldError]:
+    if schema.get(MARK) is True:
+        return [FieldError(f"arg_schema.{MARK}", "marks the whole payload; mark the fields that are secret")]
+    if schema and schema.get("type") != "object":
+        return [FieldError("arg_schema.type", 'is not "object", and a payload is one')]
+    return []

@@ -1,0 +1,1 @@
+"""Decides about hosts and remote workers, which lease jobs one by one."""

@@ -1,0 +1,163 @@
+"""Takes known secret values out of whatever an attempt says: its error, its output, its log lines.
+
+What is searched for is the value itself and the shapes it takes on its way into text: JSON, a URL, base64, a repr, a
+line of several.
+"""
+
+import base64
+import json
+import re
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import orjson
+
+from atlas.engine.jobs.verdicts import Notes
+from atlas.errors import AtlasError
+
+# Shorter values would take harmless words out of every text, and are no secrets.
+SHORTEST_SECRET = 4
+SHORTEST_LINE = 6
+LONGEST_TRACE = 8000
+
+
+class Redactor:
+    """Knows the secrets of one attempt, each under the fingerprint that is shown in its place."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        """`secrets` maps a clear value to its fingerprint."""
+        self._shown: dict[str, str] = {}
+        self.learn(secrets)
+
+    def learn(self, secrets: Mapping[str, str]) -> None:
+        """More values that must not be seen, each with what is shown in its place."""
+        for value, fingerprint in secrets.items():
+            for shape in _shapes(value):
+                self._shown.setdefault(shape, f"[secret {fingerprint}]")
+        longest_first = sorted(self._shown, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def text(self, text: str) -> str:
+        """The text without the secrets."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self._shown[match[0]], text)
+
+    def cut(self, text: str, *, at_start: bool = False, at_end: bool = False) -> str:
+        """The same for a piece of a longer text: what is left of a secret at the place of the cut goes too."""
+        text = self.text(text)
+        if at_end:
+            text = text[: len(text) - max((_overlap(text, shape) for shape in self._shown), default=0)]
+        if at_start:
+            text = text[max((_overlap(shape, text) for shape in self._shown), default=0) :]
+        return text
+
+    def report(self, text: str) -> str:
+        """The same for a sentence about a program with the end of what it printed below: both may have been cut."""
+        sentence, newline, printed = self.text(text).partition("\n")
+        return "".join(
+            (self.cut(sentence, at_start=True, at_end=True), newline, self.cut(printed, at_start=True, at_end=True))
+        )
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without the secrets, in its keys too."""
+        match value:
+            case str():
+                return self.text(value)
+            case Mapping():
+                return {self.text(str(name)): self.value(item) for name, item in value.items()}
+            case list() | tuple():
+                return [self.value(item) for item in value]
+            case int() | float() if not isinstance(value, bool) and self.text(str(value)) != str(value):
+                return self.text(str(value))
+            case _:
+                return value
+
+    def json(self, text: str) -> str:
+        """JSON text without the secrets."""
+        return orjson.dumps(self.value(orjson.loads(text))).decode()
+
+    def outcome(self, output: str | None, notes: Notes) -> str | None:
+        """What a handler answered and noted, without the secrets."""
+        self.notes(notes)
+        return None if output is None else self.json(output)
+
+    def notes(self, notes: Notes) -> None:
+        """Clean what a handler noted beside its outcome."""
+        notes.audit_message = self.text(notes.audit_message)
+        notes.audit_meta = self.value(notes.audit_meta)
+        notes.detail = self.value(notes.detail)
+
+    def error(self, error: BaseException, notes: Notes) -> BaseException:
+        """An error that says the same without the secrets. Its stack goes to the attempt's details, cleaned.
+
+        An error of Atlas keeps its class, which decides what becomes of the job; another one is replaced by a
+        namesake, since no error class can be trusted to say only what its arguments hold.
+        """
+        self.notes(notes)
+        if isinstance(error, AtlasError):
+            error.message, error.remedy = self.text(error.message), self.text(error.remedy)
+            error.args = tuple(self.value(list(error.args)))
+            return error
+        notes.detail.setdefault("error_text", self.text("".join(traceback.format_exception(error)))[-LONGEST_TRACE:])
+        namesake: type[Exception] = type(type(error).__name__, (Exception,), {})
+        return namesake(self.text(str(error)))
+
+
+def needles(value: Any) -> Iterable[str]:
+    """The texts within a secret value that must not be seen."""
+    match value:
+        case str():
+            if len(value) >= SHORTEST_SECRET:
+                yield value
+        case dict():
+            for item in value.values():
+                yield from needles(item)
+        case list():
+            for item in value:
+                yield from needles(item)
+        case int() | float() if not isinstance(value, bool):
+            yield from needles(orjson.dumps(value).decode())
+
+
+def _shapes(value: str) -> set[str]:
+    raw = value.encode("utf-8", "surrogatepass")
+    found = {
+        value,
+        orjson.dumps(value).decode()[1:-1],
+        json.dumps(value)[1:-1],
+        repr(value)[1:-1],
+        ascii(value)[1:-1],
+        quote(value, safe=""),
+        quote(value),
+        quote_plus(value),
+        raw.hex(),
+    }
+    for offset in range(3):
+        inside = _inside_base64(raw, offset)
+        found |= {inside, inside.replace("+", "-").replace("/", "_")}
+    found |= {line for line in value.splitlines() if len(line) >= SHORTEST_LINE}
+    # A shape inside another text, such as a repr inside JSON, is escaped once more.
+    found |= {escaped[1:-1] for shape in list(found) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
+    return {shape for shape in found if len(shape) >= SHORTEST_SECRET}
+
+
+def _inside_base64(raw: bytes, offset: int) -> str:
+    """The letters that stand for these bytes in the base64 of a longer text, `offset` bytes into a group of three."""
+    encoded = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
+    shared = 1 if (offset + len(raw)) % 3 else 0
+    return encoded[(0, 2, 3)[offset] : len(encoded) - shared]
+
+
+def _overlap(left: str, right: str) -> int:
+    """How much of the end of `left` is the beginning of `right`; a few letters are nothing."""
+    probe = right[:16]
+    at = left.find(probe, max(0, len(left) - len(right)))
+    while at >= 0:
+        if right.startswith(left[at:]):
+            return len(left) - at
+        at = left.find(probe, at + 1)
+    sizes = range(min(len(left), len(probe)), SHORTEST_SECRET - 1, -1)
+    return next((size for size in sizes if left.endswith(right[:size])), 0)

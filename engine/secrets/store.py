@@ -1,0 +1,114 @@
+"""Secret fields of an input: kept apart, encrypted, and shown as a fingerprint.
+
+A schema marks a field with `"x-secret": true`. At enqueue its value leaves the input for `job_secrets`, encrypted
+under a key that lives in a file and never in the database; in its place stands `{"x-secret": "<fingerprint>"}`. The
+fingerprint is keyed, so that it says whether two secrets are equal and nothing else. Only the attempt that runs the
+job sees the value, and the row goes when the job goes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from cryptography.exceptions import InvalidTag
+
+from atlas.db.pool import Queryable
+from atlas.db.statements import statement
+from atlas.engine.secrets.fields import MARK, secret_places, steps
+from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, secret_key
+from atlas.engine.secrets.redact import SHORTEST_SECRET, Redactor, needles
+from atlas.errors import FieldError, InvalidInput
+
+STORE = statement("engine/secrets/sql/store_secrets.sql")
+LOAD = statement("engine/secrets/sql/load_secrets.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that was taken out of an input: where it stood (a JSON pointer), the value, what is shown."""
+
+    field: str
+    value: Any
+    fingerprint: str
+
+
+def split_secrets(
+    schema: Mapping[str, Any], input: Mapping[str, Any], tenant_id: UUID, key: SecretKey
+) -> tuple[dict[str, Any], tuple[Secret, ...]]:
+    """The input as everyone may see it, and what was taken out of it."""
+    shown = orjson.loads(orjson.dumps(input))
+    found = [
+        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_places(schema, shown))
+    ]
+    _check(found)
+    for secret in found:
+        _put(shown, secret.field, {MARK: secret.fingerprint})
+    return shown, tuple(found)
+
+
+def hide(text: str, secrets: Iterable[Secret]) -> str:
+    """A text of the caller, such as a dedupe key, with fingerprints in place of the secrets in it."""
+    return Redactor({needle: one.fingerprint for one in secrets for needle in needles(one.value)}).text(text)
+
+
+async def store_secrets(conn: Queryable, job_id: UUID, tenant_id: UUID, secrets: Iterable[Secret]) -> None:
+    """Keep the secrets of a job, in the transaction that makes the job."""
+    key = secret_key()
+    fields, nonces, sealed = [], [], []
+    for secret in secrets:
+        nonce, ciphertext = key.encrypt(secret.value, _place(tenant_id, job_id, secret.field))
+        fields.append(secret.field)
+        nonces.append(nonce)
+        sealed.append(ciphertext)
+    values = {"job_id": job_id, "tenant_id": tenant_id, "key_id": key.id}
+    await conn.execute(STORE.sql, *STORE.bind({**values, "fields": fields, "nonces": nonces, "ciphertexts": sealed}))
+
+
+async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> tuple[str, Redactor | None]:
+    """A job's input in clear, for the attempt that runs it, and what keeps the attempt from telling."""
+    if f'"{MARK}"' not in text:
+        return text, None
+    rows = await conn.fetch(LOAD.sql, *LOAD.bind({"job_id": job_id, "tenant_id": tenant_id}))
+    if not rows:
+        return text, None
+    key, input = secret_key(), orjson.loads(text)
+    known: dict[str, str] = {}
+    for row in rows:
+        value = _opened(key, row, _place(tenant_id, job_id, row["field"]))
+        _put(input, row["field"], value)
+        known.update((needle, key.fingerprint(tenant_id, value)) for needle in needles(value))
+    return orjson.dumps(input).decode(), Redactor(known)
+
+
+def _opened(key: SecretKey, row: Any, place: bytes) -> Any:
+    try:
+        return key.decrypt(row["nonce"], row["ciphertext"], place)
+    except InvalidTag as error:
+        why = "under another key" if row["key_id"] != key.id else "and was changed since"
+        raise SecretsUnreadable(
+            f"The secret field {row['field']} was stored {why}.",
+            remedy="Give every program of the installation the same ATLAS_SECRET_KEY_FILE.",
+        ) from error
+
+
+def _place(tenant_id: UUID, job_id: UUID, field: str) -> bytes:
+    return f"{tenant_id}|{job_id}|{field}".encode()
+
+
+def _check(found: list[Secret]) -> None:
+    reason = f"has fewer than {SHORTEST_SECRET} characters, too few for a secret"
+    short = [
+        FieldError(".".join(steps(one.field)), reason) for one in found if not any(True for _ in needles(one.value))
+    ]
+    if short:
+        raise InvalidInput("The input", short)
+
+
+def _put(input: Any, pointer: str, value: Any) -> None:
+    *way, last = steps(pointer)
+    node = input
+    for step in way:
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    node[int(last) if isinstance(node, list) else last] = value

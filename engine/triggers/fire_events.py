@@ -1,0 +1,166 @@
+"""Events fire triggers: each event is looked at once, and fires each trigger that fits it once.
+
+What waits to be looked at is marked on the event itself. A place in the order of events would not do: one that is
+committed late can have a lower number than those seen already.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_payloads
+from atlas.engine.triggers.fire_schedules import FIRING, Round, Unfired
+from atlas.engine.triggers.store import Trigger, trigger_of
+
+ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
+EVENTS = statement("engine/triggers/sql/events.sql")
+MATCHING = statement("engine/triggers/sql/matching.sql")
+RECENT = statement("engine/triggers/sql/recent.sql")
+HANDLED = statement("engine/triggers/sql/handled.sql")
+
+EVENTS_AT_ONCE = 100
+# An event may fire thousands of triggers; then fewer of them go together, for a transaction should not think long.
+FIRINGS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as the triggers see it."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    context: dict[str, Any]
+    correlation_id: str | None
+    created_at: datetime
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """`event` in a template: its `context`, and each field of it directly where the name is free."""
+        facts = {"id": str(self.id), "name": self.name, "created_at": self.created_at.isoformat()}
+        return {"event": {**self.context, **facts, "correlation_id": self.correlation_id, "context": self.context}}
+
+
+async def fire_events(
+    conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE, without: Sequence[UUID] = ()
+) -> Round:
+    """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay.
+
+    `Unfired` names what was held when the whole failed; `without` passes over what failed before.
+    """
+    if not await fetch_value(conn, ANY_EVENT, late_by=late_by):
+        return Round()
+    held: list[UUID] = []
+    try:
+        async with conn.transaction(isolation="read_committed"):
+            return await _fire_events(conn, {"late_by": late_by, "limit": limit, "without": list(without)}, held)
+    except Exception as error:
+        raise Unfired(held) from error
+
+
+async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]) -> Round:
+    gate = await fetch_row(conn, FIRING)
+    assert gate is not None
+    if not gate["is_open"]:
+        return Round(closed=True)
+    rows = await fetch(conn, EVENTS, **which)
+    held += [row["id"] for row in rows]
+    events, firings = await _matches(conn, [_event_of(row) for row in rows])
+    fired = await _fire_unlike(conn, firings, gate["now"])
+    await fetch(conn, HANDLED, ids=[event.id for event in events])
+    return Round(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a trigger's event name, exact or `provider.*`, means an event."""
+    return pattern == name or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
+
+
+def patterns_of(name: str) -> Iterator[str]:
+    """Every event name that a trigger may have to fit an event: its own, and one for each of its beginnings."""
+    yield name
+    parts = name.split(".")
+    for length in range(1, len(parts)):
+        yield f"{'.'.join(parts[:length])}.*"
+
+
+async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[list[StoredEvent], list[Firing]]:
+    """The first of the events, as many as go together, and what they fire."""
+    names = sorted({pattern for event in waiting for pattern in patterns_of(event.name)})
+    rows = await fetch(conn, MATCHING, names=names, tenants=list({event.tenant_id for event in waiting}))
+    triggers = [(trigger_of(row), row["active_since"]) for row in rows]
+    events: list[StoredEvent] = []
+    firings: list[Firing] = []
+    took = 0.0
+    for event in waiting:
+        found = [_firing(trigger, event) for trigger, since in triggers if _means(trigger, since, event)]
+        scope = event.scope
+        took += await render_payloads([(firing, scope) for firing in found])
+        firings += found
+        events.append(event)
+        if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
+            break
+    for firing in firings:
+        if firing.payload is not None:
+            firing.payload_hash = hashlib.sha256(orjson.dumps(firing.payload, option=orjson.OPT_SORT_KEYS)).digest()
+    return events, firings
+
+
+def _means(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
+    # What happened before a trigger was made, enabled or given this name is not its business.
+    known = trigger.tenant_id == event.tenant_id and since <= event.created_at
+    return known and fits(trigger.spec.event_name or "", event.name)
+
+
+def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
+    return Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
+
+
+async def _fire_unlike(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
+    """Fire, and let those go whose trigger fired with the same payload within its window, in this batch or before.
+
+    Equal ones of a batch come one after the other: only one that could be started swallows the next.
+    """
+    fired: list[Firing] = []
+    while firings:
+        await _swallow(conn, firings, now)
+        first = {_likeness(one): one for one in reversed(firings)}
+        alone = {one.id for one in first.values()}
+        fired += await fire_all(conn, [one for one in firings if one.id in alone], now=now)
+        firings = [one for one in firings if one.id not in alone]
+    return fired
+
+
+def _likeness(firing: Firing) -> tuple[UUID, bytes] | UUID:
+    """What equal firings have in common, while they may swallow each other; else its own id."""
+    if firing.result != "fired" or firing.payload_hash is None or not firing.trigger.spec.dedupe_window_seconds:
+        return firing.id
+    return firing.trigger.id, firing.payload_hash
+
+
+async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -> None:
+    watched = [one for one in firings if _likeness(one) != one.id]
+    rows = await fetch(
+        conn,
+        RECENT,
+        triggers=[one.trigger.id for one in watched],
+        hashes=[one.payload_hash for one in watched],
+        windows=[one.trigger.spec.dedupe_window_seconds for one in watched],
+        now=now,
+    )
+    recent = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}
+    for firing in watched:
+        key = (firing.trigger.id, firing.payload_hash)
+        if key in recent:
+            firing.result, firing.job_id = "swallowed", recent[key]
+
+
+def _event_of(row: Any) -> StoredEvent:
+    return StoredEvent(**{**row, "context": orjson.loads(row["context"])})

@@ -1,0 +1,44 @@
+"""A person fires a trigger, to try it or to make up for a missed time. It is enqueueing, which is never paused."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row
+from atlas.engine.triggers.fire import Firing, fire_all, render_payload
+from atlas.engine.triggers.fire_events import StoredEvent
+from atlas.engine.triggers.fire_schedules import schedule_scope
+from atlas.engine.triggers.store import CLOCK, find_trigger
+from atlas.errors import Conflict
+from atlas.ids import new_id
+
+
+async def fire_now(
+    conn: Connection,
+    trigger_id: UUID,
+    *,
+    actor: Actor,
+    context: Mapping[str, Any] | None = None,
+    tenant_id: UUID | None = None,
+) -> UUID:
+    """Fire a trigger once, whatever its schedule, and answer the id of the job or intent it started.
+
+    `context` stands for the context of an event. The trigger's own times are not moved, and no window swallows it.
+    """
+    async with conn.transaction():
+        trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)
+        row = await fetch_row(conn, CLOCK, tenant_id=trigger.tenant_id)
+        assert row is not None
+        firing = Firing(trigger, "manual")
+        if trigger.spec.trigger_type == "schedule":
+            render_payload(firing, schedule_scope(trigger, row["now"]))
+        else:
+            name = (trigger.spec.event_name or "").replace("*", "manual")
+            event = StoredEvent(new_id(), trigger.tenant_id, name, dict(context or {}), None, row["now"])
+            render_payload(firing, event.scope)
+        await fire_all(conn, [firing], now=row["now"], actor=actor)
+        if firing.job_id is None:
+            raise Conflict(f"Trigger {trigger_id} could not fire: {firing.error}", remedy="Nothing was changed.")
+    return firing.job_id

@@ -1,0 +1,218 @@
+"""Triggers as they are kept: add, edit, remove, find, list. Each change is audited with what it changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.commands.definitions import find_definition
+from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.triggers.cron import Cron, known_cron, read_cron
+from atlas.engine.triggers.spec import TriggerSpec, read_trigger
+from atlas.errors import InvalidInput, NotFound
+from atlas.ids import new_id
+
+STAY = statement("engine/triggers/sql/stay.sql")
+CLOCK = statement("engine/triggers/sql/clock.sql")
+ADD = statement("engine/triggers/sql/add.sql")
+EDIT = statement("engine/triggers/sql/edit.sql")
+REMOVE = statement("engine/triggers/sql/remove.sql")
+FIND = statement("engine/triggers/sql/find.sql")
+HOLD = statement("engine/triggers/sql/hold.sql")
+LIST = statement("engine/triggers/sql/list.sql")
+SCHEDULES = statement("engine/triggers/sql/schedules.sql")
+
+MOST_ROWS = 200
+# What the account does not repeat: a template may hold anything.
+_UNTOLD = {"payload_template"}
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger as it is stored. `zone` is the one its schedule follows: its own, else its tenant's."""
+
+    id: UUID
+    tenant_id: UUID
+    spec: TriggerSpec
+    zone: str
+    last_fire_at: datetime | None
+    next_fire_at: datetime | None
+    last_error: dict[str, Any] | None
+    created_by: str
+    edited_by: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def arranged_by(self) -> str:
+        """Who is behind what it starts by itself: whoever last changed what that is, or when."""
+        return self.edited_by or self.created_by
+
+    @property
+    def first_due(self) -> datetime | None:
+        """Its first open due time: its next, or, while its schedule cannot be computed, the one it stopped at."""
+        if self.last_error is None or "open_since" not in self.last_error:
+            return self.next_fire_at
+        stopped = self.last_error["open_since"]
+        return None if stopped is None else datetime.fromisoformat(stopped)
+
+    @property
+    def cron(self) -> Cron:
+        """Its schedule; InvalidInput where the zone has vanished from this machine's tz database."""
+        assert self.spec.cron_expr is not None
+        return known_cron(self.spec.cron_expr, self.zone)
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole of it, for those who read it."""
+        facts = ("zone", "last_fire_at", "next_fire_at", "last_error", "created_by", "created_at", "updated_at")
+        own = {"id": str(self.id), "tenant_id": str(self.tenant_id)}
+        return {**own, **self.spec.model_dump(), **{name: getattr(self, name) for name in facts}}
+
+
+async def add_trigger(conn: Connection, tenant_id: UUID, described: Mapping[str, Any], *, actor: Actor) -> Trigger:
+    """Add a trigger. A schedule's first time is the first after now; an event trigger sees the events after now."""
+    spec = read_trigger(described)
+    id = new_id()
+    async with conn.transaction():
+        await _check_target(conn, spec)
+        # A change of the zone finds the schedules that are there, and not one that is just being added.
+        await fetch(conn, STAY, tenant_id=tenant_id)
+        next_fire_at = await _next_time(conn, tenant_id, spec)
+        columns = {"id": id, "tenant_id": tenant_id, "created_by": actor.id, "next_fire_at": next_fire_at}
+        await fetch(conn, ADD, **columns, **_columns(spec))
+        trigger = await find_trigger(conn, id)
+        await record(conn, _event("TRIGGER_ADDED", trigger, actor))
+    return trigger
+
+
+async def edit_trigger(
+    conn: Connection, trigger_id: UUID, changes: Mapping[str, Any], *, actor: Actor, tenant_id: UUID | None = None
+) -> Trigger:
+    """Change some of a trigger. One that waits for other times or events, or is enabled again, begins anew from now."""
+    async with conn.transaction():
+        # Before its row is held: a change of the zone holds the zone, and then the rows of the schedules.
+        await fetch(conn, STAY, tenant_id=(await find_trigger(conn, trigger_id, tenant_id=tenant_id)).tenant_id)
+        before = await _hold(conn, trigger_id, tenant_id)
+        spec = read_trigger({**before.spec.model_dump(), **changes})
+        changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
+        await _check_target(conn, spec)
+        next_fire_at = before.first_due
+        if {"cron_expr", "timezone", "trigger_type", "is_enabled"} & set(changed):
+            next_fire_at = await _next_time(conn, before.tenant_id, spec)
+        edited_by = actor.id if set(changed) - {"label"} else before.edited_by
+        begins_anew = bool({"event_name", "trigger_type", "is_enabled"} & set(changed))
+        facts = {"next_fire_at": next_fire_at, "edited_by": edited_by, "begins_anew": begins_anew}
+        await fetch(conn, EDIT, id=trigger_id, **facts, **_columns(spec))
+        trigger = await find_trigger(conn, trigger_id)
+        await record(conn, _event("TRIGGER_EDITED", trigger, actor, changed=changed))
+    return trigger
+
+
+async def remove_trigger(conn: Connection, trigger_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> Trigger:
+    """Remove a trigger. Jobs it made, and the record of its firings, stay."""
+    async with conn.transaction():
+        trigger = await _hold(conn, trigger_id, tenant_id)
+        await fetch_value(conn, REMOVE, id=trigger_id)
+        await record(conn, _event("TRIGGER_REMOVED", trigger, actor))
+    return trigger
+
+
+async def find_trigger(conn: Connection, trigger_id: UUID, *, tenant_id: UUID | None = None) -> Trigger:
+    """One trigger; `NotFound` where there is none, or where it is another tenant's."""
+    row = await fetch_row(conn, FIND, id=trigger_id, tenant_id=tenant_id)
+    if row is None:
+        raise _unknown(trigger_id)
+    return trigger_of(row)
+
+
+async def list_triggers(
+    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = MOST_ROWS
+) -> list[Trigger]:
+    """A page of triggers, oldest first."""
+    values = {"tenant_id": tenant_id, "after": after, "limit": min(limit, MOST_ROWS)}
+    return [trigger_of(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+
+
+async def list_schedules(conn: Queryable, *, within: timedelta) -> dict[tuple[str, str], datetime]:
+    """The (expression, zone) pairs of the enabled triggers that are due within a time, and their next due times."""
+    rows = await conn.fetch(SCHEDULES.sql, *SCHEDULES.bind({"within": within.total_seconds()}))
+    return {(row["cron_expr"], row["zone"]): row["next_fire_at"] for row in rows}
+
+
+async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
+    """The zone of a tenant's schedules, and the time that they are due by."""
+    row = await fetch_row(conn, CLOCK, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+    return row["timezone"], row["now"]
+
+
+def trigger_of(row: Any) -> Trigger:
+    """A trigger from its row. What is stored was checked when it was saved, so it is not checked again."""
+    fields = {name: row[name] for name in TriggerSpec.model_fields}
+    fields["payload_template"] = orjson.loads(fields["payload_template"])
+    error = row["last_error"]
+    return Trigger(
+        id=row["id"],
+        tenant_id=row["tenant_id"],
+        spec=TriggerSpec.model_construct(**fields),
+        zone=row["zone"],
+        last_fire_at=row["last_fire_at"],
+        next_fire_at=row["next_fire_at"],
+        last_error=None if error is None else orjson.loads(error),
+        created_by=row["created_by"],
+        edited_by=row["edited_by"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+async def _hold(conn: Connection, trigger_id: UUID, tenant_id: UUID | None) -> Trigger:
+    row = await fetch_row(conn, HOLD, id=trigger_id, tenant_id=tenant_id)
+    if row is None:
+        raise _unknown(trigger_id)
+    return trigger_of(row)
+
+
+async def _check_target(conn: Connection, spec: TriggerSpec) -> None:
+    # A type's worker may start later, and a workflow be saved later; a definition is a permission and must be there.
+    if spec.definition_key is not None:
+        await find_definition(conn, spec.definition_key)
+    kind, name = spec.target
+    wrong = [] if kind == "workflow" else await kept_secrets(conn, name, spec.payload_template, path="payload_template")
+    if wrong:
+        raise InvalidInput("The trigger", wrong)
+
+
+async def _next_time(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> datetime | None:
+    zone, now = await read_clock(conn, tenant_id)
+    if spec.cron_expr is None:
+        return None
+    return read_cron(spec.cron_expr, spec.timezone or zone).after(now)
+
+
+def _columns(spec: TriggerSpec) -> dict[str, Any]:
+    return {**spec.model_dump(), "payload_template": orjson.dumps(spec.payload_template).decode()}
+
+
+def _unknown(trigger_id: UUID) -> NotFound:
+    return NotFound("trigger", trigger_id, remedy="`atlas trigger list` shows the triggers there are.")
+
+
+def _event(action: str, trigger: Trigger, actor: Actor, **facts: Any) -> Event:
+    terms = trigger.spec.model_dump(exclude=_UNTOLD, exclude_none=True)
+    return Event(
+        action=action,
+        entity_type="trigger",
+        entity_id=str(trigger.id),
+        actor=actor,
+        tenant_id=trigger.tenant_id,
+        meta={**terms, **facts},
+    )

@@ -1,0 +1,171 @@
+"""Calling a step's function: once, again after a failure, and within its time."""
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Never
+
+from pydantic import ValidationError
+
+from atlas.db.pg_json import stored_json
+from atlas.engine.jobs.backoff import RetryPolicy, jittered
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
+from atlas.engine.workflows.errors import StepFailed, error_json
+from atlas.engine.workflows.history import Wait
+from atlas.engine.workflows.recorder import Recorder, StepPosition
+from atlas.engine.workflows.step_values import StepFunction, arguments_text, step_function
+from atlas.threads import awaitable
+
+# Made as they are needed; those that a step hangs in are missing until it ends.
+THREADS = 256
+
+
+@dataclass(slots=True)
+class StepCall:
+    """A function, its arguments, and how hard to try."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    retries: int
+    policy: RetryPolicy
+    timeout: float | None
+
+
+class StepTimeout(Exception):
+    """The step's function did not end within its time."""
+
+
+async def perform(recorder: Recorder, place: StepPosition, call: StepCall) -> Any:
+    """Answer from the record, or call the function and write what came of it before answering."""
+    known = step_function(call.function)
+    recorded = place.recorded
+    if recorded is not None:
+        if recorded.status == "succeeded":
+            return _replayed(place, known, recorded.output)
+        if recorded.status == "failed":
+            raise recorder.failure(place)
+        if not recorded.due:
+            recorder.block(place)
+        if recorder.history.failure is not None and place.branch is not recorder.undoing:
+            given_up = StepFailed(place.name, "It was not tried again: the run is undone.", kind="GivenUp")
+            await recorder.fail(place, given_up, attempts=recorded.attempts)
+    attempt = 1 if recorded is None else recorded.attempts + 1
+    since = time.monotonic()
+    try:
+        answer = await _call(recorder, known, call)
+        text = known.dump(answer)
+        value = _read_back(known, text)
+    except Exception as error:
+        await _raised(recorder, place, call, attempt, since, error)
+    await recorder.record(
+        place, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
+    )
+    return value
+
+
+async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
+    if call.timeout is None and known.is_async:
+        return await call.function(*call.arguments)
+    try:
+        async with asyncio.timeout(call.timeout if known.is_async else None) as limit:
+            if known.is_async:
+                return await call.function(*call.arguments)
+            return await _call_in_thread(recorder, call, limit)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise StepTimeout(f"It did not end within {call.timeout:g} s.") from error
+
+
+async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Timeout) -> Any:
+    """A plain function runs in a thread. It cannot be stopped; who gives it up leaves it to the worker to wait for."""
+    loop = asyncio.get_running_loop()
+    context = contextvars.copy_context()
+
+    def work() -> Any:
+        if call.timeout is not None:
+            # Its time begins now: before, it waited for a thread.
+            loop.call_soon_threadsafe(_begin, limit, call.timeout)
+        return context.run(awaitable(call.function), *call.arguments)
+
+    thread = _threads().submit(work)
+    try:
+        answer = await asyncio.wrap_future(thread)
+    except asyncio.CancelledError:
+        if thread.running():
+            recorder.threads.append(asyncio.wrap_future(thread))
+        raise
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _begin(limit: asyncio.Timeout, seconds: float) -> None:
+    # Refused where nobody waits for the step any more.
+    with contextlib.suppress(RuntimeError):
+        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+
+async def _raised(
+    recorder: Recorder, place: StepPosition, call: StepCall, attempt: int, since: float, error: Exception
+) -> Never:
+    """The function raised: try again later, or fail for good."""
+    told = error_json(error)
+    arguments = arguments_text(call.arguments)
+    snoozed = isinstance(error, Snooze)
+    if not snoozed and (isinstance(error, PermanentError) or attempt > call.retries):
+        failed = StepFailed(place.name, told["message"], kind=told["type"])
+        failed.__cause__ = error
+        await recorder.fail(place, failed, attempts=attempt, since=since, input=arguments)
+    wait = Wait(
+        place.branch.path,
+        place.position,
+        place.name,
+        place.kind,
+        status="retrying",
+        attempts=attempt - 1 if snoozed else attempt,
+        wake_after=_delay(call.policy, attempt, error),
+        input=arguments,
+        error=stored_json(told),
+    )
+    await recorder.wait(place, wait)
+
+
+def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
+    match error:
+        case Snooze():
+            return error.delay
+        case RetryAfter():
+            return jittered(error.delay, policy.jitter)
+        case _:
+            return policy.delay(attempt - 1)
+
+
+def _read_back(known: StepFunction, text: str) -> Any:
+    """The answer as every replay will see it, looked at before it is recorded."""
+    try:
+        return known.load(text)
+    except ValidationError as error:
+        raise PermanentError(
+            f"The step's answer cannot be read back as the type it answers: {describe(error)}",
+            remedy="Answer what survives JSON, or leave out the annotation.",
+        ) from error
+
+
+def _replayed(place: StepPosition, known: StepFunction, text: str | None) -> Any:
+    try:
+        return known.load(text)
+    except ValidationError as error:
+        raise PermanentError(
+            f"What step {place.name!r} recorded does not fit the type it answers now: {describe(error)}",
+            remedy="Run it with the code it began with, or fork it from that step.",
+        ) from error
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="atlas-step")

@@ -1,0 +1,151 @@
+"""Values that are stored as JSON: inputs of runs, contexts of events, outputs of steps."""
+
+import contextlib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import orjson
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from atlas.db.pg_json import holds_nul, is_larger, stored_json, without_nul
+from atlas.engine.jobs.types import INPUT_LIMIT
+from atlas.engine.jobs.verdicts import PermanentError
+from atlas.errors import FieldError, InvalidInput
+
+# A run's input travels inside its job's input, which has the limit of every job.
+INPUT_BYTES = INPUT_LIMIT - 2048
+OUTPUT_BYTES = 1024 * 1024
+# What `show` keeps of a step's arguments.
+ARGUMENT_BYTES = 8 * 1024
+
+
+def object_text(what: str, value: Mapping[str, Any], *, field: str, limit: int = INPUT_BYTES) -> str:
+    """A JSON object as text, or InvalidInput: plain, not too large, without the one character Postgres refuses."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(what, [FieldError(field, "is not a JSON object")])
+    try:
+        text = orjson.dumps(dict(value), default=_plain).decode()
+    except TypeError as error:
+        raise InvalidInput(what, [FieldError(field, f"is not plain JSON: {error}")]) from error
+    if is_larger(text, limit):
+        raise InvalidInput(what, [FieldError(field, f"is larger than {limit // 1024} KiB")])
+    if holds_nul(text):
+        raise InvalidInput(what, [FieldError(field, "holds the character U+0000")])
+    return text
+
+
+class StepFunction:
+    """How a step's function is called, and how its answer becomes JSON and comes back.
+
+    The first execution and every replay give the same value: it is read back from what is stored, as the type that
+    the function's annotation names, or as plain JSON.
+    """
+
+    __slots__ = ("adapter", "is_async")
+
+    def __init__(self, is_async: bool, adapter: TypeAdapter[Any] | None) -> None:
+        self.is_async = is_async
+        self.adapter = adapter
+
+    def dump(self, value: Any) -> str:
+        """The stored form of an answer."""
+        try:
+            text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
+        except (TypeError, ValueError) as error:
+            raise PermanentError(f"The step's answer is not JSON: {error}.") from error
+        if is_larger(text, OUTPUT_BYTES):
+            raise PermanentError(
+                f"The step's answer is larger than {OUTPUT_BYTES // 1024} KiB.",
+                remedy="Store large data elsewhere and return where to find it.",
+            )
+        return text
+
+    def load(self, text: str | None) -> Any:
+        """An answer from its stored form."""
+        if text is None:
+            return None
+        if self.adapter is None:
+            return orjson.loads(text)
+        # A field is stored under its own name; its alias may be for reading or for writing only, or be another's name.
+        try:
+            return self.adapter.validate_json(text, by_alias=False, by_name=True)
+        except ValidationError:
+            return self.adapter.validate_json(text, by_alias=True, by_name=True)
+
+
+PLAIN = StepFunction(True, None)
+PLAIN_SYNC = StepFunction(False, None)
+_known: "WeakKeyDictionary[Callable[..., Any], StepFunction]" = WeakKeyDictionary()
+
+
+def step_function(function: Callable[..., Any]) -> StepFunction:
+    """What is known about a function, looked up once."""
+    try:
+        return _known[function]
+    except (KeyError, TypeError):
+        found = _inspect(function)
+    # A callable that cannot be remembered is looked at every time.
+    with contextlib.suppress(TypeError):
+        _known[function] = found
+    return found
+
+
+def arguments_text(arguments: tuple[Any, ...]) -> str | None:
+    """The arguments of a step as they are shown; nothing is ever read back from them."""
+    if not arguments:
+        return None
+    try:
+        text = stored_json(arguments, default=_shown)
+    except TypeError:
+        return '["(not JSON)"]'
+    return text if len(text) <= ARGUMENT_BYTES else f'["({len(text)} characters)"]'
+
+
+def _inspect(function: Callable[..., Any]) -> StepFunction:
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+    wanted = _return_type(inner)
+    if wanted is None:
+        return PLAIN if is_async else PLAIN_SYNC
+    try:
+        return StepFunction(is_async, TypeAdapter(wanted))
+    except PydanticUserError:
+        return PLAIN if is_async else PLAIN_SYNC
+
+
+def _return_type(function: Callable[..., Any]) -> Any | None:
+    """The annotated type of an answer, where reading it back as plain JSON would lose something."""
+    if "return" not in getattr(function, "__annotations__", {}):
+        return None
+    try:
+        wanted = typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        return None
+    return None if wanted in (None, type(None), Any, str, int, float, bool, dict, list, object) else wanted
+
+
+def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
+    # By name, also where a model asks for its aliases: those for writing are not read.
+    try:
+        return without_nul(adapter.dump_json(value, by_alias=False).decode())
+    except PydanticSerializationError:
+        return stored_json(adapter.dump_python(value, mode="json", by_alias=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def _shown(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else repr(value)[:200]

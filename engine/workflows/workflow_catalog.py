@@ -1,0 +1,39 @@
+"""Workflows in code made known to everyone, and found again by those who do not have them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.workflows.registry import CodeWorkflow
+
+PUBLISH = statement("engine/workflows/sql/publish_workflow.sql")
+KNOWN = statement("engine/workflows/sql/known_workflows.sql")
+CLOCK = statement("engine/workflows/sql/clock.sql")
+
+
+async def publish_workflows(conn: Connection, workflows: Iterable[CodeWorkflow], *, by: str) -> None:
+    """Write what this process knows about its workflows."""
+    for one in sorted(workflows, key=lambda workflow: workflow.key):
+        await fetch(
+            conn,
+            PUBLISH,
+            key=one.key,
+            description=one.description.split("\n\n")[0],
+            input_schema=orjson.dumps(one.input_schema).decode(),
+            created_by=by,
+        )
+
+
+async def known_workflows(conn: Connection, tenant_id: UUID) -> dict[str, bool]:
+    """The keys a tenant could mean; True for those that some worker's code brought lately."""
+    return {row["key"]: row["in_code"] for row in await fetch(conn, KNOWN, tenant_id=tenant_id)}
+
+
+async def database_now(conn: Connection) -> datetime:
+    """The database's clock, the only one that counts."""
+    now: datetime = await fetch_value(conn, CLOCK)
+    return now

@@ -1,0 +1,78 @@
+"""What every scheduler does now and then, harmless in any number: sweeps, the watchdog, metering, retention."""
+
+import asyncio
+
+from atlas.db.pool import Pool
+from atlas.engine.alerts import Alert, look, save_findings
+from atlas.engine.jobs.lease import new_worker_id
+from atlas.engine.jobs.sweep import sweep
+from atlas.engine.retention import forget_workers, prune, read_ages
+from atlas.engine.usage import meter_usage
+from atlas.logs import get_logger
+from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, every, pause
+
+SWEEP_SECONDS = 5.0
+WATCH_SECONDS = 15.0
+METER_SECONDS = 5.0
+PRUNE_SECONDS = 600.0
+# Between two batches, so that a sweep of millions leaves the disk to the claims.
+BATCH_REST_SECONDS = 0.05
+
+log = get_logger("scheduler")
+
+
+class Maintenance:
+    """The chores of one scheduler process."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._name = new_worker_id()
+        self._known: set[Alert] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Do them all until told to stop."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(every(SWEEP_SECONDS, self.sweep, stop))
+            group.create_task(every(WATCH_SECONDS, self.watch, stop))
+            group.create_task(every(METER_SECONDS, self.meter, stop))
+            group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
+
+    async def sweep(self) -> None:
+        """Take back what lost workers held, open a gate whose time has come, make due jobs ready."""
+        async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
+            await sweep(conn)
+
+    async def watch(self) -> None:
+        """Tell what is amiss: each thing when it begins and when it is over."""
+        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+            findings = await look(conn)
+            await save_findings(conn, findings, by=self._name)
+        for new in set(findings) - self._known:
+            log.warning(new.message, kind=new.kind, subject=new.subject)
+        kinds = {(one.kind, one.subject) for one in findings}
+        for over in self._known:
+            if (over.kind, over.subject) not in kinds:
+                log.info("no longer amiss", kind=over.kind, subject=over.subject)
+        self._known = set(findings)
+
+    async def meter(self) -> None:
+        """Add what finished to the hours."""
+        more = True
+        while more:
+            async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+                more = await meter_usage(conn)
+
+    async def prune(self, stop: asyncio.Event) -> None:
+        """Remove what is past its age, tenant by tenant, unhurriedly."""
+        await self.meter()
+        removed = 0
+        for ages in await read_ages(self._pool):
+            async for batch in prune(self._pool, ages):
+                removed += batch.total
+                await pause(stop, BATCH_REST_SECONDS)
+                if stop.is_set():
+                    return
+        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+            forgotten = await forget_workers(conn)
+        if removed or forgotten:
+            log.info("old rows were removed", rows=removed, workers=forgotten)

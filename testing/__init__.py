@@ -1,0 +1,8 @@
+"""A test kit for handlers: a real database, time that passes on demand, and faults at the flick of a switch.
+
+Add `pytest_plugins = ["atlas.testing.plugin"]` to your conftest.py and take the fixture `atlas_kit`.
+"""
+
+from atlas.testing.kit import AtlasKit
+
+__all__ = ["AtlasKit"]

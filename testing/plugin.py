@@ -1,0 +1,27 @@
+"""The fixtures: `atlas_databases` for the session, `atlas_kit` for each test. Needs pytest-asyncio."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from atlas.test_databases import TestDatabases
+from atlas.testing.kit import AtlasKit
+
+
+@pytest.fixture(scope="session")
+def atlas_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDatabases]:
+    """A server for the session: the one DATABASE_URL names, or an embedded one."""
+    server = TestDatabases(tmp_path_factory.mktemp("atlas"), os.environ.get("DATABASE_URL"))
+    asyncio.run(server.start())
+    yield server
+    server.stop()
+
+
+@pytest_asyncio.fixture
+async def atlas_kit(atlas_databases: TestDatabases) -> AsyncIterator[AtlasKit]:
+    """Atlas on a database of the test's own, online."""
+    async with atlas_databases.database() as url, AtlasKit.open(url) as kit:
+        yield kit

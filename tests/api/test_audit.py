@@ -1,0 +1,378 @@
+"""The account over HTTP: read, proved, exported and verified; what is taken along verifies without Atlas."""
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from unittest.mock import AsyncMock, Mock
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+
+import atlas.api.resources.audit
+import atlas.api.resources.verifications
+from atlas.audit import new_epoch, seal_and_sign
+from atlas.audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
+from atlas.audit.verifier.__main__ import main
+from atlas.audit.verifier.export import check_proof, verify_export
+from atlas.audit.verifier.signed_notes import parse_keys
+from atlas.engine.jobs import NewJob, enqueue_many
+from tests.api.conftest import DANA
+
+
+@pytest.fixture
+async def account(world, pool, settings):
+    """Events of two tenants, sealed and signed."""
+    async with pool.acquire() as conn:
+        for tenant in (world.acme, world.other):
+            await enqueue_many(conn, [NewJob("x.work", {"n": n}, tenant.id) for n in range(30)], actor=DANA)
+    await seal_and_sign(pool, settings)
+
+
+@pytest.fixture
+async def auditor(world):
+    return world.client("all", "auditor")
+
+
+async def key_of(client):
+    return parse_keys((await client.get("/audit/key")).text)
+
+
+async def ended(client, place):
+    async with asyncio.timeout(30):
+        while True:
+            shown = (await client.get(place)).json()
+            if shown["status"] != "running":
+                return shown
+            await asyncio.sleep(0.05)
+
+
+async def test_the_account_is_searched_by_what_happened_who_did_it_and_to_what(account, admin, world):
+    async def actions(**query):
+        answer = await admin.get("/audit", params=query)
+        assert answer.status_code == 200, answer.text
+        return [one["action"] for one in answer.json()["items"]]
+
+    await admin.post("/hosts", json={"name": "searched"})
+
+    assert await actions(actor_id="tenant_admin@acme") == ["HOST_ADDED"]
+    assert await actions(text="searched") == ["HOST_ADDED"]
+    assert set(await actions(action="JOB_CREATED", limit=200)) == {"JOB_CREATED"}
+    assert await actions(entity_type="host", action=["HOST_ADDED", "TOKEN_ADDED"]) == ["HOST_ADDED"] * 2
+    assert await actions(since="2100-01-01T00:00:00Z") == []
+    assert len(await actions(until="2100-01-01T00:00:00Z", limit=5)) == 5
+
+
+async def test_a_row_is_proved_to_anyone_with_the_public_key(account, admin, world, conn):
+    row = (await admin.get("/audit", params={"action": "JOB_CREATED", "limit": 1})).json()["items"][0]
+    proof = (await admin.get(f"/audit/{row['id']}/proof")).json()
+    foreign = await conn.fetchval("select max(id) from audit_log where tenant_id = $1", world.other.id)
+
+    assert check_proof(proof, await key_of(admin)).findings == []
+    assert (await admin.get(f"/audit/{foreign}/proof")).status_code == 404
+    changed = json.loads(json.dumps(proof).replace("JOB_CREATED", "JOB_DELETED"))
+    assert changed != proof
+    assert check_proof(changed, await key_of(admin)).findings
+
+
+async def test_a_row_that_is_not_sealed_yet_has_no_proof_yet(account, admin, conn):
+    await admin.post("/hosts", json={"name": "new"})
+    row = (await admin.get("/audit", params={"action": "HOST_ADDED", "limit": 1})).json()["items"][0]
+
+    assert (await admin.get(f"/audit/{row['id']}/proof")).status_code == 409
+
+
+async def test_seals_are_shown_to_those_who_see_everything_and_checkpoints_to_every_reader(account, auditor, admin):
+    seals = (await auditor.get("/audit/seals")).json()["items"]
+    checkpoints = (await admin.get("/audit/checkpoints")).json()["items"]
+
+    assert seals[0]["size"] == checkpoints[0]["size"]
+    assert [one["n"] for one in seals] == sorted((one["n"] for one in seals), reverse=True)
+    assert checkpoints[0]["note"].startswith(checkpoints[0]["key_name"].split("+")[0])
+    assert (await admin.get("/audit/seals")).status_code == 403
+
+
+async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, auditor, admin, world, tmp_path, conn):
+    for client, whole in ((auditor, True), (admin, False)):
+        answer = await client.get("/audit/export", headers={"X-Request-Id": f"export-{whole}"})
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        assert "attachment" in answer.headers["content-disposition"]
+        file = tmp_path / f"{whole}.ndjson"
+        file.write_bytes(answer.content)
+        report = verify_export(file, await key_of(client))
+        assert report.findings == []
+        assert (str(world.other.id) in answer.text) == whole
+        assert str(world.acme.id) in answer.text
+        event = await conn.fetchrow("select * from audit_log where meta->>'request_id' = $1", f"export-{whole}")
+        assert event["action"] == "AUDIT_EXPORTED"
+    changed = file.read_bytes().replace(b"JOB_CREATED", b"JOB_DELETED", 1)
+    file.write_bytes(changed)
+    assert verify_export(file, await key_of(admin)).findings
+
+
+async def test_an_export_verifies_with_the_keys_shown_after_one_took_the_place_of_another(
+    account, auditor, owner, settings, pool, tmp_path
+):
+    key_file(settings).unlink()
+    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    new = signing_key(settings, new=True)
+    await seal_and_sign(pool, settings)
+    file = tmp_path / "export.ndjson"
+    file.write_bytes((await auditor.get("/audit/export")).content)
+
+    keys = await key_of(auditor)
+    assert (len(keys), keys[0].name) == (2, new.name)
+    assert verify_export(file, keys).findings == []
+    named = tmp_path / "keys.pub"
+    named.write_text((await auditor.get("/audit/key")).text)
+    assert main(["--export", str(file), "--key", str(named)]) == 0
+
+
+async def test_a_database_that_takes_too_long_is_not_told_as_a_reader_who_stands_still(monkeypatch):
+    monkeypatch.setattr(atlas.api.resources.audit, "log", log := Mock())
+
+    async def lines():
+        yield b"one\n"
+        raise TimeoutError
+
+    response = atlas.api.resources.audit._Export(b"first\n", lines(), {})
+    with pytest.raises(TimeoutError):
+        await response.stream_response(AsyncMock())
+    assert not log.warning.called
+
+
+def ask_and_read_nothing(server, token, room=4096):
+    """An export whose reader stands still."""
+    asked = socket.socket()
+    asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    asked.connect(server.listening.getsockname())
+    asked.sendall(f"GET /api/v1/audit/export HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    return asked
+
+
+async def grow_account(server, pool, settings, seals=1):
+    """An account that does not fit into what lies between a server and a reader; an export is sent seal by seal."""
+    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    for _ in range(seals):
+        fields = {"tenant_id": server.world.acme.id, "correlation_id": "c" * 200}
+        await enqueue_many(pool, [NewJob("x" * 200, {}, **fields) for _ in range(2000 // seals)], actor=DANA)
+        await seal_and_sign(pool, settings)
+
+
+async def test_readers_who_stand_still_keep_no_connection_from_others(server, pool, settings, monkeypatch, opened):
+    monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
+    world = server.world
+    await grow_account(server, pool, settings)
+
+    async def client(slug, role):
+        headers = world.headers(slug, role)
+        return await opened(httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=headers, timeout=30))
+
+    auditor, neighbour = await client("acme", "tenant_admin"), await client("other", "tenant_admin")
+    still = [ask_and_read_nothing(server, world.tokens["acme", "auditor"]) for _ in range(15)]
+    await asyncio.sleep(0.5)
+    second = await auditor.get("/audit/export")
+
+    assert second.status_code == 429
+    assert second.headers["retry-after"]
+    assert (await neighbour.get("/jobs")).status_code == 200
+    assert (await neighbour.get("/audit/export")).status_code == 200
+    async with asyncio.timeout(20):
+        while (again := await auditor.get("/audit/export")).status_code == 429:
+            await asyncio.sleep(0.2)
+    assert again.text.splitlines()[-1] == '{"type":"end"}'
+    for one in still:
+        one.close()
+
+
+async def test_a_reader_who_takes_a_little_now_and_then_is_cut_off_too(server, pool, settings, monkeypatch, opened):
+    monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.resources.audit, "LEAST_RATE", 1024 * 1024)
+    token = server.world.tokens["acme", "auditor"]
+    await grow_account(server, pool, settings, seals=40)
+    slow = ask_and_read_nothing(server, token, room=16 * 1024)
+    slow.setblocking(False)
+    client = httpx.AsyncClient(base_url=server.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    auditor = await opened(client)
+    answers = []
+    async with asyncio.timeout(15):
+        while 200 not in answers:
+            for _ in range(10):
+                with suppress(BlockingIOError):
+                    slow.recv(4096)
+                await asyncio.sleep(0.05)
+            answers.append((await auditor.get("/api/v1/audit/export")).status_code)
+    slow.close()
+
+    assert set(answers) == {200, 429}
+
+
+async def test_personal_values_are_exported_by_operators_only(account, operator, auditor, admin):
+    for client, status in ((operator, 200), (auditor, 403), (admin, 403)):
+        assert (await client.get("/audit/export", params={"personal": True})).status_code == status
+
+
+async def test_a_verification_runs_beside_and_tells_how_far_it_is(account, auditor, world, conn):
+    started = await auditor.post("/audit/verifications", headers={"X-Request-Id": "verify-1"})
+    assert started.status_code == 202
+    assert started.json()["status"] == "running"
+    shown = await ended(auditor, f"/audit/verifications/{started.json()['id']}")
+
+    assert (shown["status"], shown["findings"], shown["started_by"]) == ("whole", [], "auditor@all")
+    assert shown["done"] == shown["total"] > 60
+    assert shown["report"]["rows"] >= 60
+    assert (await auditor.get("/audit/verifications")).json()["items"] == [shown]
+    assert (
+        await conn.fetchval("select action from audit_log where meta->>'request_id' = 'verify-1'")
+        == "AUDIT_VERIFICATION"
+    )
+    assert (await auditor.get(f"/audit/verifications/{uuid4()}")).status_code == 404
+
+
+async def test_a_verification_finds_what_was_changed(account, auditor, owner):
+    triggers = [
+        row["tgname"]
+        for row in await owner.fetch(
+            "select tgname from pg_trigger where tgrelid = 'audit_log'::regclass and not tgisinternal"
+        )
+    ]
+    for name in triggers:
+        await owner.execute(f'alter table audit_log disable trigger "{name}"')
+    await owner.execute("update audit_log set message = 'changed' where id = (select min(id) from audit_log)")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+
+    assert shown["status"] == "damaged"
+    assert shown["findings"]
+
+
+async def test_a_verification_of_an_account_whose_end_is_gone_tells_what_is_missing(account, auditor, owner):
+    for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
+        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"delete from {table}")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+
+    assert shown["status"] == "damaged"
+    assert {"signer", "cut"} <= {one["kind"] for one in shown["findings"]}
+
+
+async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_one(account, auditor, settings, conn):
+    key_file(settings).unlink()
+    signed = await conn.fetchval("select count(*) from audit_checkpoint")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], shown["findings"]) == ("whole", [])
+    assert await conn.fetchval("select count(*) from audit_checkpoint") == signed
+
+    assert (await auditor.get("/audit/key")).text == public_key_file(settings).read_text()
+    public_key_file(settings).unlink()
+    answer = await auditor.get("/audit/key")
+    assert answer.status_code == 404
+    assert "no public key on this machine" in answer.text
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], "cannot be read" in shown["notices"][0]) == ("failed", True)
+    assert not key_file(settings).exists()
+
+
+async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_failed(account, auditor, monkeypatch):
+    go = asyncio.Event()
+
+    async def broken(*_, **__):
+        await go.wait()
+        raise asyncpg.AdminShutdownError("the server restarts")
+
+    monkeypatch.setattr(atlas.api.resources.verifications, "verify", broken)
+    first, *others = [await auditor.post("/audit/verifications") for _ in range(3)]
+    go.set()
+    shown = await ended(auditor, f"/audit/verifications/{first.json()['id']}")
+    monkeypatch.undo()
+    again = await auditor.post("/audit/verifications")
+
+    assert [one.status_code for one in others] == [429] * 2
+    assert shown["status"] == "failed"
+    assert "AdminShutdownError" in shown["notices"][0]
+    assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"
+
+
+async def test_a_verification_that_could_not_tell_how_far_it_is_for_once_tells_it_again(
+    account, auditor, world, monkeypatch
+):
+    go, told = asyncio.Event(), []
+    keep, verify = atlas.api.resources.verifications._keep, atlas.api.resources.verifications.verify
+
+    async def keeping(conn, *arguments):
+        told.append(conn)
+        if len(told) == 2:
+            conn.terminate()
+        await keep(conn, *arguments)
+
+    async def slow(*arguments, **options):
+        await go.wait()
+        return await verify(*arguments, **options)
+
+    monkeypatch.setattr(atlas.api.resources.verifications, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.resources.verifications, "_keep", keeping)
+    monkeypatch.setattr(atlas.api.resources.verifications, "verify", slow)
+    started = (await auditor.post("/audit/verifications")).json()
+    async with asyncio.timeout(10):
+        while len(told) < 4:
+            await asyncio.sleep(0.05)
+    go.set()
+    assert (await ended(auditor, f"/audit/verifications/{started['id']}"))["status"] == "whole"
+
+
+async def test_a_process_that_ends_does_not_wait_to_tell_the_end_of_a_verification(
+    account, auditor, world, monkeypatch
+):
+    begun = asyncio.Event()
+
+    async def endless(*_, **__):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def away(*_):
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(atlas.api.resources.verifications, "verify", endless)
+    await auditor.post("/audit/verifications")
+    await begun.wait()
+    monkeypatch.setattr(atlas.api.resources.verifications, "_keep", away)
+    async with asyncio.timeout(5):
+        await world.app.state.chores.stop()
+
+
+async def test_a_verification_knows_the_key_before_the_one_that_signs(account, auditor, settings, owner, pool):
+    key_file(settings).unlink()
+    signing_key(settings, new=True)
+    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    await seal_and_sign(pool, settings)
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert (shown["status"], shown["findings"]) == ("whole", [])
+
+
+async def test_a_verification_says_which_copy_it_cannot_read(account, auditor, settings):
+    folder = checkpoint_folder(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "9999-01-01.checkpoints").write_bytes(b"\xff\xfe")
+    started = (await auditor.post("/audit/verifications")).json()
+    shown = await ended(auditor, f"/audit/verifications/{started['id']}")
+    assert shown["status"] == "failed"
+    assert "Copies of checkpoints cannot be read" in shown["notices"][0]
+
+
+async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
+    id = uuid4()
+    value = json.dumps({"status": "running", "done": 5, "total": 10, "started_by": "dana"})
+    await conn.execute(
+        "insert into system_state (key, value, updated_by, updated_at) values ($1, $2, 'dana', now() - interval '1 minute')",
+        f"verification:{id}",
+        value,
+    )
+
+    shown = (await auditor.get(f"/audit/verifications/{id}")).json()
+    assert (shown["status"], shown["done"]) == ("lost", 5)

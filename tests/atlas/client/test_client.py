@@ -1,0 +1,361 @@
+"""The client on a real server: typed answers, calls that survive the network, waiting and watching."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from atlas import client as face
+from atlas import errors
+from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
+from atlas.client import (
+    AtlasClient,
+    Conflict,
+    Events,
+    Forbidden,
+    Hello,
+    InvalidInput,
+    JobEvent,
+    JobFilter,
+    NewJob,
+    NotEnded,
+    NotFound,
+    Refetch,
+    RetryBudget,
+    TooManyRequests,
+    Unauthenticated,
+)
+from atlas.client.transport import Request
+from atlas.engine.jobs import job as handles
+from atlas.engine.jobs.types import registered
+from atlas.workers.tick import tick
+from tests.api.conftest import furnish
+from tests.api.serving import served
+from tests.proxy import FaultyProxy
+
+QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
+
+
+@pytest.fixture
+async def at(server) -> AsyncIterator[Callable[..., AtlasClient]]:
+    """Clients by role: `at("acme", "tenant_admin")`."""
+    async with AsyncExitStack() as stack:
+
+        def make(whose: str = "all", role: str = "operator", *, url: str | None = None, **options: Any) -> AtlasClient:
+            token = server.world.tokens[whose, role]
+            made = AtlasClient(url or server.address, token, **{"patience": QUICK, **options})
+            stack.push_async_callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+async def proxy(server) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy(server.address) as between:
+        yield between
+
+
+async def test_a_job_is_made_found_explained_and_steered(at, conn):
+    atlas = at("acme", "tenant_admin")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    made = await atlas.enqueue(NewJob(job_type="x.work", payload={"n": 1, "none": None}, priority=7, dedupe_key="k"))
+    again = await atlas.enqueue(NewJob(job_type="x.work", payload={"n": 1, "none": None}, dedupe_key="k"))
+    many = await atlas.enqueue_many([NewJob(job_type="x.work", scheduled_for=later), NewJob(job_type="y.work")])
+    found = await atlas.get_job(made.id)
+
+    assert (again.id, again.deduplicated) == (made.id, True)
+    assert (found.payload, found.priority, found.has_ended) == ({"n": 1, "none": None}, 7, False)
+    assert [one.status for one in many] == ["waiting", "queued"]
+    assert await atlas.enqueue_many([]) == []
+    assert (await atlas.explain(made.id)).reason == "no_worker"
+    assert await atlas.list_attempts(str(made.id)) == []
+    assert await atlas.cancel(made.id) == "canceled"
+    await atlas.retry(made.id)
+    assert (await atlas.get_job(made.id)).status == "queued"
+    assert (await atlas.summary()).counts["queued"] == 2
+    await conn.execute(
+        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1", many[1].id
+    )
+    assert (await atlas.retry_dead_letters(job_type="y.work")).verdicts == {many[1].id: "retried"}
+    await atlas.delete(made.id)
+    with pytest.raises(NotFound, match=f"There is no job {made.id}"):
+        await atlas.get_job(made.id)
+
+
+async def test_a_list_is_walked_page_by_page_while_new_jobs_arrive(at):
+    atlas = at("acme", "tenant_admin")
+    made = await atlas.enqueue_many([NewJob(job_type="x.work", payload={"n": n}) for n in range(25)])
+    await atlas.enqueue(NewJob(job_type="y.work"))
+    seen = []
+    async for job in atlas.list_jobs(JobFilter(job_type="x.work", status="queued"), page_size=10):
+        seen.append(job.id)
+        await atlas.enqueue(NewJob(job_type="x.work"))
+
+    assert seen == [one.id for one in reversed(made)]
+
+
+async def test_the_gate_is_turned_and_tells_its_story(at):
+    atlas = at()
+    closed = await atlas.offline(reason="new disks", for_=timedelta(hours=2))
+    status = await atlas.status()
+    opened = await atlas.online()
+
+    assert (closed.online, closed.reason, closed.by) == (False, "new disks", "operator@all")
+    assert closed.since is not None
+    assert closed.until is not None
+    assert round((closed.until - closed.since).total_seconds()) == 7200
+    assert status.gate == closed
+    assert (status.queue, status.workers, await atlas.workers()) == ([], [], [])
+    assert opened.online
+    assert await atlas.gate() == opened
+
+
+async def test_an_operator_names_the_tenant_it_means(at, server):
+    made = await at(tenant="acme").enqueue(NewJob(job_type="x.work"))
+    own = await at().enqueue(NewJob(job_type="x.work"))
+
+    assert made.tenant_id == server.world.acme.id
+    assert [job.id async for job in at(tenant="acme").list_jobs()] == [made.id]
+    assert {job.id async for job in at().list_jobs()} == {made.id, own.id}
+
+
+async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server):
+    wrong = AtlasClient(server.address, "atl_aaaaaaaa_" + "a" * 43, patience=QUICK)
+    with pytest.raises(Unauthenticated, match="a token that is good now") as unknown:
+        await wrong.gate()
+    await wrong.close()
+    with pytest.raises(Forbidden, match="The role enqueuer may not do this") as forbidden:
+        await at("acme", "enqueuer").offline()
+    with pytest.raises(InvalidInput, match="is not JSON") as invalid:
+        await at().enqueue(NewJob(job_type="EMAIL_SEND", payload={"n": float("nan")}))
+    made = await at().enqueue(NewJob(job_type="x.work", dedupe_key="k", payload={"n": 1}))
+    with pytest.raises(Conflict, match="is held by job"):
+        await at().enqueue(NewJob(job_type="x.work", dedupe_key="k", payload={"n": 2}))
+    with pytest.raises(errors.Conflict, match="Only failed and canceled jobs"):
+        await at().retry(made.id)
+
+    assert unknown.value.remedy
+    assert (forbidden.value.status, forbidden.value.problem) == (403, "forbidden")
+    assert forbidden.value.request_id
+    assert isinstance(invalid.value, errors.InvalidInput)
+    assert set(face.__all__) <= set(dir(face))
+
+
+async def test_what_cannot_be_sent_is_an_error_of_ours_too(at):
+    atlas = at("acme", "tenant_admin")
+    wrong = {
+        "key": lambda: atlas.enqueue(NewJob(job_type="x.work"), key="é"),
+        "job_id": lambda: atlas.get_job("nope"),
+        "payload": lambda: atlas.enqueue(NewJob(job_type="x.work", payload={"text": "\ud800"})),
+    }
+    for field, call in wrong.items():
+        with pytest.raises(errors.InvalidInput) as refused:
+            await call()
+        assert refused.value.errors[0].field == field
+
+
+async def test_an_address_is_used_as_it_was_understood(at, server):
+    frames = at("acme", "tenant_admin", url=f"{server.address.replace('http', 'HTTP')}/api/v1/").live()
+    assert isinstance(await anext(frames), Hello)
+    await frames.aclose()
+
+
+async def swallowing(proxy: FaultyProxy, call: Awaitable[Any]) -> Any:
+    """What a call comes to whose first answer is lost after the server did what it was asked."""
+    task = asyncio.ensure_future(call)
+    await proxy.swallow(0.25)
+    return await task
+
+
+async def test_a_call_whose_answer_was_lost_is_carried_out_once(at, proxy, conn):
+    atlas = at("acme", "tenant_admin", url=proxy.address)
+    made = await swallowing(proxy, atlas.enqueue(NewJob(job_type="x.work")))
+    assert [job.id async for job in atlas.list_jobs()] == [made.id]
+
+    assert await swallowing(proxy, atlas.cancel(made.id)) == "canceled"
+    with pytest.raises(Conflict, match="has ended already"):
+        await atlas.cancel(made.id)
+    await swallowing(proxy, atlas.retry(made.id))
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
+    await swallowing(proxy, atlas.delete(made.id))
+    with pytest.raises(NotFound):
+        await atlas.delete(made.id)
+
+
+async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[], Awaitable[Any]]) -> Any:
+    """The same, where something else happens between what the server did and the next try."""
+    task = asyncio.ensure_future(call)
+    swallowed = asyncio.ensure_future(proxy.swallow(1.0))
+    await asyncio.sleep(0.4)
+    await since()
+    assert not swallowed.done()
+    await swallowed
+    return await task
+
+
+async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
+    atlas, other = at(url=proxy.address, tenant="acme"), at(tenant="acme")
+    made = await other.enqueue(NewJob(job_type="x.work"))
+    await other.cancel(made.id)
+
+    await once_done(proxy, atlas.retry(made.id), lambda: other.cancel(made.id))
+    assert (await other.get_job(made.id)).status == "canceled"
+    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
+
+    told = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
+    gate = await other.gate()
+    assert (told.online, gate.online, gate.reason) == (True, False, "emergency")
+
+
+async def test_dead_letters_are_retried_once_whatever_became_of_the_answer(at, proxy, conn):
+    atlas = at("acme", "tenant_admin")
+    made = await atlas.enqueue_many([NewJob(job_type="x.work")] * 4)
+    await conn.execute("update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
+    told = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
+
+    assert told.retried == 2
+    assert {(await atlas.get_job(one.id)).status for one in made[:2]} == {"queued"}
+    assert {(await atlas.get_job(one.id)).status for one in made[2:]} == {"dead_letter"}
+
+
+async def run_jobs(pool, url, **options: Any) -> None:
+    await tick(pool, url, limit=10, **options)
+
+
+@pytest.fixture
+def handler():
+    """A job type that this process can run."""
+
+    @handles("client.sum")
+    async def add(input: dict[str, Any]) -> dict[str, Any]:
+        return {"sum": sum(input["numbers"])}
+
+    yield
+    registered().pop("client.sum", None)
+
+
+async def test_a_job_is_waited_for_and_its_end_is_heard_of(at, pool, database_url, handler):
+    atlas = at("acme", "tenant_admin")
+    made = await atlas.enqueue(NewJob(job_type="client.sum", payload={"numbers": [1, 2]}))
+    waiting = [asyncio.create_task(atlas.wait_for(made, timeout=20)) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    await run_jobs(pool, database_url)
+    began = time.monotonic()
+    ended = await asyncio.gather(*waiting)
+
+    assert {job.status for job in ended} == {"succeeded"}
+    assert ended[0].output == {"sum": 3}
+    assert time.monotonic() - began < 1.5
+    assert (await atlas.wait_for(str(made.id))).id == made.id
+
+
+async def test_a_job_is_waited_for_through_an_outage_and_without_the_live_view(at, proxy, pool, database_url, handler):
+    atlas = at("acme", "tenant_admin", url=proxy.address, patience=RetryBudget(tries=1))
+    made = await atlas.enqueue(NewJob(job_type="client.sum", payload={"numbers": [4]}))
+    waiting = asyncio.create_task(atlas.wait_for(made, timeout=20))
+    await asyncio.sleep(0.1)
+    proxy.break_down()
+    await run_jobs(pool, database_url)
+    proxy.refuses = False
+
+    assert (await waiting).output == {"sum": 4}
+
+
+async def test_a_wait_that_takes_too_long_says_so_and_leaves_nothing_behind(at):
+    atlas = at("acme", "tenant_admin")
+    made = await atlas.enqueue(NewJob(job_type="x.work"))
+    with pytest.raises(NotEnded, match="has not ended within 0.3 s") as late:
+        await atlas.wait_for(made, timeout=0.3)
+    assert isinstance(late.value, TimeoutError)
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "atlas live"] == []
+
+
+async def test_the_live_view_goes_on_after_a_cut_with_what_was_missed(at, proxy):
+    atlas, direct = at("acme", "tenant_admin", url=proxy.address), at("acme", "tenant_admin")
+    frames = atlas.live()
+    async with asyncio.timeout(20):
+        hello = await anext(frames)
+        first = await direct.enqueue(NewJob(job_type="x.work"))
+        told = await anext(frames)
+        proxy.break_down()
+        missed = await direct.enqueue(NewJob(job_type="x.work"))
+        proxy.refuses = False
+        later = [frame async for frame in _until(frames, str(missed.id))]
+        await frames.aclose()
+
+    assert isinstance(hello, Hello)
+    assert isinstance(told, Events)
+    assert [(one.event, one.job_id) for one in told.events if isinstance(one, JobEvent)] == [("job.created", first.id)]
+    assert isinstance(later[0], Hello)
+    assert not any(isinstance(frame, Refetch) for frame in later)
+
+
+async def test_a_place_that_never_was_is_answered_with_the_mark_to_fetch_anew(at):
+    frames = at("acme", "tenant_admin").live(since="nowhere")
+    async with asyncio.timeout(10):
+        seen = [await anext(frames), await anext(frames)]
+        await frames.aclose()
+    assert [type(frame) for frame in seen] == [Hello, Refetch]
+
+
+async def test_the_place_is_kept_until_what_was_missed_has_arrived():
+    asked: list[str | None] = []
+
+    async def cut_short(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        asked.append(dict(parse_qsl(urlsplit(socket.request.path).query)).get("since"))
+        await socket.send(json.dumps({"type": "hello", "place": f"now-{len(asked)}", "room": "all"}))
+        if len(asked) == 1:
+            await socket.send(json.dumps({"type": "events", "place": "seen", "events": [], "more": {}}))
+        if len(asked) == 3:
+            await socket.send(json.dumps({"type": "of a newer version"}))
+        await socket.close(4401 if len(asked) == 4 else 1012)
+
+    async with serve(cut_short, "127.0.0.1", 0) as there:
+        address = f"http://127.0.0.1:{there.sockets[0].getsockname()[1]}"
+        frames = []
+        async with AtlasClient(address, "t", patience=QUICK) as atlas, asyncio.timeout(10):
+            with pytest.raises(Unauthenticated, match="no longer good"):
+                async for frame in atlas.live():
+                    frames.append(frame)
+
+    assert asked == [None, "seen", "seen", "now-3"]
+    assert [type(frame) for frame in frames] == [Hello, Events, Hello, Hello, Refetch, Hello]
+
+
+async def test_who_may_not_watch_is_told_so_at_once(at, server):
+    with pytest.raises(Forbidden, match="does not watch"):
+        await anext(aiter(at("acme", "worker").live()))
+    with pytest.raises(NotFound, match="nobody"):
+        await anext(aiter(at(tenant="nobody").live()))
+    async with AtlasClient(server.address, "atl_wrong", patience=QUICK) as stranger:
+        with pytest.raises(Unauthenticated):
+            await anext(aiter(stranger.live()))
+
+
+async def test_who_was_too_fast_watches_a_moment_later(pool, database_url, settings):
+    with served(database_url, settings, Rates(token=2, tenant=100)) as server:
+        world = await furnish(pool, create_app(settings, pool, database_url))
+        async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], patience=QUICK) as atlas:
+            with pytest.raises(TooManyRequests):
+                await asyncio.gather(*(atlas._line._send(Request("GET", "/jobs")) for _ in range(8)))
+            async with asyncio.timeout(10):
+                frames = atlas.live()
+                assert isinstance(await anext(frames), Hello)
+                await frames.aclose()
+
+
+async def _until(frames: AsyncIterator[Any], text: str) -> AsyncIterator[Any]:
+    async for frame in frames:
+        yield frame
+        if text in frame.model_dump_json():
+            return

@@ -1,0 +1,238 @@
+"""The embedded Postgres: shared by processes, kept through crashes, stopped with its last user."""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from atlas.errors import EmbeddedPostgresError
+from atlas.postgres.cluster import EmbeddedPostgres, _as_server_user, _give, start_embedded
+
+ROOT = Path(__file__).parents[3]
+USER = """
+import asyncio, sys
+from pathlib import Path
+from atlas.postgres.cluster import start_embedded
+async def use():
+    server = await start_embedded(Path(sys.argv[1]))
+    print(server.url("postgres"), flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+asyncio.run(use())
+"""
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def query(url: str, sql: str):
+    conn = await asyncpg.connect(url)
+    try:
+        return await conn.fetchval(sql)
+    finally:
+        await conn.close()
+
+
+def pid_file(home: Path) -> Path:
+    return home / "postgres" / "data" / "postmaster.pid"
+
+
+def server_pid(home: Path) -> int:
+    return int(pid_file(home).read_text().splitlines()[0])
+
+
+def guardians(home: Path) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", f"guard.*{home}"], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+async def use_in_a_process(home: Path) -> tuple[asyncio.subprocess.Process, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", USER, str(home)), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    return process, (await process.stdout.readline()).decode().strip()
+
+
+@pytest.fixture
+async def home(tmp_path: Path):
+    yield tmp_path / "home"
+    await eventually(lambda: not pid_file(tmp_path / "home").exists())
+
+
+async def test_processes_that_start_at_once_share_one_server(home):
+    users = await asyncio.gather(*(use_in_a_process(home) for _ in range(4)))
+    starts = {await query(url, "select pg_postmaster_start_time()") for _, url in users}
+    for process, _ in users:
+        process.kill()
+        await process.wait()
+
+    assert len(starts) == 1
+
+
+async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_however_it_ends(home):
+    first, url = await use_in_a_process(home)
+    second, _ = await use_in_a_process(home)
+    first.kill()
+    await first.wait()
+    assert await query(url, "select 1") == 1
+
+    second.terminate()
+    await second.wait()
+
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_server_whose_guardian_was_killed_gets_another_from_its_next_user(home):
+    first = await start_embedded(home)
+    [guardian] = guardians(home)
+    os.kill(guardian, signal.SIGKILL)
+    await eventually(lambda: not guardians(home))
+
+    second = await start_embedded(home)
+    third = await start_embedded(home)
+    assert len(guardians(home)) == 1
+    for one in (first, second, third):
+        one.release()
+    await eventually(lambda: not pid_file(home).exists())
+    await eventually(lambda: not guardians(home))
+
+
+async def test_what_was_committed_is_there_after_the_server_was_killed(home):
+    first, url = await use_in_a_process(home)
+    await query(url, "create table kept as select 42 as n")
+    os.kill(server_pid(home), signal.SIGKILL)
+    first.kill()
+    await first.wait()
+
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select n from kept") == 42
+    finally:
+        server.release()
+
+
+async def test_a_killed_servers_last_processes_are_waited_for(home):
+    user, _ = await use_in_a_process(home)
+    postmaster = server_pid(home)
+    lasting = int(Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()[0])
+    os.kill(lasting, signal.SIGSTOP)
+    os.kill(postmaster, signal.SIGKILL)
+    user.kill()
+    await user.wait()
+    starting = asyncio.create_task(start_embedded(home))
+    await asyncio.sleep(1)
+    os.kill(lasting, signal.SIGCONT)
+
+    server = await starting
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+    finally:
+        server.release()
+
+
+async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_server(home, monkeypatch):
+    user, _ = await use_in_a_process(home)
+    file, socket_file = pid_file(home), home / "postgres" / ".s.PGSQL.5432.lock"
+    told = [(one, one.read_text().splitlines()) for one in (file, socket_file)]
+    user.kill()
+    await user.wait()
+    await eventually(lambda: not file.exists())
+    with (home / "postgres.users.lock").open("a") as users:
+        await asyncio.to_thread(fcntl.flock, users, fcntl.LOCK_EX)  # The guardian has ended too.
+    # As a volume looks whose container was killed: the files are there, their number is somebody else's.
+    other = await asyncio.create_subprocess_exec("sleep", "100", **_as_server_user())
+    for one, lines in told:
+        one.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
+        _give(one)
+    monkeypatch.setattr("atlas.postgres.cluster.START_SECONDS", 10)
+    try:
+        server = await start_embedded(home)
+        assert await query(server.url("postgres"), "select 1") == 1
+        server.release()
+    finally:
+        other.kill()
+        await other.wait()
+
+
+async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
+    server = await start_embedded(home)
+    try:
+        url = server.url("postgres")
+        assert await query(url, "select current_setting('listen_addresses')") == ""
+        assert await query(url, "select current_setting('fsync')") == "on"
+        assert await query(url, "select current_setting('synchronous_commit')") == "on"
+        assert await query(url, "select current_setting('server_version_num')::int / 10000") == 18
+    finally:
+        server.release()
+
+
+async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
+    home = tmp_path / ("a long name with spaces " * 4).strip() / "home"
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_home_may_have_any_printable_name(tmp_path):
+    home = tmp_path / """it's "here", 100\\% $HOME `id` """
+    server = await start_embedded(home)
+    try:
+        assert await query(server.url("postgres"), "select 1") == 1
+        again = await start_embedded(home)
+        again.release()
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_server_with_a_long_path_is_found_with_another_folder_for_temporary_files(tmp_path, monkeypatch):
+    home = tmp_path / ("a long name" * 10) / "home"
+    server = await start_embedded(home)
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "other"))
+    monkeypatch.setattr("atlas.postgres.cluster.START_SECONDS", 10)
+    try:
+        again = await start_embedded(home)
+        again.release()
+        assert again.url() == server.url()
+    finally:
+        server.release()
+    await eventually(lambda: not pid_file(home).exists())
+
+
+async def test_a_link_in_the_place_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home, target = tmp_path / ("a long name" * 10), tmp_path / "target"
+    name = hashlib.sha256(os.fsencode(home / "postgres")).hexdigest()[:16]
+    target.mkdir()
+    (tmp_path / f"atlas-{os.geteuid()}-{name}").symlink_to(target)
+    with pytest.raises(EmbeddedPostgresError, match="is a link"):
+        await start_embedded(home)
+    assert target.stat().st_uid == os.geteuid()
+
+
+async def test_a_home_that_cannot_be_made_is_refused_with_a_remedy():
+    with pytest.raises(EmbeddedPostgresError, match=r"cannot use /proc/atlas/postgres.*set ATLAS_HOME"):
+        await start_embedded(Path("/proc/atlas"))
+
+
+def test_the_address_names_the_database_and_the_socket(tmp_path):
+    server = EmbeddedPostgres(tmp_path, Path("/run/some where"), (tmp_path / "lock").open("a"))
+    server.release()
+
+    assert server.url("atlas") == "postgresql://postgres@/atlas?host=%2Frun%2Fsome%20where"

@@ -1,0 +1,161 @@
+"""Several programs as one: they start in order, stop in order, and none outlives its parent."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, environment
+
+SLEEPER = Path(__file__).parent / "sleeper.py"
+PARENT = """
+import asyncio, sys
+from atlas.logs import configure_logs
+from atlas.cli.process_group import Program, run_tree
+configure_logs()
+folder, grace, *names = sys.argv[1:]
+tree = [
+    Program(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], comes_back=name == "phoenix") for name in names
+]
+sys.exit(asyncio.run(run_tree(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
+"""
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def start(tmp_path: Path):
+    """Start a tree of sleepers and wait until they all stand."""
+    parents = []
+
+    async def call(*names: str, grace: float = 5):
+        parent = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PARENT.format(sleeper=str(SLEEPER)), str(tmp_path), str(grace), *names),
+            cwd=ROOT,
+            env=environment(tmp_path),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        parents.append(parent)
+        await eventually(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
+        return parent
+
+    yield call
+    for parent in parents:
+        if parent.returncode is None:
+            parent.kill()
+        await parent.wait()
+    await eventually(lambda: not any(map(alive, pids(tmp_path))))
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(file.read_text()) for file in folder.glob("*.started")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def stopped(folder: Path) -> list[str]:
+    file = folder / "stopped"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_stops_the_programs_in_reverse_order_and_ends_with_0(start, tmp_path, number):
+    parent = await start("first", "second", "third")
+
+    parent.send_signal(number)
+
+    assert await parent.wait() == 0
+    assert stopped(tmp_path) == ["third", "second", "first"]
+
+
+async def test_a_program_that_dies_stops_the_others_and_is_a_failure(start, tmp_path):
+    parent = await start("first", "second:dies")
+    (tmp_path / "go").touch()
+
+    _, words = await parent.communicate()
+
+    assert parent.returncode == 1
+    assert stopped(tmp_path) == ["first"]
+    assert b"program ended by itself" in words
+
+
+async def test_programs_that_may_end_are_waited_for_and_end_well(start, tmp_path):
+    parent = await start("first:ends", "second:ends")
+    (tmp_path / "go").touch()
+
+    assert await parent.wait() == 0
+    assert stopped(tmp_path) == []
+
+
+async def test_a_program_that_may_end_but_dies_is_still_a_failure(start, tmp_path):
+    parent = await start("first:ends", "second:dies", "third")
+    (tmp_path / "go").touch()
+
+    assert await parent.wait() == 1
+    assert stopped(tmp_path) == ["third"]
+
+
+async def test_programs_stop_when_their_parent_is_killed(start, tmp_path):
+    parent = await start("first", "second")
+
+    parent.kill()
+
+    await eventually(lambda: not any(map(alive, pids(tmp_path))))
+    assert sorted(stopped(tmp_path)) == ["first", "second"]
+
+
+async def test_a_program_that_does_not_stop_in_time_is_killed_and_the_rest_still_stops(start, tmp_path):
+    parent = await start("first", "second:stubborn", grace=-4.9)
+
+    parent.terminate()
+    _, words = await parent.communicate()
+
+    assert parent.returncode == 0
+    assert stopped(tmp_path) == ["first"]
+    assert b"did not stop in time and is killed" in words
+
+
+async def test_a_second_signal_does_not_wait_for_anyone(start, tmp_path):
+    parent = await start("first:stubborn", "second:stubborn", grace=600)
+
+    parent.send_signal(signal.SIGINT)
+    while parent.returncode is None:
+        parent.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.05)
+
+    assert not any(map(alive, pids(tmp_path)))
+
+
+async def test_what_programs_print_goes_to_stderr(start):
+    parent = await start("first")
+    parent.terminate()
+    out, err = await parent.communicate()
+
+    assert out == b""
+    assert b"words on stdout" in err
+
+
+async def test_a_program_that_comes_back_is_started_again_when_killed(start, tmp_path):
+    parent = await start("phoenix", "other")
+    file = tmp_path / "phoenix.started"
+    first = int(file.read_text())
+    os.kill(first, signal.SIGKILL)
+    await eventually(lambda: file.read_text() not in ("", str(first)))
+    assert alive(int(file.read_text()))
+    parent.send_signal(signal.SIGTERM)
+    assert await parent.wait() == 0

@@ -1,0 +1,81 @@
+"""The chores of a scheduler: sweeps, the watchdog, metering before retention, each harmless in any number."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from atlas.engine.alerts import read_findings
+from atlas.engine.jobs import claim, finish, read_gate, switch
+from atlas.engine.retention import id_at
+from atlas.engine.usage import read_usage
+from atlas.scheduler.loops import every
+from atlas.scheduler.maintenance import Maintenance
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
+from tests.engine.triggers.given import DANA
+
+
+async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_offline_that_is_over(pool, conn):
+    worker, lost = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    delayed = await given_job(conn, delay=timedelta(hours=1))
+    await make_due(conn, delayed)
+    await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
+    chores = [Maintenance(pool) for _ in range(3)]
+
+    await asyncio.gather(*(one.sweep() for one in chores))
+    assert not (await read_gate(conn)).online
+    await conn.execute(
+        "update system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp() - interval '1 second'))"
+        " where key = 'atlas_online'"
+    )
+    await asyncio.gather(*(one.sweep() for one in chores))
+
+    assert (await read_gate(conn)).online
+    assert await conn.fetchval("select status::text from jobs where id = $1", lost.id) == "queued"
+    assert await conn.fetchval("select next_retry_at from jobs where id = $1", delayed) is None
+    assert await conn.fetchval("select count(*) from audit_log where action = 'LEASE_EXPIRED'") == 1
+    assert await conn.fetchval("select count(*) from audit_log where action = 'ATLAS_ONLINE'") == 2
+
+
+async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_over(pool, conn):
+    worker, _ = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    chores = Maintenance(pool)
+    await chores.watch()
+    assert [(one.kind, one.subject) for one in await read_findings(conn)] == [("worker_lost", worker.id)]
+
+    await conn.execute("delete from job_workers")
+    await chores.watch()
+    assert await read_findings(conn) == []
+
+
+async def test_usage_is_metered_before_retention_removes_it(pool, conn):
+    worker = await given_worker(conn)
+    old = datetime.now(UTC) - timedelta(days=40)
+    for n in range(30):
+        await given_job(conn, id=UUID(int=id_at(old).int + n))
+    for job in await claim(conn, worker, limit=30):
+        await finish(conn, worker, [success(worker, job)])
+    await conn.execute("update jobs set finished_at = $1, started_at = $1", old)
+
+    await asyncio.gather(*(Maintenance(pool).prune(asyncio.Event()) for _ in range(3)))
+
+    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert sum(one.runs for one in await read_usage(conn)) == 30
+
+
+@pytest.mark.parametrize("error", [OSError("the database is away"), ValueError("a fault of ours")])
+async def test_a_chore_that_fails_is_repeated_until_the_stop(error):
+    stop, tries = asyncio.Event(), []
+
+    async def chore() -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            stop.set()
+        raise error
+
+    async with asyncio.timeout(5):
+        await every(0.01, chore, stop)
+    assert len(tries) == 3

@@ -1,0 +1,77 @@
+"""Many runs at once: sleeping ones cost no memory, and all wake in time."""
+
+import asyncio
+import gc
+import os
+import time
+from datetime import timedelta
+from typing import Any
+
+import psutil
+
+from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
+from atlas.workers.worker import Worker, WorkerOptions
+from tests.engine.workflows.kit import REQUESTER
+
+RUNS = 10_000 if os.environ.get("ATLAS_PROOF") else 600
+
+
+@workflow("crowd.sleeps")
+async def sleeps(run: Run, input: dict[str, Any]) -> dict[str, Any]:
+    """A payload in memory, a long sleep, the end."""
+    kept = await run.step("load", load, input["n"])
+    await run.sleep(timedelta(hours=1))
+    return {"n": input["n"], "kept": len(kept)}
+
+
+async def load(number: int) -> str:
+    return f"{number:04}" * 500
+
+
+def memory() -> float:
+    gc.collect()
+    return psutil.Process().memory_info().rss / 2**20
+
+
+async def until(pool, query: str, wanted: int) -> None:
+    async with asyncio.timeout(300):
+        while await pool.fetchval(query) < wanted:
+            await asyncio.sleep(0.1)
+
+
+async def measure(kit) -> tuple[float, float, float]:
+    """Memory when half and when all of them sleep, and the seconds until all have ended after their time."""
+    sleeping = "select count(*) from workflow_steps where kind = 'sleep' and status = 'waiting'"
+    await until(kit.pool, sleeping, RUNS // 2)
+    half = memory()
+    await until(kit.pool, sleeping, RUNS)
+    await asyncio.sleep(0.5)
+    full = memory()
+    await kit.pass_time(timedelta(hours=1))
+    began = time.monotonic()
+    await until(kit.pool, "select count(*) from jobs where status = 'succeeded'", RUNS)
+    return half, full, time.monotonic() - began
+
+
+async def test_sleeping_runs_hold_no_memory_and_all_wake_within_a_minute_of_their_time(kit):
+    async with kit.pool.acquire() as conn:
+        for start in range(0, RUNS, 1000):
+            asked = [NewIntent("crowd.sleeps", {"n": n}) for n in range(start, min(RUNS, start + 1000))]
+            await request_workflows(conn, SYSTEM_TENANT, asked, requested_by=REQUESTER)
+    await kit.tick()
+    worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN"], concurrency=100, lease=60))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        try:
+            half, full, took = await measure(kit)
+        finally:
+            worker.stop()
+
+    right = await kit.pool.fetchval("select count(*) from jobs where output->'n' = input->'input'->'n'")
+    print(
+        f"crowd: {RUNS} sleeping runs, memory {half:.1f} → {full:.1f} MiB from half to all, all awake in {took:.1f} s"
+    )
+    assert right == RUNS
+    assert full - half < 20
+    assert took < 60

@@ -1,0 +1,225 @@
+"""A worker that lost its lease records nothing, and group commit answers everyone exactly once."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+
+from atlas.db.group_commit import AskAgain, GroupCommit
+from atlas.engine.workflows import Run, workflow
+from atlas.ids import new_id
+from atlas.workers.workflows import journal
+from tests.engine.workflows.flows import calls
+
+# Set by the tests that use them.
+faults: dict[str, Any] = {}
+
+
+@workflow("fence.lost")
+async def lost(run: Run, input: dict[str, Any]) -> str:
+    async def work(number: int) -> int:
+        calls[f"work {number}"] += 1
+        if number == 2 and calls["work 2"] == 1:
+            await faults["lose"]()
+        return number
+
+    for number in (1, 2, 3):
+        try:
+            await run.step(f"step {number}", work, number, retries=0)
+        except Exception:
+            calls["swallowed"] += 1
+    return "done"
+
+
+async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, owner):
+    calls.clear()
+
+    async def lose() -> None:
+        await owner.execute(
+            "update job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
+        )
+        await owner.fetch("select * from atlas_reap(10)")
+
+    faults["lose"] = lose
+    run_id = await kit.ask("fence.lost")
+    await kit.tick()
+    await kit.work()
+    steps = await kit.steps(run_id)
+    assert list(steps) == ["step 1"]
+    assert calls == {"work 1": 1, "work 2": 1}
+
+    await kit.pool.execute("update jobs set next_retry_at = null")
+    await kit.work()
+
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert calls == {"work 1": 1, "work 2": 2, "work 3": 1}
+
+
+@workflow("fence.begins")
+async def begins(run: Run, input: dict[str, Any]) -> Any:
+    wait = {
+        "child": lambda: run.child("wait", "wf.plain"),
+        "job": lambda: run.job("wait", "wf.double", {"x": 1}),
+        "approval": lambda: run.approval("wait", title="Go on?"),
+    }[input["kind"]]
+    await run.gather(wait(), run.step("doze", asyncio.sleep, 0.3))
+    return {"well": True}
+
+
+@pytest.mark.parametrize("kind", ["child", "job", "approval"])
+async def test_a_wait_whose_answer_was_lost_starts_one_child_and_asks_one_question(kit, monkeypatch, kind):
+    suspend = journal.suspend_runs
+    answers = 0
+
+    async def lose_the_first_answer(conn, worker_id, suspensions, **options):
+        nonlocal answers
+        verdicts = await suspend(conn, worker_id, suspensions, **options)
+        answers += 1
+        if answers == 1:
+            assert suspensions[0].stays
+            raise ConnectionResetError("after the commit")
+        return verdicts
+
+    monkeypatch.setattr(journal, "suspend_runs", lose_the_first_answer)
+    run_id = await kit.ask("fence.begins", {"kind": kind})
+    await kit.tick()
+    await kit.work()
+    await kit.work()
+
+    made = await kit.pool.fetchval(
+        "select (select count(*) from jobs where parent_run_id = $1) + (select count(*) from approvals where run_id = $1)",
+        run_id,
+    )
+    assert (answers > 1, made) == (True, 1)
+    assert (await kit.get(run_id)).status == ("waiting" if kind == "approval" else "succeeded")
+
+
+async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
+    sizes: list[int] = []
+    load = journal.load_histories
+
+    async def counted(conn: Any, run_ids: Any) -> Any:
+        sizes.append(len(run_ids))
+        return await load(conn, run_ids)
+
+    monkeypatch.setattr(journal, "load_histories", counted)
+    histories = journal.WorkerJournal(pool, "worker").histories
+    found = await asyncio.gather(*(histories.ask(new_id()) for _ in range(50)))
+
+    assert [len(one) for one in found] == [0] * 50
+    assert sizes == [16, 16, 16, 2]
+
+
+async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):
+    sizes = []
+
+    async def call(_conn, items, _again):
+        sizes.append(len(items))
+        await asyncio.sleep(0.01)
+        return [item * 2 for item in items]
+
+    grouped = GroupCommit(pool, call, most=50)
+    answers = await asyncio.gather(*(grouped.ask(number) for number in range(120)))
+
+    assert answers == [number * 2 for number in range(120)]
+    assert sizes == [50, 50, 20]
+
+
+async def test_an_item_that_cannot_be_stored_fails_alone(pool):
+    async def call(_conn, items, _again):
+        if "bad" in items:
+            raise asyncpg.DataError("no such thing")
+        return [item.upper() for item in items]
+
+    grouped = GroupCommit(pool, call, most=50)
+    answers = await asyncio.gather(*map(grouped.ask, ["a", "bad", "b"]), return_exceptions=True)
+
+    assert (answers[0], answers[2]) == ("A", "B")
+    assert isinstance(answers[1], asyncpg.DataError)
+
+
+async def test_an_item_the_database_cannot_take_for_now_does_not_hold_up_the_others(pool):
+    refusals = []
+
+    async def call(_conn, items, _again):
+        if "late" in items and len(refusals) < 3:
+            refusals.append(items)
+            raise asyncpg.UndefinedFunctionError("not yet")
+        return [item.upper() for item in items]
+
+    grouped = GroupCommit(pool, call, most=50)
+    late = asyncio.create_task(grouped.ask("late"))
+    assert await grouped.ask("a") == "A"
+    assert not late.done()
+    assert await late == "LATE"
+
+
+async def test_a_call_whose_connection_broke_is_made_again_and_says_so(pool):
+    seen = []
+
+    async def call(_conn, items, again):
+        seen.append(again)
+        if len(seen) == 1:
+            raise ConnectionResetError
+        if len(seen) == 2:
+            raise AskAgain
+        return items
+
+    assert await GroupCommit(pool, call, most=50).ask("x") == "x"
+    assert seen == [False, True, True]
+
+
+async def test_what_nobody_waits_for_any_more_is_not_asked_again(pool):
+    tries = 0
+
+    async def call(_conn, items, _again):
+        nonlocal tries
+        tries += 1
+        raise ConnectionResetError
+
+    grouped = GroupCommit(pool, call, most=50)
+    task = asyncio.create_task(grouped.ask("x"))
+    while tries < 2:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0.3)
+    before = tries
+    await asyncio.sleep(0.3)
+
+    assert tries == before
+
+
+async def test_who_is_cancelled_in_the_middle_of_a_call_learns_of_it_when_the_call_is_over(pool):
+    over = asyncio.Event()
+    began = asyncio.Event()
+
+    async def call(_conn, items, _again):
+        began.set()
+        await asyncio.sleep(0.1)
+        over.set()
+        return items
+
+    task = asyncio.create_task(GroupCommit(pool, call, most=50).ask("x"))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert over.is_set()
+
+
+async def test_an_answer_is_never_lost_between_two_lanes(pool):
+    async def call(_conn, items, _again):
+        await asyncio.sleep(0)
+        return items
+
+    grouped = GroupCommit(pool, call, most=3, lanes=2)
+
+    async def ask_many(start):
+        return [await grouped.ask((start, number)) for number in range(200)]
+
+    async with asyncio.timeout(30):
+        answers = await asyncio.gather(*map(ask_many, range(10)))
+    assert answers == [[(start, number) for number in range(200)] for start in range(10)]

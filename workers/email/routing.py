@@ -1,0 +1,165 @@
+"""Which way a mail goes: by which providers, in which order, from which sender, and at which pace.
+
+The installation's settings decide, and a tenant may differ: `tenants.limits` holds
+`{"email": {"providers": [...], "from": "...", "agents": [...], "per_minute": n}}`, each part optional.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from atlas.db.pool import Pool
+from atlas.db.statements import statement
+from atlas.engine.jobs.types import field_errors
+from atlas.errors import NotFound, SettingsError
+from atlas.settings import Settings
+from atlas.workers.email.addresses import Address, parse_address
+from atlas.workers.email.ledger import Pace
+from atlas.workers.email.providers import NotSent
+from atlas.workers.email.tenant_settings import TenantEmailSettings
+
+TENANT = statement("workers/email/sql/tenant.sql")
+
+# How long a tenant's row is trusted before it is read again.
+FRESH_SECONDS = 5.0
+NOBODY = Address("atlas@localhost", "Atlas")
+
+# The variables without which a provider cannot work.
+NEEDS = {
+    "microsoft": ("ms_tenant_id", "ms_client_id", "ms_client_secret"),
+    "resend": ("resend_api_key",),
+    "outbox": (),
+    "none": (),
+}
+_DEFAULT_SENDER = {"microsoft": "ms_sender_upn", "resend": "outbound_email_from", "outbox": "outbound_email_from"}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRoute:
+    """One tenant's name and choices."""
+
+    tenant_id: UUID
+    slug: str
+    email: TenantEmailSettings
+
+
+class Routes:
+    """The choices of the tenants whose mails pass here, each read again every few seconds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._order: tuple[str, ...] = settings.outbound_email_provider or (
+            ("outbox",) if settings.embedded else ("none",)
+        )
+        self._known: dict[UUID, tuple[float, TenantRoute]] = {}
+
+    async def of(self, pool: Pool, tenant_id: UUID) -> TenantRoute:
+        """The choices of one tenant."""
+        known = self._known.get(tenant_id)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        row = await pool.fetchrow(TENANT.sql, *TENANT.bind({"tenant_id": tenant_id}))
+        if row is None:
+            raise NotFound("tenant", tenant_id)
+        route = TenantRoute(tenant_id, row["slug"], _parsed(row["email"], row["slug"]))
+        self._known[tenant_id] = (time.monotonic() + FRESH_SECONDS, route)
+        return route
+
+    def order(self, route: TenantRoute) -> tuple[str, ...]:
+        """The providers to try, in this order."""
+        return route.email.providers or self._order
+
+    def require(self, provider: str) -> None:
+        """Refuse a provider that is not set up, by the name of the variable it lacks."""
+        if provider == "none":
+            raise NotSent(
+                "No mail provider is set up, so mails are refused.",
+                permanent=True,
+                remedy="Set OUTBOUND_EMAIL_PROVIDER to microsoft, resend or outbox.",
+            )
+        for name in NEEDS[provider]:
+            if getattr(self._settings, name) is None:
+                raise NotSent(
+                    f"The mail provider {provider} needs {name.upper()}, which is not set.",
+                    permanent=True,
+                    remedy=f"Set {name.upper()} where the worker runs.",
+                )
+
+    def sender(self, route: TenantRoute, provider: str, agent: str | None) -> Address:
+        """From whom a mail goes: the agent it names, else the tenant's sender, else the provider's own."""
+        if agent is not None:
+            if route.email.agents is not None and _key(agent) not in map(_key, route.email.agents):
+                raise NotSent(f"The tenant {route.slug} may not send as the agent {agent}.", permanent=True)
+            if (found := self._settings.agent_emails.get(_key(agent))) is not None:
+                return _address(f"AGENT_EMAIL_{_key(agent)}", found)
+        if route.email.sender is not None:
+            return _address(f"email.from of the tenant {route.slug}", route.email.sender)
+        variable = _DEFAULT_SENDER[provider]
+        value = getattr(self._settings, variable)
+        if value is not None:
+            return _address(variable.upper(), value)
+        if provider == "outbox":
+            return NOBODY
+        raise NotSent(
+            f"The mail provider {provider} has no sender: {variable.upper()} is not set.",
+            permanent=True,
+            remedy=f"Set {variable.upper()} where the worker runs.",
+        )
+
+    def paces(self, route: TenantRoute, provider: str, sender: Address, *, with_tenant: bool) -> list[Pace]:
+        """Whose paces a mail must fit into: its mailbox's or the account's, and its tenant's where it has one."""
+        paces = []
+        if provider == "microsoft":
+            bucket = f"sender:microsoft:{sender.address.lower()}"
+            paces.append(Pace(bucket, self._settings.ms_messages_per_minute))
+        elif provider == "resend":
+            # Resend counts what an account asks for by the second, whoever the sender.
+            paces.append(Pace("resend", self._settings.resend_messages_per_minute, at_once=1))
+        if with_tenant and route.email.per_minute is not None:
+            paces.append(Pace(f"tenant:{route.tenant_id}", route.email.per_minute))
+        return paces
+
+
+def check_senders(settings: Settings) -> None:
+    """Refuse senders that are no addresses when the program starts, not when the first mail goes out."""
+    named = {"OUTBOUND_EMAIL_FROM": settings.outbound_email_from, "MS_SENDER_UPN": settings.ms_sender_upn}
+    named |= {f"AGENT_EMAIL_{agent}": address for agent, address in settings.agent_emails.items()}
+    for variable, value in named.items():
+        if value is None:
+            continue
+        try:
+            parse_address(value)
+        except ValueError as error:
+            raise SettingsError(
+                f"{variable} cannot be used: it {error}.",
+                remedy=f"Set {variable} to an address such as mail@example.com, or unset it.",
+            ) from None
+
+
+def _parsed(found: str | None, slug: str) -> TenantEmailSettings:
+    if found is None:
+        return TenantEmailSettings()
+    try:
+        return TenantEmailSettings.model_validate_json(found)
+    except ValidationError as error:
+        shown = "; ".join(str(one) for one in field_errors(error)[:5])
+        raise NotSent(
+            f"The mail settings of the tenant {slug} (limits.email) are wrong: {shown}.", permanent=True
+        ) from error
+
+
+# An installation has few senders and many mails.
+@lru_cache(maxsize=1024)
+def _address(where: str, value: str) -> Address:
+    try:
+        return parse_address(value)
+    except ValueError as error:
+        raise NotSent(f"{where} cannot be a sender: it {error}.", permanent=True) from None
+
+
+def _key(agent: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", agent.upper())

@@ -1,6 +1,0 @@
-"""Drives workflow runs: the ENGINE_RUN handler, its group commit, and the loop that turns intents into runs."""
-
-from workers.engine_run.handler import engine_run
-from workers.engine_run.loop import run_engine_loop, settle_intents
-
-__all__ = ["engine_run", "run_engine_loop", "settle_intents"]

@@ -1,8 +1,0 @@
-"""A test kit for handlers: a real database, time that passes on demand, and faults at the flick of a switch.
-
-Add `pytest_plugins = ["workers.testing.plugin"]` to your conftest.py and take the fixture `atlas_kit`.
-"""
-
-from workers.testing.kit import AtlasKit
-
-__all__ = ["AtlasKit"]

@@ -1,0 +1,90 @@
+"""The engine loop: turns intents into runs for as long as a worker serves them, and closes what has expired."""
+
+import asyncio
+import random
+import time
+
+import asyncpg
+
+from atlas.db.notifications import Listener
+from atlas.db.pool import UNREACHABLE, Pool
+from atlas.engine.jobs.lease import new_worker_id
+from atlas.engine.workflows.approvals import expire_approvals
+from atlas.engine.workflows.intents import BATCH, take_intents
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.workflow_catalog import publish_workflows
+from atlas.logs import get_logger
+
+POLL_SECONDS = 1.0
+EXPIRE_SECONDS = 5.0
+# Workers without the code of a workflow go by when it was last made known.
+PUBLISH_SECONDS = 600.0
+# No look takes so long: who waits longer for an answer waits for a line that went silent.
+LOOK_SECONDS = 120.0
+
+log = get_logger("engine")
+
+
+async def run_engine_loop(
+    pool: Pool, stop: asyncio.Event, *, url: str | None = None, poll: float = POLL_SECONDS
+) -> None:
+    """Look for intents until told to stop. With the database's address a notification wakes it before the next poll."""
+    engine = f"engine:{new_worker_id()}"
+    wake = asyncio.Event()
+    listener = None
+    if url is not None:
+        listener = Listener(url, ("atlas_intents", "atlas_gate"), lambda _channel, _payload: wake.set())
+        listener.start()
+    chores = _EngineTasks(pool, engine)
+    try:
+        while not stop.is_set():
+            wake.clear()
+            try:
+                more = await chores.look()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("the engine could not look for intents", reason=str(error) or type(error).__name__)
+                more = False
+            if not more:
+                await _rest(stop, wake, poll * (0.9 + 0.2 * random.random()))
+    finally:
+        if listener is not None:
+            await listener.stop()
+
+
+async def settle_intents(pool: Pool) -> None:
+    """Turn the intents there are into runs, once: what a worker that only drains begins with."""
+    chores = _EngineTasks(pool, f"engine:{new_worker_id()}")
+    while await chores.look():
+        pass
+
+
+class _EngineTasks:
+    """What the loop does at each look."""
+
+    def __init__(self, pool: Pool, engine: str) -> None:
+        self._pool = pool
+        self._engine = engine
+        self._published_at: float | None = None
+        self._expired_at = 0.0
+
+    async def look(self) -> bool:
+        """One look. True: there is surely more."""
+        async with asyncio.timeout(LOOK_SECONDS), self._pool.acquire() as conn:
+            if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
+                await publish_workflows(conn, registered_workflows().values(), by=self._engine)
+                self._published_at = time.monotonic()
+            tick = await take_intents(conn, self._engine)
+            if time.monotonic() - self._expired_at > EXPIRE_SECONDS:
+                await expire_approvals(conn)
+                self._expired_at = time.monotonic()
+        return tick.claimed >= BATCH
+
+
+async def _rest(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
+    """Until woken, told to stop, or the time is over."""
+    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(wake.wait())]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
