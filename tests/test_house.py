@@ -1,13 +1,16 @@
-"""The house: imports go down and never climb, every folder says what lives in it, nothing names a registry."""
+"""The house: imports go down, every folder says what lives in it, names that texts mention exist."""
 
 import ast
 import os
+import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+THIS = Path(__file__)
 
 # Each floor, and the floors below it that it may use.
 ARROWS = {
@@ -119,14 +122,109 @@ def says_its_sentence(face: Path) -> bool:
     return words is not None and words.splitlines()[0].endswith(".")
 
 
-def test_no_file_names_the_host_of_a_registry():
-    # Put together here, so that this file names none either.
-    hosts = [
-        ".".join(parts) for parts in (("registry", "npmjs"), ("pypi", "org"), ("pythonhosted", "org"), ("prisma", "sh"))
-    ]
+# Shapes of an address that packages are downloaded from. Which packages, and their hashes, is what a lock file is for;
+# where they come from is the choice of the machine that installs them.
+DOWNLOADS = re.compile(
+    rb"""
+      "resolved": \s* "https?:                      # npm's lock files
+    | https?:// [^\s"'<>]+ /-/ [^\s"'<>]+ \.tgz      # a package of npm's
+    | https?:// [^\s"'<>]+ \.(?:whl|tar\.gz|tgz)\b  # a package of pip's
+    | \.(?:whl|tar\.gz) \# sha256=
+    | (?:index-url|find-links|registry) [\s"]* [=:\s] [\s"]* https?:
+    """,
+    re.VERBOSE,
+)
+
+
+def test_no_file_names_an_address_that_packages_come_from():
     naming = [
         str(path.relative_to(ROOT))
         for path in files(ROOT)
-        if path.stat().st_size < 2**22 and any(host.encode() in path.read_bytes() for host in hosts)
+        if path != THIS and path.stat().st_size < 2**22 and DOWNLOADS.search(path.read_bytes())
     ]
     assert naming == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"resolved": "HOST/left-pad/-/left-pad-1.3.0.tgz"',
+        "left-pad@HOST/left-pad/-/left-pad-1.3.0.tgz",
+        "url = HOST/ab/cd/thing-1.0-py3-none-any.whl",
+        "../../thing-1.0.tar.gz#sha256=0a0b",
+        "pip install --index-url HOST/simple thing",
+        "--extra-index-url=HOST/simple",
+        "registry=HOST/",
+        '"registry": "HOST"',
+    ],
+)
+def test_such_an_address_is_known_by_its_shape(text):
+    assert DOWNLOADS.search(text.replace("HOST", "https" + "://packages.example").encode())
+
+
+# Modules that were renamed: the folder's import name without `atlas.`, and what its files were called.
+OLD_NAMES = {
+    "api": "answers border callers calls chores door gathering hints lane memory patience places rates repeats shares"
+    " state waiting_hosts live.window resources.agent resources.job resources.remote resources.starts",
+    "atlas": "api_calls api_errors embedded notifications outbox pool statements stored programs.confine programs.text",
+    "audit": "copies keeping nodes private stream verifier.account verifier.damage verifier.notes verifier.place",
+    "cli": "commands installation programs reach streams tree audit.keeping audit.proving audit.reading audit.sealing"
+    " workflow.decide workflow.story",
+    "engine": "fields watch zones templates.rendering triggers.by_hand triggers.events triggers.schedule"
+    " triggers.triggers",
+    "engine.jobs": "admit argv definition_spec definitions environment host_jobs hosts nearby outcomes publish redact"
+    " remote schemas secret_fields secret_key secrets turn",
+    "engine.workflows": "accept calls checkpoints drive manage publish rules run runs values declared.filling",
+    "scheduler": "around chores rounds",
+    "workers": "apps blocking hand served slots turns engine_run testing email.answers email.entra email.route"
+    " email.tenant",
+}
+OLD = "|".join(
+    rf"{re.escape(folder)}\.{re.escape(name)}" for folder, names in OLD_NAMES.items() for name in names.split()
+)
+OLD_DOTTED = re.compile(rf"(?<![\w./])(?:atlas\.)?(?:{OLD})(?![\w(])")
+FOLDERS = "api|atlas|audit|bench|cli|docs|engine|examples|migrations|scheduler|testing|tests|workers"
+OUR_PATH = re.compile(rf"(?<![\w./*{{}}>~-])(?:{FOLDERS})(?:/[a-z_0-9]+)+(?:\.[a-z]+)?(?![\w/*{{-])")
+TEXT = (".py", ".sql", ".md", ".toml", ".mjs", ".html", ".js", ".css", ".prisma", "Makefile")
+
+
+def test_every_path_that_a_text_names_exists():
+    missing = [
+        f"{path.relative_to(ROOT)} names {named}"
+        for path in files(ROOT, *TEXT)
+        for named in OUR_PATH.findall(path.read_text())
+        if not exists(named)
+    ]
+    assert missing == []
+
+
+def exists(named: str) -> bool:
+    """A file or folder of the repository, or a file named without its ending."""
+    path = ROOT / named
+    return path.exists() or any(path.parent.glob(f"{path.name}.*"))
+
+
+def test_no_text_names_a_module_by_its_old_name():
+    found = [
+        f"{path.relative_to(ROOT)} names {named}"
+        for path in files(ROOT, *TEXT)
+        if path != THIS and OLD_DOTTED.search(path.read_text())
+        for text in prose(path)
+        for named in OLD_DOTTED.findall(text)
+    ]
+    assert found == []
+
+
+def prose(path: Path) -> Iterator[str]:
+    """What is written for readers: comments and strings of Python, all of another file."""
+    if path.suffix != ".py":
+        yield path.read_text()
+        return
+    kinds = (tokenize.COMMENT, tokenize.STRING)
+    with path.open("rb") as source:
+        yield from (token.string for token in tokenize.tokenize(source.readline) if token.type in kinds)
+
+
+@pytest.mark.parametrize("text", ["`engine.jobs.outcomes`", "atlas.api.border", "see atlas.pool.", "workers.hand"])
+def test_an_old_name_is_found_with_and_without_the_root(text):
+    assert OLD_DOTTED.search(text)

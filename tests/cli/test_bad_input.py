@@ -90,7 +90,7 @@ async def test_a_home_that_is_a_file_is_refused(atlas, tmp_path: Path):
 async def test_a_postgres_that_is_too_old_is_refused_before_anything_is_changed(
     databases: TestDatabases, tmp_path: Path, command: str
 ):
-    patched = f"import atlas.pool, sys; atlas.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', '{command}']"
+    patched = f"import atlas.db.pool, sys; atlas.db.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', '{command}']"
     async with databases.database(migrated=command == "status") as url:
         before = await fetch(url, "select tablename from pg_tables where schemaname = 'public'")
         argv = [sys.executable, "-c", f"{patched}; from cli.main import main; main()"]

@@ -168,7 +168,7 @@ async def test_a_home_that_is_not_made_yet_is_left_that_way(atlas, tmp_path: Pat
 
 
 async def test_a_postgres_that_is_too_old_fails(database_url, tmp_path: Path):
-    code = "import atlas.pool, sys; atlas.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', 'doctor']"
+    code = "import atlas.db.pool, sys; atlas.db.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', 'doctor']"
     argv = [sys.executable, "-c", f"{code}; from cli.main import main; main()"]
     ran = await run(argv, cwd=tmp_path, env=environment(tmp_path, DATABASE_URL=database_url))
 
