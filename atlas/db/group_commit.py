@@ -1,84 +1,122 @@
-"""Group commit: what many runs ask for while a statement is in flight goes into the next one, together.
+"""Group commit: items that arrive while one group is being committed go into the next group, together.
 
-There is no timer: an idle lane sends at once, a busy one sends all that has come meanwhile. A call that failed because
-the database was away, or takes no writes for now, is repeated for as long as anyone still waits for its answer. Only
-what is wrong with an item itself is told to who asked.
+There is no timer. An idle committer writes an item at once; a busy one writes everything that has arrived meanwhile.
+Each caller gets the result or the error of its own item.
 """
 
 import asyncio
+import math
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
-import asyncpg
-
-from atlas.db.pool import UNREACHABLE, Connection, Pool
-from atlas.logs import get_logger
+from atlas.db.pool import Connection
 
 T = TypeVar("T")
 R = TypeVar("R")
-# The last argument: the answer to some of these may have been lost before.
-Call = Callable[[Connection, Sequence[T], bool], Awaitable[Sequence[R]]]
 
-# How long a lane keeps its connection when nothing more comes.
-LINGER_SECONDS = 0.05
-PAUSE_SECONDS = 0.1
-# A connection that is silent for so long is given up.
-SILENCE_SECONDS = 30.0
-
-# What an item has of its own and no later time mends: its values.
-OWN_FAULTS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
-# By the first two signs of their code: no connection, a read-only server, deadlocks, no disk or memory left, locks, an
-# operator at work, input and output.
-PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
-
-log = get_logger("engine")
+# How long a cancelled caller waits to learn that its item was written.
+SETTLE_SECONDS = 30.0
 
 
-class AskAgain(Exception):
-    """The database cannot say now; nothing was done."""
+class Submitted(Generic[T, R]):
+    """One item, and the caller that waits for its result."""
 
+    __slots__ = ("future", "in_flight", "item")
 
-class _Asked(Generic[T, R]):
-    """One item, who waits for its answer, and the call it is in at this moment."""
-
-    __slots__ = ("flight", "future", "item")
-
-    def __init__(self, item: T, future: asyncio.Future[R]) -> None:
+    def __init__(self, item: T) -> None:
         self.item = item
-        self.future = future
-        self.flight: asyncio.Future[None] | None = None
+        self.future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        # Done when the write that holds the item has ended.
+        self.in_flight: asyncio.Future[None] | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the caller has its result, or no longer waits."""
+        return self.future.done()
+
+    def resolve(self, result: R) -> None:
+        """Return a result to the caller."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def reject(self, error: BaseException) -> None:
+        """Raise an error in the caller."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+# Commits a group and settles each item. What it leaves unsettled when it raises is up to `GroupCommit.return_items`.
+Write = Callable[[Connection, Sequence[Submitted[T, R]]], Awaitable[None]]
 
 
 class GroupCommit(Generic[T, R]):
-    """Asks for many things in one call, on at most `lanes` connections at once."""
+    """Writes submitted items in groups of up to `largest`, on up to `lanes` connections at the same time.
 
-    def __init__(self, pool: Pool, call: Call[T, R], *, most: int, lanes: int = 1) -> None:
-        self._pool = pool
-        self._call = call
-        self._most = most
+    A further lane opens when `next_lane_at` items wait. A lane keeps its connection for `keep_seconds` at most, and for
+    `linger_seconds` after the last item.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[Connection]],
+        write: Write[T, R],
+        *,
+        largest: int,
+        lanes: int = 1,
+        next_lane_at: int = 1,
+        keep_seconds: float = math.inf,
+        linger_seconds: float = 0.0,
+    ) -> None:
+        self._connect = connect
+        self._write = write
+        self._largest = largest
         self._lanes = lanes
-        self._waiting: deque[_Asked[T, R]] = deque()
+        self._next_lane_at = next_lane_at
+        self._keep_seconds = keep_seconds
+        self._linger_seconds = linger_seconds
+        self._waiting: deque[Submitted[T, R]] = deque()
         self._open_lanes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._sleepers: list[asyncio.Future[None]] = []
-        self._again = False
 
-    async def ask(self, item: T) -> R:
-        """The answer for one item.
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing waits and nothing is being written."""
+        return not self._open_lanes
 
-        Who is cancelled while the call is in flight learns of it when the call is over: what it wrote is then settled,
-        and nobody who takes up the run meanwhile can have missed it.
+    async def submit(self, item: T) -> R:
+        """The result for one item, once it is committed.
+
+        A caller that is cancelled during the write learns of it when the write has ended. What was written is then
+        settled, and no later reader can have missed it.
         """
-        asked = _Asked[T, R](item, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
+        submitted = Submitted[T, R](item)
+        self._waiting.append(submitted)
         self._wake_lane()
         try:
-            return await asked.future
+            return await submitted.future
         except asyncio.CancelledError:
-            if asked.flight is not None:
-                await asyncio.wait([asked.flight], timeout=SILENCE_SECONDS)
+            if submitted.in_flight is not None:
+                await asyncio.wait([submitted.in_flight], timeout=SETTLE_SECONDS)
             raise
+
+    def return_items(self, group: Sequence[Submitted[T, R]], error: BaseException) -> None:
+        """Decide about the items of a write that raised: by default each unsettled one gets the error."""
+        for submitted in group:
+            submitted.reject(error)
+
+    async def recover(self, error: Exception) -> bool:
+        """Decide about a lane whose connection failed: True if it tries again.
+
+        By default it ends, and the items that wait get the error too, unless another lane is open to write them.
+        """
+        if self._open_lanes == 1:
+            self.return_items(self._waiting, error)
+            self._waiting.clear()
+        return False
 
     def _wake_lane(self) -> None:
         while self._sleepers:
@@ -86,40 +124,59 @@ class GroupCommit(Generic[T, R]):
             if not sleeper.done():
                 sleeper.set_result(None)
                 return
-        if self._open_lanes < self._lanes:
+        has_reason = not self._open_lanes or len(self._waiting) >= self._next_lane_at
+        if has_reason and self._open_lanes < self._lanes:
             self._open_lanes += 1
             task = asyncio.get_running_loop().create_task(self._lane(), name="group commit")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _lane(self) -> None:
+        is_open = True
         try:
-            while self._waiting:
-                await self._serve()
+            while is_open:
+                try:
+                    async with self._connect() as conn:
+                        await self._write_groups(conn)
+                        if not self._waiting:
+                            # Before the connection is released, which takes a moment: the next item opens a new lane.
+                            self._open_lanes -= 1
+                            is_open = False
+                except Exception as error:
+                    if not is_open or not await self.recover(error):
+                        return
         finally:
-            # Between the last look and this nothing is awaited: what comes from now on opens a new lane.
-            self._open_lanes -= 1
+            if is_open:
+                self._open_lanes -= 1
 
-    async def _serve(self) -> None:
-        """Send what waits over one connection, for as long as it lasts and something comes."""
+    async def _write_groups(self, conn: Connection) -> None:
+        """Write what waits over one connection, for as long as something arrives and it may be kept."""
+        ends_at = time.monotonic() + self._keep_seconds
+        while await self._has_items() and time.monotonic() < ends_at:
+            group = self._next_group()
+            if group:
+                await self._write_group(conn, group)
+
+    async def _write_group(self, conn: Connection, group: list[Submitted[T, R]]) -> None:
+        in_flight: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for submitted in group:
+            submitted.in_flight = in_flight
         try:
-            async with self._pool.acquire() as conn:
-                while await self._something_waits():
-                    await self._send(conn)
-        except AskAgain:
-            await asyncio.sleep(PAUSE_SECONDS / 5)
-        except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            log.warning("a group of steps is written again", reason=str(error) or type(error).__name__)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await self._write(conn, group)
+        except BaseException as error:
+            self.return_items(group, error)
+            raise
+        finally:
+            in_flight.set_result(None)
 
-    async def _something_waits(self) -> bool:
-        """True at once or as soon as something comes, False after a moment of quiet."""
-        if self._waiting:
-            return True
+    async def _has_items(self) -> bool:
+        """True at once, or as soon as an item arrives; False if none does while the lane lingers."""
+        if self._waiting or not self._linger_seconds:
+            return bool(self._waiting)
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append(sleeper)
         try:
-            async with asyncio.timeout(LINGER_SECONDS):
+            async with asyncio.timeout(self._linger_seconds):
                 await sleeper
         except TimeoutError:
             return bool(self._waiting)
@@ -128,70 +185,11 @@ class GroupCommit(Generic[T, R]):
                 self._sleepers.remove(sleeper)
         return bool(self._waiting)
 
-    async def _send(self, conn: Connection) -> None:
-        batch = self._take()
-        if not batch:
-            return
-        again, self._again = self._again, False
-        flight: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for asked in batch:
-            asked.flight = flight
-        try:
-            async with asyncio.timeout(SILENCE_SECONDS):
-                await self._ask_for(conn, batch, again)
-        except BaseException:
-            self._waiting.extendleft(asked for asked in reversed(batch) if not asked.future.done())
-            self._again = True
-            raise
-        finally:
-            flight.set_result(None)
-
-    def _take(self) -> list[_Asked[T, R]]:
-        """What goes into the next call. What nobody waits for any more is left out."""
-        batch: list[_Asked[T, R]] = []
-        while self._waiting and len(batch) < self._most:
-            asked = self._waiting.popleft()
-            if not asked.future.done():
-                batch.append(asked)
-        return batch
-
-    async def _ask_for(self, conn: Connection, batch: list[_Asked[T, R]], again: bool) -> None:
-        try:
-            answers = await self._call(conn, [asked.item for asked in batch], again)
-        except asyncpg.UniqueViolationError:
-            if again:
-                raise
-            await self._ask_for(conn, batch, True)
-        except (AskAgain, *UNREACHABLE):
-            raise
-        except Exception as error:
-            if _passes(error):
-                raise
-            if len(batch) > 1:
-                await self._ask_one_by_one(conn, batch, again)
-            elif isinstance(error, asyncpg.PostgresError) and not isinstance(error, OWN_FAULTS):
-                # A database that is being upgraded, say. The run is not to blame and waits.
-                raise
-            elif not batch[0].future.done():
-                batch[0].future.set_exception(error)
-        else:
-            for asked, answer in zip(batch, answers, strict=True):
-                if not asked.future.done():
-                    asked.future.set_result(answer)
-
-    async def _ask_one_by_one(self, conn: Connection, batch: list[_Asked[T, R]], again: bool) -> None:
-        """Something is wrong with one of them: it alone gets the error, or is asked for again."""
-        trouble: asyncpg.PostgresError | None = None
-        for one in batch:
-            try:
-                await self._ask_for(conn, [one], again)
-            except asyncpg.PostgresError as error:
-                if _passes(error):
-                    raise
-                trouble = error
-        if trouble is not None:
-            raise trouble
-
-
-def _passes(error: Exception) -> bool:
-    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "")[:2] in PASSING
+    def _next_group(self) -> list[Submitted[T, R]]:
+        """The items of the next write, without those whose caller no longer waits."""
+        group: list[Submitted[T, R]] = []
+        while self._waiting and len(group) < self._largest:
+            submitted = self._waiting.popleft()
+            if not submitted.is_settled:
+                group.append(submitted)
+        return group

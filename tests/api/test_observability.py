@@ -262,7 +262,7 @@ async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch)
     async def breaks(*_, **__):
         raise RuntimeError("the words of an error may hold anything")
 
-    monkeypatch.setattr(atlas.api.enqueue_batcher.Gathering, "enqueue", breaks)
+    monkeypatch.setattr(atlas.api.enqueue_batcher.EnqueueBatcher, "enqueue", breaks)
     monkeypatch.setattr(atlas.api.resources.jobs, "list_page", breaks)
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"}),

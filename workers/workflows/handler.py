@@ -35,7 +35,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     function = await _find(wanted, ctx, journal)
     # A run that was never taken up before has recorded nothing, unless it was forked from another.
     is_new = ctx.attempt == 1 and not wanted.forked
-    history = History() if is_new else await journal.histories.ask(ctx.job_id)
+    history = History() if is_new else await journal.histories.submit(ctx.job_id)
     suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
     suspension.depth = wanted.depth
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
@@ -54,7 +54,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
 
 async def _leave(journal: WorkerJournal, suspension: Suspension) -> None:
     """Give the run back until what it waits for comes; one that was asked to stop ends here."""
-    if await journal.suspensions.ask(suspension) == "canceled":
+    if await journal.suspensions.submit(suspension) == "canceled":
         raise JobCanceled("Canceled while running.")
 
 
@@ -62,7 +62,7 @@ async def _find(wanted: RunInput, ctx: JobContext, journal: WorkerJournal) -> Fu
     """What to call: the declared document the run began with, or this process's function."""
     if wanted.document_id is not None:
         known_as = (wanted.document_id, ctx.tenant_id)
-        document = known_document(*known_as) or await journal.documents.ask(known_as)
+        document = known_document(*known_as) or await journal.documents.submit(known_as)
         return lambda run: run_document(run, document, wanted.input)
     known = registered_workflows().get(wanted.workflow)
     if known is not None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from atlas.db.group_commit import AskAgain, GroupCommit
 from atlas.db.pool import Connection, Pool
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.cancel import cancel_many
@@ -19,6 +18,7 @@ from atlas.engine.workflows.start_runs import ENGINE
 from atlas.engine.workflows.step_store import load_histories, write_checkpoints
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now
+from atlas.workers.workflows.retried_commit import AskAgain, RetriedCommit
 
 # Two statements in flight: while Postgres works on one half of the runs, Python works on the other.
 CHECKPOINT_LANES = 2
@@ -42,15 +42,15 @@ class WorkerJournal:
         self.pool = pool
         self._worker_id = worker_id
         self._known_terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
-        self.checkpoints = GroupCommit(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
-        self.histories = GroupCommit(pool, self._load, most=MOST_HISTORIES)
-        self.suspensions = GroupCommit(pool, self._suspend, most=MOST_RUNS)
+        self.checkpoints = RetriedCommit(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
+        self.histories = RetriedCommit(pool, self._load, most=MOST_HISTORIES)
+        self.suspensions = RetriedCommit(pool, self._suspend, most=MOST_RUNS)
         # Asked for rarely; grouped all the same, because what is grouped outlives a database that goes away.
-        self.documents = GroupCommit(pool, self._document, most=1)
-        self.clock = GroupCommit(pool, self._now, most=MOST_RUNS)
-        self.cancels = GroupCommit(pool, self._cancel, most=MOST_RUNS)
-        self._terms = GroupCommit(pool, self._load_terms, most=1)
-        self.starts = GroupCommit(pool, self._may_start, most=MOST_RUNS)
+        self.documents = RetriedCommit(pool, self._document, most=1)
+        self.clock = RetriedCommit(pool, self._now, most=MOST_RUNS)
+        self.cancels = RetriedCommit(pool, self._cancel, most=MOST_RUNS)
+        self._terms = RetriedCommit(pool, self._load_terms, most=1)
+        self.starts = RetriedCommit(pool, self._may_start, most=MOST_RUNS)
 
     async def terms(self, job_type: str, tenant_id: UUID) -> Admission:
         """What decides about jobs of this type, as it was published a moment ago."""
@@ -59,7 +59,7 @@ class WorkerJournal:
             return known[1]
         if len(self._known_terms) >= MOST_TERMS:
             self._known_terms.clear()
-        admission = await self._terms.ask((job_type, tenant_id))
+        admission = await self._terms.submit((job_type, tenant_id))
         self._known_terms[job_type, tenant_id] = (time.monotonic() + TERMS_SECONDS, admission)
         return admission
 
@@ -112,7 +112,7 @@ class RunJournal:
 
     async def checkpoint(self, mark: StepCheckpoint) -> bool:
         """Write a step's outcome. Answers whether Atlas is online."""
-        is_open = await self._worker.checkpoints.ask(mark)
+        is_open = await self._worker.checkpoints.submit(mark)
         if is_open is None:
             raise RunLost
         return is_open
@@ -122,7 +122,7 @@ class RunJournal:
         run = self._suspension
         begun = Suspension(run.run_id, run.attempt, run.tenant_id, run.requested_by, run.correlation_id, [wait])
         begun.stays, begun.depth = True, run.depth
-        if await self._worker.suspensions.ask(begun) == "lost":
+        if await self._worker.suspensions.submit(begun) == "lost":
             raise RunLost
 
     async def admit(self, job: NewJob) -> NewJob:
@@ -131,15 +131,15 @@ class RunJournal:
 
     async def may_start(self, workflow: str) -> bool:
         """Whether a child of this workflow may be started: False where it is disabled."""
-        return await self._worker.starts.ask((self._suspension.tenant_id, workflow))
+        return await self._worker.starts.submit((self._suspension.tenant_id, workflow))
 
     async def now(self) -> datetime:
         """The database's clock."""
-        return await self._worker.clock.ask(None)
+        return await self._worker.clock.submit(None)
 
     async def abandon(self, child_id: UUID) -> bool:
         """Cancel a child. False: it has ended already."""
-        return await self._worker.cancels.ask(child_id)
+        return await self._worker.cancels.submit(child_id)
 
 
 # A worker that lost its lease goes on under a new id, with a new journal; the old one is dropped.

@@ -6,10 +6,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from atlas.db.group_commit import AskAgain, GroupCommit
 from atlas.engine.workflows import Run, workflow
 from atlas.ids import new_id
 from atlas.workers.workflows import journal
+from atlas.workers.workflows.retried_commit import AskAgain, RetriedCommit
 from tests.engine.workflows.flows import calls
 
 # Set by the tests that use them.
@@ -105,7 +105,7 @@ async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
 
     monkeypatch.setattr(journal, "load_histories", counted)
     histories = journal.WorkerJournal(pool, "worker").histories
-    found = await asyncio.gather(*(histories.ask(new_id()) for _ in range(50)))
+    found = await asyncio.gather(*(histories.submit(new_id()) for _ in range(50)))
 
     assert [len(one) for one in found] == [0] * 50
     assert sizes == [16, 16, 16, 2]
@@ -119,8 +119,8 @@ async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):
         await asyncio.sleep(0.01)
         return [item * 2 for item in items]
 
-    grouped = GroupCommit(pool, call, most=50)
-    answers = await asyncio.gather(*(grouped.ask(number) for number in range(120)))
+    grouped = RetriedCommit(pool, call, most=50)
+    answers = await asyncio.gather(*(grouped.submit(number) for number in range(120)))
 
     assert answers == [number * 2 for number in range(120)]
     assert sizes == [50, 50, 20]
@@ -132,8 +132,8 @@ async def test_an_item_that_cannot_be_stored_fails_alone(pool):
             raise asyncpg.DataError("no such thing")
         return [item.upper() for item in items]
 
-    grouped = GroupCommit(pool, call, most=50)
-    answers = await asyncio.gather(*map(grouped.ask, ["a", "bad", "b"]), return_exceptions=True)
+    grouped = RetriedCommit(pool, call, most=50)
+    answers = await asyncio.gather(*map(grouped.submit, ["a", "bad", "b"]), return_exceptions=True)
 
     assert (answers[0], answers[2]) == ("A", "B")
     assert isinstance(answers[1], asyncpg.DataError)
@@ -148,9 +148,9 @@ async def test_an_item_the_database_cannot_take_for_now_does_not_hold_up_the_oth
             raise asyncpg.UndefinedFunctionError("not yet")
         return [item.upper() for item in items]
 
-    grouped = GroupCommit(pool, call, most=50)
-    late = asyncio.create_task(grouped.ask("late"))
-    assert await grouped.ask("a") == "A"
+    grouped = RetriedCommit(pool, call, most=50)
+    late = asyncio.create_task(grouped.submit("late"))
+    assert await grouped.submit("a") == "A"
     assert not late.done()
     assert await late == "LATE"
 
@@ -166,7 +166,7 @@ async def test_a_call_whose_connection_broke_is_made_again_and_says_so(pool):
             raise AskAgain
         return items
 
-    assert await GroupCommit(pool, call, most=50).ask("x") == "x"
+    assert await RetriedCommit(pool, call, most=50).submit("x") == "x"
     assert seen == [False, True, True]
 
 
@@ -178,8 +178,8 @@ async def test_what_nobody_waits_for_any_more_is_not_asked_again(pool):
         tries += 1
         raise ConnectionResetError
 
-    grouped = GroupCommit(pool, call, most=50)
-    task = asyncio.create_task(grouped.ask("x"))
+    grouped = RetriedCommit(pool, call, most=50)
+    task = asyncio.create_task(grouped.submit("x"))
     while tries < 2:
         await asyncio.sleep(0.01)
     task.cancel()
@@ -202,7 +202,7 @@ async def test_who_is_cancelled_in_the_middle_of_a_call_learns_of_it_when_the_ca
         over.set()
         return items
 
-    task = asyncio.create_task(GroupCommit(pool, call, most=50).ask("x"))
+    task = asyncio.create_task(RetriedCommit(pool, call, most=50).submit("x"))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -215,10 +215,10 @@ async def test_an_answer_is_never_lost_between_two_lanes(pool):
         await asyncio.sleep(0)
         return items
 
-    grouped = GroupCommit(pool, call, most=3, lanes=2)
+    grouped = RetriedCommit(pool, call, most=3, lanes=2)
 
     async def ask_many(start):
-        return [await grouped.ask((start, number)) for number in range(200)]
+        return [await grouped.submit((start, number)) for number in range(200)]
 
     async with asyncio.timeout(30):
         answers = await asyncio.gather(*map(ask_many, range(10)))
