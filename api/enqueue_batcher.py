@@ -25,8 +25,8 @@ from atlas.db.group_commit import GroupCommit, Submitted
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import Admission, load_admission
-from atlas.engine.hosts.hosts import SERVER_TYPES
 from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs.placement import needs_host
 from atlas.engine.jobs.types import canonical
 from atlas.errors import AtlasError, Conflict
 
@@ -167,7 +167,7 @@ async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[M
 
 def is_plain(job: NewJob) -> bool:
     """True for a job that is enqueued by one statement; those of hosts and those with secrets need several."""
-    return not (job.secrets or job.host_id or job.server_instance_id or job.job_type in SERVER_TYPES)
+    return not (job.secrets or needs_host(job))
 
 
 def _made(row: Any, *, deduplicated: bool) -> Made:

@@ -1,4 +1,4 @@
-"""Hosts: machines that fetch their own jobs, the servers they look after, and which host a job belongs to."""
+"""Hosts: machines that fetch their own jobs, and the server instances they run."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,7 +8,6 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
-from atlas.engine.jobs.backoff import AGENT
 from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
@@ -19,10 +18,6 @@ EDIT = statement("engine/hosts/sql/edit_host.sql")
 FIND = statement("engine/hosts/sql/find_host.sql")
 LIST = statement("engine/hosts/sql/list_hosts.sql")
 LIST_INSTANCES = statement("engine/hosts/sql/list_server_instances.sql")
-PLACE = statement("engine/hosts/sql/place.sql")
-
-# What is done to a server instance is done by the host that has it.
-SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +42,6 @@ class ServerInstance:
     host_id: UUID
     name: str
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a job runs, and how often it may be retried where neither it nor its type says so."""
-
-    host_id: UUID
-    max_retries: int | None
 
 
 async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor) -> Host:
@@ -109,28 +96,6 @@ async def list_hosts(conn: Queryable, *, tenant_id: UUID | None = None) -> list[
 async def list_server_instances(conn: Connection, host_id: UUID) -> list[ServerInstance]:
     """What a host looks after."""
     return [ServerInstance(**row) for row in await fetch(conn, LIST_INSTANCES, host_id=host_id)]
-
-
-async def place(
-    conn: Connection, job_type: str, tenant_id: UUID, *, host_id: UUID | None, instance_id: UUID | None
-) -> Placement:
-    """The host of a job: the one it names, or the one that has its server instance. Both must be the tenant's own."""
-    if job_type in SERVER_TYPES and instance_id is None:
-        raise InvalidInput("The job", [FieldError("server_instance_id", f"is needed by {job_type}")])
-    row = await fetch_row(conn, PLACE, job_type=job_type, tenant_id=tenant_id, host_id=host_id, instance_id=instance_id)
-    assert row is not None
-    wrong = []
-    if instance_id is not None and row["instance_host"] is None:
-        wrong.append(FieldError("server_instance_id", f"there is no server instance {instance_id}"))
-    elif row["host"] is None:
-        wrong.append(FieldError("host_id", f"there is no host {host_id}"))
-    elif instance_id is not None and row["instance_host"] != row["host"]:
-        wrong.append(FieldError("host_id", "is not the host of the server instance"))
-    elif not row["is_active"]:
-        wrong.append(FieldError("host_id", f"host {row['host']} is not active"))
-    if wrong:
-        raise InvalidInput("The job", wrong)
-    return Placement(row["host"], None if row["known_type"] else AGENT.max_retries)
 
 
 def _check(name: str) -> None:

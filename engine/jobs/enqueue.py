@@ -17,16 +17,15 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.hosts.hosts import SERVER_TYPES, place
 from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.engine.jobs.dedupe import hash_key, stored_key
 from atlas.engine.jobs.local_wakeup import tell_nearby
 from atlas.engine.jobs.new_job import NewJob, checked, input_text
+from atlas.engine.jobs.placement import needs_host, place
 from atlas.engine.jobs.types import canonical, registered
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
-from atlas.engine.validation import as_id
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
@@ -92,7 +91,7 @@ async def _insert(
 
 def _is_special(job: NewJob) -> bool:
     """True for the few jobs that need more than an insert: those of a host, and those with secrets."""
-    if job.host_id is not None or job.server_instance_id is not None or job.job_type in SERVER_TYPES or job.secrets:
+    if needs_host(job) or job.secrets:
         return True
     known = registered().get(job.job_type)
     return known is not None and known.has_secrets and job.secrets is None
@@ -101,29 +100,13 @@ def _is_special(job: NewJob) -> bool:
 async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
     """The same in several statements, all or none: find the host, insert, store the secrets."""
     async with conn.transaction():
-        ready = [_without_secrets(await _placed(conn, job)) for job in jobs]
+        ready = [_without_secrets(await place(conn, job)) for job in jobs]
         texts = [input_text(job.job_type, job.input) for job in ready]
         answers = await _insert(conn, ready, texts, actor, coalesce)
         for job, answer in zip(ready, answers, strict=True):
             if job.secrets and not answer.deduplicated:
                 await store_secrets(conn, job.id, job.tenant_id, job.secrets)
     return answers
-
-
-async def _placed(conn: Connection, job: NewJob) -> NewJob:
-    instance_id, named = job.server_instance_id, None
-    if job.job_type in SERVER_TYPES:
-        named = job.input.get("serverInstanceId")
-    if named is not None and instance_id not in (None, as_id(str(named))):
-        reason = "is not the server instance that the input names as serverInstanceId"
-        raise InvalidInput("The job", [FieldError("server_instance_id", reason)])
-    if instance_id is None:
-        instance_id = as_id(str(named))
-    if job.host_id is None and instance_id is None and job.job_type not in SERVER_TYPES:
-        return job
-    where = await place(conn, job.job_type, job.tenant_id, host_id=job.host_id, instance_id=instance_id)
-    retries = where.max_retries if job.max_retries is None else job.max_retries
-    return replace(job, host_id=where.host_id, server_instance_id=instance_id, max_retries=retries)
 
 
 def _without_secrets(job: NewJob) -> NewJob:
