@@ -17,6 +17,7 @@ from typing import Any, Literal
 from atlas.db.pool import Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.context import JobContext, Report
+from atlas.engine.jobs.redact_outcome import redact_error, redact_notes
 from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
     ClaimedJob,
@@ -329,7 +330,8 @@ class Executor:
         try:
             output = dump_output(answer)
             if context.redactor is not None:
-                output = context.redactor.outcome(output, context.notes)
+                redact_notes(context.redactor, context.notes)
+                output = None if output is None else context.redactor.json(output)
             return succeed(job, self.worker_id, output, job_type.success_action, context.taken_notes())
         except PermanentError:
             raise
@@ -361,7 +363,7 @@ class Executor:
     def _decided(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
         policy = ATLAS if job_type is None else job_type.policy
         if slot.context is not None and slot.context.redactor is not None:
-            error = slot.context.redactor.error(error, slot.context.notes)
+            error = redact_error(slot.context.redactor, error, slot.context.notes)
         notes = None if slot.context is None else slot.context.taken_notes()
         return decide(job, self.worker_id, error, policy, notes)
 

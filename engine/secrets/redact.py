@@ -1,26 +1,21 @@
-"""Takes known secret values out of whatever an attempt says: its error, its output, its log lines.
+"""Removes known secret values from texts and JSON values.
 
-What is searched for is the value itself and the shapes it takes on its way into text: JSON, a URL, base64, a repr, a
-line of several.
+It searches for the value itself and for the forms it takes inside other texts: JSON, a URL, base64, a repr, one line of
+several.
 """
 
 import base64
 import json
 import re
-import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import orjson
 
-from atlas.engine.jobs.verdicts import Notes
-from atlas.errors import AtlasError
-
 # Shorter values would take harmless words out of every text, and are no secrets.
 SHORTEST_SECRET = 4
 SHORTEST_LINE = 6
-LONGEST_TRACE = 8000
 
 
 class Redactor:
@@ -78,32 +73,6 @@ class Redactor:
     def json(self, text: str) -> str:
         """JSON text without the secrets."""
         return orjson.dumps(self.value(orjson.loads(text))).decode()
-
-    def outcome(self, output: str | None, notes: Notes) -> str | None:
-        """What a handler answered and noted, without the secrets."""
-        self.notes(notes)
-        return None if output is None else self.json(output)
-
-    def notes(self, notes: Notes) -> None:
-        """Clean what a handler noted beside its outcome."""
-        notes.audit_message = self.text(notes.audit_message)
-        notes.audit_meta = self.value(notes.audit_meta)
-        notes.detail = self.value(notes.detail)
-
-    def error(self, error: BaseException, notes: Notes) -> BaseException:
-        """An error that says the same without the secrets. Its stack goes to the attempt's details, cleaned.
-
-        An error of Atlas keeps its class, which decides what becomes of the job; another one is replaced by a
-        namesake, since no error class can be trusted to say only what its arguments hold.
-        """
-        self.notes(notes)
-        if isinstance(error, AtlasError):
-            error.message, error.remedy = self.text(error.message), self.text(error.remedy)
-            error.args = tuple(self.value(list(error.args)))
-            return error
-        notes.detail.setdefault("error_text", self.text("".join(traceback.format_exception(error)))[-LONGEST_TRACE:])
-        namesake: type[Exception] = type(type(error).__name__, (Exception,), {})
-        return namesake(self.text(str(error)))
 
 
 def needles(value: Any) -> Iterable[str]:

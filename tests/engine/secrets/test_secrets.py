@@ -26,6 +26,7 @@ from atlas.engine.jobs import (
     make_dedupe_key,
 )
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.redact_outcome import redact_error
 from atlas.engine.jobs.verdicts import Notes, PermanentError
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, key_file, load_key, use_secret_key
@@ -280,7 +281,7 @@ def test_a_report_about_a_program_tells_no_piece_of_a_secret_at_the_ends_of_its_
 
 def test_an_error_keeps_what_decides_and_loses_what_must_not_be_told():
     redactor, notes = Redactor({"hunter22": "f00d"}), Notes(audit_meta={"k": ["hunter22", 5]})
-    permanent = redactor.error(PermanentError("bad hunter22", remedy="not hunter22", outcome="unknown"), notes)
+    permanent = redact_error(redactor, PermanentError("bad hunter22", remedy="not hunter22", outcome="unknown"), notes)
     assert isinstance(permanent, PermanentError)
     assert str(permanent) == "bad [secret f00d] not [secret f00d]"
     assert permanent.outcome == "unknown"
@@ -292,7 +293,7 @@ def test_an_error_keeps_what_decides_and_loses_what_must_not_be_told():
         except KeyError as cause:
             raise RuntimeError("hunter22", {"nested": "hunter22"}) from cause
     except RuntimeError as error:
-        told = redactor.error(error, notes)
+        told = redact_error(redactor, error, notes)
     assert type(told).__name__ == "RuntimeError"
     assert "hunter22" not in f"{told} {notes.detail}"
     assert "KeyError" in notes.detail["error_text"]
