@@ -17,6 +17,7 @@ from atlas.api.change_signals import ChangeSignals
 from atlas.api.errors import AWAY
 from atlas.db.statements import fetch, statement
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 
 WITH_WORK = statement("api/sql/hosts_with_work.sql")
 
@@ -56,9 +57,7 @@ class HostPolling:
         heard = self._hints.jobs.next()
         while True:
             await self._someone.wait()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await heard.wait()
+            await wait_for(heard, within=LOOK_SECONDS)
             heard = self._hints.jobs.next()
             try:
                 await self._look()

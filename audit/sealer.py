@@ -16,6 +16,7 @@ from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
 from atlas.settings import Settings
+from atlas.waiting import wait_for
 
 log = get_logger("audit.sealer")
 
@@ -52,7 +53,7 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
             alarms.tell(error, error.message, remedy=error.remedy)
         except Exception as error:
             alarms.tell(error, f"sealing failed: {type(error).__name__}: {error}", exc_info=error)
-        await _pause(stop)
+        await wait_for(stop, within=EVERY)
 
 
 async def seal_and_sign(pool: Pool, settings: Settings) -> None:
@@ -117,14 +118,6 @@ def _read_again(key: SigningKey, settings: Settings) -> SigningKey:
     with suppress(AtlasError):
         return signing_key(settings)
     return key
-
-
-async def _pause(stop: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(EVERY):
-            await stop.wait()
-    except TimeoutError:
-        return
 
 
 class _Alarms:

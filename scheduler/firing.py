@@ -15,6 +15,7 @@ from atlas.scheduler.alarm import Alarm
 from atlas.scheduler.leader import Leader
 from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, tell
 from atlas.scheduler.quarantine import Quarantine
+from atlas.waiting import wait_for
 
 # The truth behind the alarm and the notifications.
 LOOK_SECONDS = 1.0
@@ -62,7 +63,7 @@ class FiringLoop:
         try:
             while not stop.is_set():
                 self._awake.clear()
-                await self._rest(await self._round())
+                await wait_for(self._awake, within=await self._round())
         finally:
             stopping.cancel()
             if not stop.is_set():
@@ -107,13 +108,6 @@ class FiringLoop:
         fired = sum(one.fired for one in rounds)
         if fired:
             log.info("triggers fired", firings=fired, leads=self.leader.leads)
-
-    async def _rest(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._awake.wait()
-        except TimeoutError:
-            return
 
 
 async def _wake_at(stop: asyncio.Event, wake: Any) -> None:

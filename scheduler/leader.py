@@ -11,7 +11,8 @@ from typing import Any
 
 from atlas.db.pool import connect
 from atlas.logs import get_logger
-from atlas.scheduler.loops import pause, tell
+from atlas.scheduler.loops import tell
+from atlas.waiting import wait_for
 
 ASK_SECONDS = 0.5
 SILENT_SECONDS = 2
@@ -38,14 +39,14 @@ class Leader:
             except Exception as error:
                 tell(log, "the leader's session ended", error, led=self.leads)
             self._set(False)
-            await pause(stop, ASK_SECONDS)
+            await wait_for(stop, within=ASK_SECONDS)
 
     async def _session(self, stop: asyncio.Event) -> None:
         conn = await connect(self._url, application="atlas scheduler leader")
         try:
             while not stop.is_set():
                 await self._ask(conn)
-                await pause(stop, ASK_SECONDS)
+                await wait_for(stop, within=ASK_SECONDS)
         finally:
             # Not a polite goodbye, which could wait for a server that is gone: the lock falls all the same.
             conn.terminate()

@@ -10,6 +10,7 @@ import asyncpg
 from atlas.db.pool import UNREACHABLE
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 
 # What passes by itself: a database that is away for a while, a deadlock, a refusal that may end.
 PASSING = (*UNREACHABLE, asyncpg.PostgresError, AtlasError)
@@ -22,15 +23,6 @@ LONG_SECONDS = 600.0
 log = get_logger("scheduler")
 
 
-async def pause(stop: asyncio.Event, seconds: float) -> None:
-    """Rest, but not past the moment to stop."""
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await stop.wait()
-    except TimeoutError:
-        return
-
-
 async def every(seconds: float, chore: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
     """Do a chore, rest, do it again. What it raises is logged and does not end it."""
     while not stop.is_set():
@@ -39,7 +31,7 @@ async def every(seconds: float, chore: Callable[[], Awaitable[None]], stop: asyn
         except Exception as error:
             tell(log, "a chore failed and is repeated", error, chore=getattr(chore, "__qualname__", repr(chore)))
         # A little apart, so that several schedulers do not all come at the same moment.
-        await pause(stop, seconds * (0.9 + 0.2 * random.random()))
+        await wait_for(stop, within=seconds * (0.9 + 0.2 * random.random()))
 
 
 def tell(log: Any, words: str, error: Exception, **facts: Any) -> None:

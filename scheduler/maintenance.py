@@ -9,7 +9,8 @@ from atlas.engine.jobs.sweep import sweep
 from atlas.engine.retention import forget_workers, prune, read_ages
 from atlas.engine.usage import meter_usage
 from atlas.logs import get_logger
-from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, every, pause
+from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, every
+from atlas.waiting import wait_for
 
 SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
@@ -69,7 +70,7 @@ class Maintenance:
         for ages in await read_ages(self._pool):
             async for batch in prune(self._pool, ages):
                 removed += batch.total
-                await pause(stop, BATCH_REST_SECONDS)
+                await wait_for(stop, within=BATCH_REST_SECONDS)
                 if stop.is_set():
                     return
         async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:

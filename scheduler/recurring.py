@@ -32,6 +32,7 @@ from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFoun
 from atlas.logs import get_logger
 from atlas.scheduler.loops import ANSWER_SECONDS, tell
 from atlas.threads import awaitable
+from atlas.waiting import wait_for
 
 Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
@@ -159,10 +160,10 @@ class Recurring:
 
     async def _rest(self) -> None:
         """A second at least, then until the next is due or a run has ended; a registration ends it at once."""
-        await _until(self._registered, SHORTEST_REST)
+        await wait_for(self._registered, within=SHORTEST_REST)
         if not self._registered.is_set():
             due = [row.due_in for row in self.tracked if row.due_in is not None and self._may_run(row)]
-            await _until(self._changed, min([RELOAD_SECONDS, *due]) - SHORTEST_REST)
+            await wait_for(self._changed, within=min([RELOAD_SECONDS, *due]) - SHORTEST_REST)
 
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
@@ -245,14 +246,6 @@ async def _call(function: Function) -> None:
         # A thread cannot be stopped: the run lasts until it returns.
         await asyncio.wait([thread])
         raise
-
-
-async def _until(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await event.wait()
-    except TimeoutError:
-        return
 
 
 def _failed(error: BaseException) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES
 from atlas.engine.jobs.verdicts import ClaimedJob
+from atlas.waiting import wait_for
 
 PREFETCH_SECONDS = 0.1
 RATE_WINDOW = 0.02
@@ -80,11 +81,7 @@ class HeldJobs:
 
     async def wait_until_empty(self, seconds: float) -> None:
         """Wait until nothing is held, at most this long."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._empty.wait()
-        except TimeoutError:
-            return
+        await wait_for(self._empty, within=seconds)
 
     def clear(self) -> None:
         """Nothing is held any more."""

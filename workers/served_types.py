@@ -1,12 +1,12 @@
 """The job types of one worker: those it was started with, and those that are loaded anew while it runs."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.types import DuplicateJobType, JobType, add_job_type
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 
 # How long a change may go unnoticed when its notification is lost.
 LOOK_SECONDS = 5.0
@@ -35,9 +35,7 @@ class ServedTypes:
 
     async def wait(self) -> None:
         """Until it is time to look."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._changed.wait()
+        await wait_for(self._changed, within=LOOK_SECONDS)
         self._changed.clear()
 
     async def refresh(self, pool: Pool) -> bool:

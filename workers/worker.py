@@ -32,6 +32,7 @@ from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import ClaimedJob, Finish, release
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 from atlas.workers.claim_loop import ClaimLoop, Demand
 from atlas.workers.executor import Executor
 from atlas.workers.held_jobs import HeldJobs
@@ -270,8 +271,7 @@ class Worker:
         """Do a chore with a little jitter between; a database that is away for a while does not end it."""
         sooner = sooner or asyncio.Event()
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(sooner.wait(), every * (0.9 + 0.2 * random.random()))
+            await wait_for(sooner, within=every * (0.9 + 0.2 * random.random()))
             sooner.clear()
             try:
                 await chore()

@@ -7,7 +7,6 @@ the account that it reaches to; a client that comes back with its last place is 
 """
 
 import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +23,7 @@ from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_fac
 from atlas.audit.find import Horizon
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 
 LOOK_SECONDS = 0.2
 MOST_WAITING = 50
@@ -98,9 +98,7 @@ class Hub:
         while True:
             await self._watched.wait()
             gate = self._hints.gate.next()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await gate.wait()
+            await wait_for(gate, within=LOOK_SECONDS)
             try:
                 await self._look()
             except (*AWAY, asyncpg.PostgresError, AtlasError) as error:

@@ -1,7 +1,5 @@
 """Hosts fetch their own jobs here, one at a time, and report on them."""
 
-import asyncio
-import contextlib
 import time
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -31,6 +29,7 @@ from atlas.engine.jobs.claim import Claimant, finish
 from atlas.engine.jobs.verdicts import release_attempt
 from atlas.engine.validation import as_id
 from atlas.errors import NotFound
+from atlas.waiting import wait_for
 
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
@@ -134,9 +133,7 @@ async def fetch_next(
             left = end - time.monotonic()
             if left <= 0 or hints.closing or await request.is_disconnected():
                 return Response(status_code=204)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, LOOK_SECONDS)):
-                    await bell.wait()
+            await wait_for(bell, within=min(left, LOOK_SECONDS))
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")

@@ -6,7 +6,6 @@ hands.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -20,6 +19,7 @@ from atlas.agent.work import carry_out
 from atlas.client.errors import ApiError, InvalidInput, LeaseLost, Unreachable
 from atlas.client.transport import RetryBudget, Transport
 from atlas.errors import SettingsError
+from atlas.waiting import wait_for
 
 T = TypeVar("T")
 
@@ -108,9 +108,7 @@ class Agent:
 
     async def _end_when_stopping(self, lease: Lease) -> None:
         await self._stopping.wait()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._grace):
-                await self._hurry.wait()
+        await wait_for(self._hurry, within=self._grace)
         lease.end(Why.STOPPED)
 
     async def _farewell(self) -> None:

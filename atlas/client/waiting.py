@@ -11,6 +11,7 @@ from atlas.client.errors import TooManyRequests, Unavailable, Unreachable
 from atlas.client.frames import Events, Frame, JobEvent
 from atlas.client.models import Job
 from atlas.errors import AtlasError
+from atlas.waiting import wait_for
 
 FIRST_LOOK = 0.2
 # How often a job is looked at when nothing is heard of it.
@@ -72,9 +73,7 @@ async def look_until_ended(look: Callable[[], Awaitable[Job]], bell: asyncio.Eve
             job = await look()
             if job.has_ended:
                 return job
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause * random.uniform(0.75, 1.0)):
-                await bell.wait()
+        await wait_for(bell, within=pause * random.uniform(0.75, 1.0))
         pause = min(LAST_LOOK, pause * 1.5)
 
 
