@@ -18,19 +18,11 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.claim import Claimant, Turn, take_turn
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
+from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.lease import held, record_undone
-from atlas.engine.jobs.verdicts import (
-    ClaimedJob,
-    Finish,
-    JobCanceled,
-    PermanentError,
-    cancel_attempt,
-    decide,
-    release,
-    release_attempt,
-)
+from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, cancel_attempt, decide, release, release_attempt
 from atlas.logs import get_logger
 from atlas.workers.held_jobs import HeldJobs
 
@@ -202,7 +194,7 @@ class ClaimLoop:
         if not self._outbox and asked == 0:
             if self._appetite.has_had_enough:
                 # The last job may have been settled by its handler, which takes no turn.
-                self._look_whether_drained(Turn(), 0)
+                self._look_whether_drained(TurnResult(), 0)
             return False
         claimant = self.claimant
         finishes, self._outbox = self._outbox, []
@@ -244,7 +236,7 @@ class ClaimLoop:
             return max(0, min(slots, left)), 0
         return slots, prefetch
 
-    async def _take(self, conn: Connection, claimant: Claimant, finishes: list[Finish], ask: Ask) -> Turn:
+    async def _take(self, conn: Connection, claimant: Claimant, finishes: list[Finish], ask: Ask) -> TurnResult:
         if finishes and self.before_finish is not None:
             await self.before_finish()
         try:
@@ -261,24 +253,24 @@ class ClaimLoop:
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
             log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
-            together = Turn(again=True)
+            together = TurnResult(again=True)
             for one in finishes:
                 turn = await self._take_alone(conn, claimant, one)
                 together.lost += turn.lost
                 together.canceled += turn.canceled
             return together
 
-    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> Turn:
+    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> TurnResult:
         try:
             return await take_turn(conn, claimant, [finish], within=self._lease)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             job = self._hand.get(finish.job_id)
             if job is None:
-                return Turn()
+                return TurnResult()
             refusal = PermanentError(f"The outcome could not be stored: {error}.")
             return await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
 
-    async def _look_at_the_gate(self, conn: Connection, turn: Turn) -> None:
+    async def _look_at_the_gate(self, conn: Connection, turn: TurnResult) -> None:
         """A claim is also refused while the gate is being turned, and when our lease is over: no reason to leave."""
         async with asyncio.timeout(self._lease):
             gate = await read_gate(conn)
@@ -287,7 +279,7 @@ class ClaimLoop:
             self._check_lease()
             await asyncio.sleep(REFUSED_SECONDS)
 
-    def _settle(self, turn: Turn, finishes: list[Finish], asked: int) -> None:
+    def _settle(self, turn: TurnResult, finishes: list[Finish], asked: int) -> None:
         """Take in what a turn brought."""
         ran_alone = self._hand.runs_alone
         asked_to_stop = [job for job_id, _ in turn.canceled if (job := self._hand.get(job_id)) is not None]
@@ -327,7 +319,7 @@ class ClaimLoop:
         if self._outbox:
             self._wake_all()
 
-    def _look_whether_drained(self, turn: Turn, asked: int) -> None:
+    def _look_whether_drained(self, turn: TurnResult, asked: int) -> None:
         appetite = self._appetite
         if len(self._hand) or self._outbox or self._in_turn or appetite.stopped:
             return

@@ -11,8 +11,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES
-from atlas.engine.jobs.verdicts import ClaimedJob
+from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES, ClaimedJob
 from atlas.waiting import wait_for
 
 PREFETCH_SECONDS = 0.1

@@ -16,7 +16,8 @@ import asyncpg
 
 from atlas.db.notifications import Listener
 from atlas.db.pool import UNREACHABLE, Pool, open_aside
-from atlas.engine.jobs.claim import Claimant, solo_waits, take_turn
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, solo_waits
+from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.lease import (
     heartbeat,
     held,
@@ -30,7 +31,7 @@ from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
-from atlas.engine.jobs.verdicts import ClaimedJob, Finish, release
+from atlas.engine.jobs.verdicts import release
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
 from atlas.workers.claim_loop import ClaimLoop, Demand

@@ -25,7 +25,8 @@ from atlas.engine.hosts.host_jobs import (
     next_host_job,
 )
 from atlas.engine.hosts.hosts import Host, find_host, list_hosts
-from atlas.engine.jobs.claim import Claimant, finish
+from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.verdicts import release_attempt
 from atlas.engine.validation import as_id
 from atlas.errors import NotFound

@@ -16,10 +16,11 @@ from atlas.db.pg_json import is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, RetryPolicy, policy_of
-from atlas.engine.jobs.claim import Claimant, finish
+from atlas.engine.jobs.claim import Claimant, ClaimedJob
+from atlas.engine.jobs.finish import Finish, Notes, finish
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.types import INPUT_LIMIT, dump_output
-from atlas.engine.jobs.verdicts import ClaimedJob, Finish, JobCanceled, Notes, decide, succeed
+from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.engine.secrets.key import SecretsUnreadable
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.secrets.store import reveal

@@ -3,20 +3,21 @@
 from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.jobs.backoff import RetryPolicy, backoff_delay_ms, can_retry
 from atlas.engine.jobs.cancel import cancel, cancel_many
-from atlas.engine.jobs.claim import Claimant, claim, finish, take_turn
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.dedupe import make_dedupe_key
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
 from atlas.engine.jobs.explain import Explanation, explain
 from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_attempts, list_jobs, queue_depth
+from atlas.engine.jobs.finish import finish, take_turn
 from atlas.engine.jobs.gate import Gate, read_gate, switch
 from atlas.engine.jobs.lease import heartbeat, reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
 from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
 from atlas.engine.jobs.types import JobType, job, registered
-from atlas.engine.jobs.verdicts import ClaimedJob, PermanentError, RetryAfter, Snooze
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 
 __all__ = [
     "SYSTEM_TENANT",

@@ -1,7 +1,9 @@
 """How long a failed job waits: small pure functions, and the policies that job types name."""
 
+import math
 import random
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from atlas.errors import FieldError, InvalidInput
@@ -54,6 +56,14 @@ POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
 def jittered(delay: float, jitter: float) -> float:
     """The delay with up to `jitter` of it added, never less: what a provider asked for is never undercut."""
     return min(delay * (1 + jitter * random.random()), LONGEST_DELAY)
+
+
+def seconds_within(delay: timedelta | float) -> float:
+    """The delay in seconds, at most LONGEST_DELAY."""
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    if math.isnan(seconds):
+        raise InvalidInput("The delay", [FieldError("", "is not a number of seconds")])
+    return min(seconds, LONGEST_DELAY)
 
 
 def backoff_delay_ms(attempts: int) -> int:

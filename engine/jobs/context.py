@@ -9,7 +9,8 @@ from uuid import UUID
 import structlog
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.verdicts import ClaimedJob, Notes
+from atlas.engine.jobs.claim import ClaimedJob
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.secrets.redact import Redactor
 from atlas.logs import get_logger
 

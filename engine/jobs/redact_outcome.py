@@ -2,7 +2,7 @@
 
 import traceback
 
-from atlas.engine.jobs.verdicts import Notes
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.secrets.redact import Redactor
 from atlas.errors import AtlasError
 

@@ -14,13 +14,14 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.engine.admission import admit
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
-from atlas.engine.jobs.claim import Claimant, claim, finish
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
+from atlas.engine.jobs.finish import Finish, finish
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import canonical, dump_output, registered
-from atlas.engine.jobs.verdicts import ClaimedJob, Finish, JobCanceled, decide, succeed
+from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atlas.engine.jobs.verdicts import LONGEST_MESSAGE, PermanentError, describe
+from atlas.engine.jobs.finish import LONGEST_MESSAGE
+from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.errors import AtlasError
 
 # Where a step stands: its branch, and its position in that branch.

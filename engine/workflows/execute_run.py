@@ -7,7 +7,8 @@ import orjson
 
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import CAPPED
-from atlas.engine.jobs.verdicts import LONGEST_MESSAGE, describe
+from atlas.engine.jobs.finish import LONGEST_MESSAGE
+from atlas.engine.jobs.verdicts import describe
 from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.errors import (
     FailureReached,

@@ -15,9 +15,9 @@ from uuid import UUID, uuid4
 import orjson
 
 from atlas.db.pg_json import stored_text
-from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.backoff import RetryPolicy, policy_of, seconds_within
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.verdicts import PermanentError, seconds_within
+from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.branches import Branch, numbered, side_by_side
 from atlas.engine.workflows.errors import StepFailed, Suspended

@@ -11,8 +11,9 @@ from atlas.engine.hosts.hosts import add_host, edit_host
 from atlas.engine.jobs import cancel, claim, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.verdicts import Notes, PermanentError, succeed
+from atlas.engine.jobs.verdicts import PermanentError, succeed
 from atlas.engine.jobs.verdicts import decide as decided
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token

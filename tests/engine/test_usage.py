@@ -8,8 +8,9 @@ import pytest
 from atlas.audit import Event, record
 from atlas.engine.jobs import cancel, claim, delete, finish, retry_now, switch
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.lease import reap, record_undone
-from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, Notes, decide, snooze, succeed
+from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
 from atlas.engine.usage import meter_usage, read_usage
 from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, lose_lease, make_due, success
 

@@ -10,7 +10,8 @@ import pytest
 
 from atlas.db.pool import open_pool
 from atlas.engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
-from atlas.engine.jobs.claim import Turn, take_turn
+from atlas.engine.jobs.claim import TurnResult
+from atlas.engine.jobs.finish import take_turn
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.proxy import FaultyProxy
@@ -173,7 +174,7 @@ async def test_a_job_requeued_and_claimed_by_one_turn_whose_answer_was_lost_goes
     given, serving, eventually, monkeypatch
 ):
     """Then the worker holds the attempt that has ended, and the database the next, of which nobody heard."""
-    swallowed: list[Turn] = []
+    swallowed: list[TurnResult] = []
 
     async def turn_unheard(conn, claimant, finishes=(), **asked):
         if not finishes or swallowed:

@@ -8,8 +8,9 @@ import orjson
 from atlas.actors import Actor
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs import SYSTEM_TENANT, Claimant, ClaimedJob, NewJob, claim, enqueue
+from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.engine.jobs.verdicts import Finish, succeed
+from atlas.engine.jobs.verdicts import succeed
 
 DANA = Actor("user", "dana")
 

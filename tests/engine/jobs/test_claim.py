@@ -8,7 +8,8 @@ import pytest
 
 from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, switch, take_turn
 from atlas.engine.jobs.claim import Claimant
-from atlas.engine.jobs.verdicts import Finish, snooze
+from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.verdicts import snooze
 from tests.engine.jobs.given import (
     DANA,
     attempts,

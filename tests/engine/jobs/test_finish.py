@@ -7,7 +7,8 @@ from atlas.actors import Actor
 from atlas.audit import Event, body_of
 from atlas.engine.jobs import NewJob, PermanentError, RetryAfter, cancel, claim, enqueue_many, finish, reap, take_turn
 from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED
-from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, Notes, Snooze, decide, release, succeed
+from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, Snooze, decide, release, succeed
 from tests.engine.jobs.given import (
     DANA,
     actions,

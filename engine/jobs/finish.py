@@ -1,0 +1,139 @@
+"""Finish: record what became of many jobs in one statement, and claim the next ones in the same round trip.
+
+A `Finish` is one row of that statement: the job's new state, its attempt's details, and the audit event with its bytes.
+The statement is fenced by worker, attempt and lease: a finish whose lease was lost changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from atlas.db.pg_json import stored_json, stored_text
+from atlas.db.pool import Connection
+from atlas.engine.jobs.claim import TURN, Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
+
+LONGEST_MESSAGE = 2000
+
+# What the finishes of a batch often share; sent once where they do.
+_SHARED = {
+    "attempts": attrgetter("attempt"),
+    "statuses": attrgetter("status"),
+    "actions": attrgetter("action"),
+    "levels": attrgetter("level"),
+    "messages": attrgetter("message"),
+    "metas": attrgetter("meta"),
+}
+_COLUMNS = {
+    "outputs": attrgetter("output"),
+    "errors": attrgetter("error"),
+    "delays": attrgetter("delay"),
+    "used": attrgetter("used"),
+    "costs": attrgetter("cost"),
+    "bodies": attrgetter("body"),
+    "details": attrgetter("detail"),
+    "privates": attrgetter("private"),
+}
+_by_id = attrgetter("job_id.bytes")
+
+
+@dataclass(slots=True)
+class Finish:
+    """One row of the finishing statement. `status` queued means a retry, a snooze or a release."""
+
+    job_id: UUID
+    attempt: int
+    status: str
+    output: str | None = None
+    error: str | None = None
+    delay: float | None = None
+    used: int | None = None
+    cost: int | None = None
+    action: str | None = None
+    level: str | None = None
+    message: str | None = None
+    meta: str | None = None
+    body: bytes | None = None
+    detail: str | None = None
+    private: str | None = None
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a handler adds to its outcome besides its output: cost, facts for the audit, and the attempt's details."""
+
+    cost: int = 0
+    audit_action: str | None = None
+    audit_message: str = ""
+    audit_meta: dict[str, Any] = field(default_factory=dict)
+    private: list[dict[str, str | None]] = field(default_factory=list)
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish]) -> TurnResult:
+    """Record outcomes; the result names those that were refused."""
+    return await take_turn(conn, claimant, finishes)
+
+
+async def take_turn(
+    conn: Connection,
+    claimant: Claimant,
+    finishes: Sequence[Finish] = (),
+    *,
+    slots: int = 0,
+    prefetch: int = 0,
+    alone: bool = False,
+    within: float | None = None,
+) -> TurnResult:
+    """Finish, then claim as `claim_for_slots` does: both or neither, in one round trip."""
+    if not finishes:
+        return await claim_for_slots(conn, claimant, slots=slots, prefetch=prefetch, alone=alone, within=within)
+    values = claim_values(claimant, slots, prefetch, alone=alone) | _columns(sorted(finishes, key=_by_id))
+    return await run_turn(conn, TURN, values, within=within)
+
+
+def _columns(ordered: list[Finish]) -> dict[str, Any]:
+    values: dict[str, Any] = {"ids": [one.job_id for one in ordered]}
+    for name, read in _SHARED.items():
+        column = list(map(read, ordered))
+        values[name] = column[:1] if column.count(column[0]) == len(column) else column
+    for name, read in _COLUMNS.items():
+        column = list(map(read, ordered))
+        values[name] = None if column.count(None) == len(column) else column
+    return values
+
+
+def with_event(
+    row: Finish, job: ClaimedJob, worker: str, action: str, notes: Notes | None, *, message: str = ""
+) -> Finish:
+    """Add what the handler noted, and the audit event: its search columns and its bytes, made from the same values."""
+    meta: Mapping[str, Any] = {}
+    if notes is not None:
+        row.cost = notes.cost or None
+        row.private = stored_json(notes.private) if notes.private else None
+        message, meta = message or notes.audit_message, notes.audit_meta
+    row.action = action
+    row.meta = attempt_meta(job.attempt) if not meta else stored_json({**meta, "attempt": job.attempt})
+    words = '""'
+    if message:
+        row.message = stored_text(message[:LONGEST_MESSAGE])
+        words = stored_json(row.message)
+    # Written out by hand, since a worker makes one for every job it finishes: ids and counts need no escaping,
+    # the rest goes through the serialiser. It is the same shape as `audit.body_of` makes; a test compares them.
+    row.body = (
+        f'{_opening(action, worker)}{job.id}","entity_type":"job","level":"{row.level or "info"}","message":{words},'
+        f'"meta":{row.meta},"tenant_id":"{job.tenant_id}"}}'
+    ).encode()
+    return row
+
+
+def attempt_meta(attempt: int) -> str:
+    """The facts of an event of which nothing but the attempt's number is said."""
+    return f'{{"attempt":{attempt}}}'
+
+
+@lru_cache(maxsize=64)
+def _opening(action: str, worker: str) -> str:
+    return f'{{"action":{stored_json(action)},"actor_id":{stored_json(worker)},"actor_type":"system","entity_id":"'
