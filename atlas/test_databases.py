@@ -37,6 +37,9 @@ class TestDatabases:
         self.folder = folder
         self._url = url
         self._embedded: EmbeddedPostgres | None = None
+        # Copying files takes a seventh of the time of writing them through the log. It needs two checkpoints, which cost
+        # little on the embedded server: there, nothing is forced to the disk.
+        self._strategy = " strategy file_copy" if url is None else ""
         marks = "".join(migration.checksum for migration in load_migrations())
         self._template = f"atlas_template_{hashlib.sha256(f'{marks}{folder}'.encode()).hexdigest()[:12]}"
 
@@ -77,7 +80,7 @@ class TestDatabases:
         """Make a database; False if it was there."""
         conn = await connect(self.url("postgres"), application="atlas tests")
         try:
-            await conn.execute(f'create database "{name}" template "{template}"')
+            await conn.execute(f'create database "{name}" template "{template}"{self._strategy}')
         except asyncpg.DuplicateDatabaseError:
             return False
         finally:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT
+
 THIS = Path(__file__)
 
 # Each floor, and the floors below it that it may use.

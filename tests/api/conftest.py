@@ -10,7 +10,6 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from atlas.actors import Actor
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import Pool
@@ -22,8 +21,8 @@ from atlas.logs import configure_logs
 from atlas.settings import Settings
 from atlas.workers.tick import tick
 from tests.api.serving import Served, served
+from tests.support import DANA
 
-DANA = Actor("user", "dana")
 # Fast enough for a test that asks a thousand times.
 QUICK = Rates(token=1e6, tenant=1e6, failures=1e6, most_failures=1e6)
 

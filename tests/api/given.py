@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from atlas.actors import Actor
 from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import add_server_instance, find_host
@@ -15,8 +14,8 @@ from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.engine.workflows.policy_rules import add_rule
+from tests.support import DANA
 
-DANA = Actor("user", "dana")
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
 DEFINITION = {"key": "echo.it", "argv": ["/bin/echo", "hello"]}
 

@@ -10,7 +10,7 @@ import pytest
 
 import atlas.api.resources.host_agent
 from atlas.engine.jobs import NewJob, enqueue
-from tests.api.conftest import DANA
+from tests.support import DANA
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from atlas.audit.verifier.__main__ import main
 from atlas.audit.verifier.export import check_proof, verify_export
 from atlas.audit.verifier.signed_notes import parse_keys
 from atlas.engine.jobs import NewJob, enqueue_many
-from tests.api.conftest import DANA
+from tests.support import DANA
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import string
 import time
@@ -14,8 +13,8 @@ import pytest
 
 import atlas.api.routing
 from tests.api.test_matrix import BODIES, body_of, filled
+from tests.support import PROOF
 
-PROOF = os.environ.get("ATLAS_PROOF") == "1"
 FUZZED = 20_000 if PROOF else 1500
 JOB = {"job_type": "x.work"}
 MIB = 1024 * 1024

@@ -1,15 +1,14 @@
 """The description holds: whatever it allows is answered as it says, and whatever it forbids is refused."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from atlas.engine.commands.argv import fields_of
+from tests.support import PROOF
 
-PROOF = os.environ.get("ATLAS_PROOF") == "1"
 EXAMPLES = 200 if PROOF else 2
 PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples,fuzzing"
 CALLERS = [("all", "operator"), ("acme", "tenant_admin"), ("acme", "host"), ("acme", "worker")]

@@ -9,7 +9,7 @@ from atlas.engine.tenants import Tenant
 from atlas.engine.tokens import add_token
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
-from tests.api.conftest import DANA
+from tests.support import DANA
 
 
 @pytest.fixture

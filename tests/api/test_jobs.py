@@ -8,7 +8,7 @@ import atlas.api.app_state
 import atlas.api.enqueue_batcher
 import atlas.engine.jobs.summary
 from atlas.engine.jobs import NewJob, enqueue, enqueue_many
-from tests.api.conftest import DANA
+from tests.support import DANA
 
 
 async def make(client, **fields):

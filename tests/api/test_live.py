@@ -18,9 +18,10 @@ from atlas.engine.jobs import NewJob, enqueue_many
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.sessions import open_session
 from atlas.engine.tokens import authenticate, revoke_token
-from tests.api.conftest import DANA, QUICK
+from tests.api.conftest import QUICK
 from tests.api.given import furnish_tenant
 from tests.api.serving import served
+from tests.support import DANA
 
 PATIENCE = 15
 

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from atlas.engine.jobs import NewJob, enqueue
-from tests.api.conftest import DANA
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_matrix import body_of, filled
+from tests.support import DANA
 
 # What changes nothing, and what is no change of state by the words of the account: a claim, a heartbeat, progress.
 NO_CHANGE = {

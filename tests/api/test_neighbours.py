@@ -9,7 +9,8 @@ import atlas.api.limits.connections
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.engine.jobs import NewJob, enqueue, enqueue_many
-from tests.api.conftest import DANA, furnish, running
+from tests.api.conftest import furnish, running
+from tests.support import DANA
 from tests.workers.processes import workers
 
 SHARE = 20  # requests a second

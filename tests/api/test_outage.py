@@ -17,14 +17,9 @@ from atlas.test_databases import TEST_SETTINGS
 from tests.api.conftest import QUICK, furnish, running
 from tests.api.serving import Served
 from tests.proxy import FaultyProxy
+from tests.support import until
 
 READS = ("/jobs", "/jobs/summary", "/audit", "/workers", "/tenants", "/session", "/system/atlas-online")
-
-
-async def eventually(check, seconds=20):
-    async with asyncio.timeout(seconds):
-        while not await check():
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture
@@ -51,7 +46,7 @@ async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_s
 
         os.kill(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         # Until the last process of the server has noticed, some requests are still served.
-        await eventually(lambda: _is(client, "/jobs", 503))
+        await until(lambda: _is(client, "/jobs", 503))
         world.app.state.api.callers.forget()
         requests = [client.get(path) for path in READS]
         requests += [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(10)]
@@ -67,13 +62,13 @@ async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_s
         assert (await client.get("http://atlas.test/healthz")).status_code == 200  # the process itself is well
 
         again = await start_embedded(home, settings=TEST_SETTINGS)
-        await eventually(lambda: _is(client, "http://atlas.test/readyz", 200))
+        await until(lambda: _is(client, "http://atlas.test/readyz", 200))
         assert (await client.get(f"/jobs/{made.json()['id']}")).json()["id"] == made.json()["id"]
         answers = [await client.get(path) for path in READS]
         assert {answer.status_code for answer in answers} == {200}
         assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
         hints = app.state.hints
-        await eventually(lambda: _true(hints.hears))
+        await until(lambda: _true(hints.hears))
         again.release()
     with suppress(OSError):
         await pool.close()
@@ -93,7 +88,7 @@ async def test_a_cut_line_costs_a_request_and_never_the_next(database_url, setti
                 proxy.cut()
                 seen |= {answer.status_code for answer in await sent}
             assert seen <= {200, 201, 503}
-            await eventually(lambda: _is(client, "/jobs", 200))
+            await until(lambda: _is(client, "/jobs", 200))
         await behind.close()
 
 
@@ -111,7 +106,7 @@ async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(data
                 answers = await asyncio.gather(*requests, *(client.get("/jobs") for _ in range(8)))
             assert {answer.status_code for answer in answers} == {503}
             proxy.silent = False
-            await eventually(lambda: _is(client, "/jobs", 200))
+            await until(lambda: _is(client, "/jobs", 200))
             assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
         await behind.close()
 
@@ -127,8 +122,8 @@ async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_fo
             client = (await furnish(pool, app)).client()
             assert (await client.get("http://atlas.test/readyz")).status_code == 200
             proxy.sink()
-            await eventually(lambda: _is(client, "http://atlas.test/readyz", 503), seconds=5)
-            await eventually(lambda: _is(client, "http://atlas.test/readyz", 200), seconds=5)
+            await until(lambda: _is(client, "http://atlas.test/readyz", 503), within=5)
+            await until(lambda: _is(client, "http://atlas.test/readyz", 200), within=5)
         await behind.close()
 
 

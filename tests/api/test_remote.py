@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from atlas.engine.jobs import NewJob, enqueue_many
-from tests.api.conftest import DANA
+from tests.support import DANA
 
 CLAIM = {"job_types": ["x.work"], "limit": 10}
 

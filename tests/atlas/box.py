@@ -16,10 +16,8 @@ import orjson
 from atlas.agent import Agent, AllowedCommands
 from atlas.engine.jobs import NewJob, enqueue, get_job, reap
 from atlas.engine.jobs.find import JobRow
-from tests.api.conftest import DANA
 from tests.api.serving import Served
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support import DANA, ROOT, until
 
 # A program as hosts have them: it notes each start and its pid, and then does as it is told.
 PROGRAM = """#!/bin/sh
@@ -116,12 +114,6 @@ class Box:
             with contextlib.suppress(ProcessLookupError):
                 started.kill()
             await started.communicate()
-
-
-async def until(true: Any) -> None:
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:

@@ -14,7 +14,7 @@ from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey, split_notes
 from atlas.settings import Settings, load_settings
 
-DANA = Actor("user", "dana", ip="192.0.2.7")
+CALLER = Actor("user", "dana", ip="192.0.2.7")
 TENANTS = [UUID(f"00000000-0000-7000-8000-0000000000{number:02}") for number in range(1, 5)]
 
 # Rows by the thousand, as the workers' statements write them.
@@ -47,7 +47,7 @@ class Installation:
 
 
 def event(number: int, *, tenant_id: UUID | None = None, action: str = "THING_CHANGED", **more: Any) -> Event:
-    return Event(action, "thing", str(number), DANA, tenant_id, f"change {number}", meta={"n": number, **more})
+    return Event(action, "thing", str(number), CALLER, tenant_id, f"change {number}", meta={"n": number, **more})
 
 
 async def write(conn: Any, count: int, *, random: Random | None = None) -> None:

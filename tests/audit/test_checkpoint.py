@@ -16,7 +16,7 @@ from atlas.audit.keys import key_file, public_key_file, public_keys, read_keys, 
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
-from tests.audit.given import DANA, Installation, account, kinds, roll_back, write
+from tests.audit.given import CALLER, Installation, account, kinds, roll_back, write
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
@@ -60,7 +60,7 @@ def test_several_public_halves_in_one_file_are_all_kept(tmp_path):
 
 async def test_a_key_that_may_be_lost_does_not_begin_an_epoch(conn, owner, installation):
     await account(conn, installation, seals=1)
-    await new_epoch(owner, reason="the key is lost", actor=DANA)
+    await new_epoch(owner, reason="the key is lost", actor=CALLER)
     await write(conn, 2)
     await seal(conn)
 

@@ -19,7 +19,8 @@ from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.engine.workflows.policy_rules import add_rule, remove_rule
-from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
+from tests.support import DANA
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import orjson
 
 from atlas.audit import commit, erase, record, seal, verify
 from atlas.postgres.cluster import BIN
-from tests.audit.given import DANA, TENANTS, event
+from tests.audit.given import CALLER, TENANTS, event
 
 
 async def given_mails(conn) -> None:
@@ -17,7 +17,7 @@ async def given_mails(conn) -> None:
 
 async def test_a_persons_values_go_with_their_mails_subjects_and_nobody_elses(conn):
     await given_mails(conn)
-    assert await erase(conn, "ann@example.org", actor=DANA) == 3
+    assert await erase(conn, "ann@example.org", actor=CALLER) == 3
 
     left = await conn.fetch("select value from audit_private order by value")
     assert [row["value"] for row in left] == ["Dear Bob", "bob@example.org", "bob@example.org"]
@@ -27,15 +27,15 @@ async def test_an_address_is_found_however_its_domain_is_written(conn):
     for domain in ("xn--bcher-kva.example", "bücher.example"):
         await record(conn, event(1), personal={"to": f"ann@{domain}", "subject": "Dear Ann"})
     await record(conn, event(2), personal={"to": "ann@bucher.example"})
-    assert await erase(conn, "Ann@BÜCHER.example", actor=DANA) == 4
-    assert await erase(conn, "ann@\u200b..example", actor=DANA) == 0
+    assert await erase(conn, "Ann@BÜCHER.example", actor=CALLER) == 4
+    assert await erase(conn, "ann@\u200b..example", actor=CALLER) == 0
     assert await conn.fetchval("select value from audit_private") == "ann@bucher.example"
 
 
 async def test_verification_passes_afterwards_and_an_event_tells_without_the_name(conn, installation):
     await given_mails(conn)
     await seal(conn)
-    await erase(conn, "ann@example.org", actor=DANA)
+    await erase(conn, "ann@example.org", actor=CALLER)
     await seal(conn)
     await installation.sign(conn)
 
@@ -49,7 +49,7 @@ async def test_verification_passes_afterwards_and_an_event_tells_without_the_nam
 
 async def test_erasing_in_one_tenant_leaves_the_others_alone(conn):
     await given_mails(conn)
-    assert await erase(conn, "ANN@example.org", actor=DANA, tenant_id=TENANTS[1]) == 1
+    assert await erase(conn, "ANN@example.org", actor=CALLER, tenant_id=TENANTS[1]) == 1
     assert await conn.fetchval("select count(*) from audit_private where lower(value) = 'ann@example.org'") == 1
 
 
@@ -58,19 +58,19 @@ async def test_values_of_no_thing_are_erased_too(conn):
     await conn.execute(
         "select atlas_audit_private($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value.row]).decode()
     )
-    assert await erase(conn, "ann@example.org", actor=DANA) == 1
+    assert await erase(conn, "ann@example.org", actor=CALLER) == 1
     assert await conn.fetchval("select count(*) from audit_private") == 0
 
 
 async def test_nothing_to_erase_writes_nothing(conn):
     await given_mails(conn)
-    assert await erase(conn, "zoe@example.org", actor=DANA) == 0
+    assert await erase(conn, "zoe@example.org", actor=CALLER) == 0
     assert await conn.fetchval("select count(*) from audit_log where action = 'ERASED'") == 0
 
 
 async def test_many_values_are_told_in_events_of_a_bearable_size(conn):
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"] * 2500})
-    assert await erase(conn, "ann@example.org", actor=DANA) == 2500
+    assert await erase(conn, "ann@example.org", actor=CALLER) == 2500
 
     rows = await conn.fetch("select meta from audit_log where action = 'ERASED'")
     told = [orjson.loads(row["meta"]) for row in rows]
@@ -81,7 +81,7 @@ async def test_many_values_are_told_in_events_of_a_bearable_size(conn):
 async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
     await given_mails(conn)
     salts = [row["salt"].hex() for row in await conn.fetch("select salt from audit_private where value ilike '%ann%'")]
-    await erase(conn, "ann@example.org", actor=DANA)
+    await erase(conn, "ann@example.org", actor=CALLER)
 
     dump = await asyncio.create_subprocess_exec(BIN / "pg_dump", database_url, stdout=asyncio.subprocess.PIPE)
     text = (await dump.communicate())[0].decode().lower()
@@ -94,7 +94,7 @@ async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
 async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installation):
     await record(conn, event(1), personal={"to": "ann@example.org", "from": "bob@example.org"})
     await owner.execute("create table backup as table audit_private")
-    assert await erase(conn, "ann@example.org", actor=DANA) == 1
+    assert await erase(conn, "ann@example.org", actor=CALLER) == 1
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []

@@ -17,12 +17,12 @@ from atlas.audit import Extract, export, record, seal, verify
 from atlas.audit.verifier.export import ROW, verify_export
 from atlas.audit.verifier.signed_notes import open_note
 from atlas.errors import NotFound
-from tests.audit.given import DANA, TENANTS, Installation, account, event, kinds, write, write_many
+from tests.audit.given import CALLER, TENANTS, Installation, account, event, kinds, write, write_many
 
 
 async def written(conn, path: Path, extract: Extract | None = None) -> Path:
     with path.open("wb") as file:
-        async for piece in export(conn, extract or Extract(), actor=DANA):
+        async for piece in export(conn, extract or Extract(), actor=CALLER):
             file.write(piece)
     return path
 
@@ -464,7 +464,7 @@ async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memor
     await installation.sign(conn)
     process, path, used = psutil.Process(), tmp_path / "large.jsonl", []
     with path.open("wb") as file:
-        async for piece in export(conn, Extract(), actor=DANA):
+        async for piece in export(conn, Extract(), actor=CALLER):
             file.write(piece)
             used.append(process.memory_info().rss)
     report = verify_export(path, installation.keys, progress=lambda read: used.append(process.memory_info().rss))

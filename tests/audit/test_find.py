@@ -16,16 +16,16 @@ from atlas.audit.seal import seal_lag
 from atlas.db.pool import connect
 from atlas.db.statements import fetch
 from atlas.errors import InvalidInput
-from tests.audit.given import DANA, TENANTS, event, write, write_many
+from tests.audit.given import CALLER, TENANTS, event, write, write_many
 
 ERIK = Actor("agent", "erik")
 
 
 @pytest.fixture
 async def some(conn):
-    await record(conn, Event("TOKEN_ADDED", "token", "t1", DANA, TENANTS[0], "for the builder"))
+    await record(conn, Event("TOKEN_ADDED", "token", "t1", CALLER, TENANTS[0], "for the builder"))
     await record(conn, Event("TOKEN_REVOKED", "token", "t1", ERIK, TENANTS[0], level="warn"))
-    await record(conn, Event("HOST_ADDED", "host", "h1", DANA, TENANTS[1], meta={"name": "Büro"}))
+    await record(conn, Event("HOST_ADDED", "host", "h1", CALLER, TENANTS[1], meta={"name": "Büro"}))
     await record(conn, Event("ATLAS_OFFLINE", "system_state", "atlas_online", ERIK))
 
 
@@ -138,7 +138,7 @@ async def test_a_moment_shows_what_was_written_since_a_restore(conn, owner, rest
     await record(conn, event(1, action="SINCE"))
     assert [entry.action for entry in (await find(conn, Query(since=since))).entries] == ["SINCE"]
 
-    await new_epoch(owner, reason="restored", actor=DANA)
+    await new_epoch(owner, reason="restored", actor=CALLER)
     await seal(conn)
     await record(conn, event(1, action="LATER"))
     found = await find(conn, Query(since=since))
@@ -150,7 +150,7 @@ async def test_what_was_written_since_a_restore_waits_for_its_seal(conn, owner, 
     await record(conn, event(1))
     await owner.execute("update audit_log set created_at = created_at - interval '2 minutes' where id > 4")
     assert 120 <= await seal_lag(conn) < 300
-    await new_epoch(owner, reason="restored", actor=DANA)
+    await new_epoch(owner, reason="restored", actor=CALLER)
     await seal(conn)
     assert await seal_lag(conn) == 0
 

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from atlas.audit import Event, body_of, commit, conceal, record, reveal, seal
-from tests.audit.given import DANA, TENANTS, event
+from tests.audit.given import CALLER, TENANTS, event
 
 
 async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
-    written = Event("TENANT_ADDED", "tenant", "acme", DANA, TENANTS[0], "added", "warn", {"slug": "acme"})
+    written = Event("TENANT_ADDED", "tenant", "acme", CALLER, TENANTS[0], "added", "warn", {"slug": "acme"})
     id = await record(conn, written)
 
     row = await conn.fetchrow("select * from audit_log where id = $1", id)
@@ -31,7 +31,7 @@ async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
 
 
 async def test_words_that_postgres_refuses_are_written_without_the_characters_it_refuses(conn):
-    written = Event("OFFLINE", "system", "gate", DANA, message="caf\udce9 \0", meta={"reason": ["caf\udce9"]})
+    written = Event("OFFLINE", "system", "gate", CALLER, message="caf\udce9 \0", meta={"reason": ["caf\udce9"]})
     id = await record(conn, written, personal={"subject": "caf\udce9"})
 
     row = await conn.fetchrow("select * from audit_log where id = $1", id)

@@ -10,7 +10,7 @@ from atlas.audit.seal import OtherCluster
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import BIN, start_embedded
 from atlas.test_databases import TEST_SETTINGS
-from tests.audit.given import DANA, account, kinds, write
+from tests.audit.given import CALLER, account, kinds, write
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_restored_account_goes_on_in_an_epoch_of_its_own(conn, database_
         report = await verify(restored, installation.keys, installation.notes)
         assert kinds(report) == {"cluster"}
 
-        await new_epoch(owner, reason="restored", actor=DANA)
+        await new_epoch(owner, reason="restored", actor=CALLER)
         await write(restored, 2)
         assert await seal(restored) == 3 + 4 + 1 + 2
         await installation.sign(restored)
@@ -80,7 +80,7 @@ async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_i
         assert kinds(report) == {"cluster"}
         assert report.unsealed == 4
 
-        await new_epoch(owner, reason="restored", actor=DANA)
+        await new_epoch(owner, reason="restored", actor=CALLER)
         await seal(restored)
         await installation.sign(restored)
         assert (await verify(restored, installation.keys, installation.notes)).findings == []
@@ -97,7 +97,7 @@ async def test_a_backup_that_lacks_the_end_gets_no_signature_until_the_loss_is_a
     pool, owner = await open_pool(second_cluster), await connect(second_cluster)
     async with pool.acquire() as restored:
         assert "cut" in kinds(await verify(restored, installation.keys, installation.notes))
-        await new_epoch(owner, reason="restored, the last hour is lost", actor=DANA)
+        await new_epoch(owner, reason="restored, the last hour is lost", actor=CALLER)
         await seal(restored)
         with pytest.raises(InconsistentTree):
             await installation.sign(restored)

@@ -14,7 +14,7 @@ from atlas.audit.seal import OtherCluster, seal_batch
 from atlas.audit.verifier.export import check_proof, verify_export
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
-from tests.audit.given import DANA, TENANTS, account, event, kinds, seal_in_small_batches, write
+from tests.audit.given import CALLER, TENANTS, account, event, kinds, seal_in_small_batches, write
 
 
 async def grown_old(owner, before: int) -> None:
@@ -41,7 +41,7 @@ async def pruned(conn, owner, installation):
     await seal(conn)
     sealed = dict(await owner.fetch("select n, sealed_at from audit_seal"))
     await grown_old(owner, middle)
-    done = await prune(owner, older_than=timedelta(days=180), actor=DANA)
+    done = await prune(owner, older_than=timedelta(days=180), actor=CALLER)
     await owner.execute("alter table audit_seal disable trigger all")
     for n, at in sealed.items():
         await owner.execute("update audit_seal set sealed_at = $2 where n = $1", n, at)
@@ -57,8 +57,8 @@ async def test_of_two_removals_at_once_one_is_told_of_the_other(conn, owner, ins
     other = await connect(database_url)
     waits = "select exists (select from pg_locks where pid = $1 and not granted)"
     async with owner.transaction():
-        await prune(owner, older_than=timedelta(days=10), actor=DANA)
-        second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=DANA))
+        await prune(owner, older_than=timedelta(days=10), actor=CALLER)
+        second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=CALLER))
         while not await owner.fetchval(waits, other.get_server_pid()):
             await asyncio.sleep(0.02)
     with pytest.raises(Conflict, match="were removed by someone else at the same time"):
@@ -100,7 +100,7 @@ async def test_an_export_of_what_is_left_verifies(conn, pruned, installation, tm
     path = tmp_path / "left.jsonl"
     for extract in (Extract(), Extract(tenant_id=TENANTS[0])):
         with path.open("wb") as file:
-            async for piece in export(conn, extract, actor=DANA):
+            async for piece in export(conn, extract, actor=CALLER):
                 file.write(piece)
         report = verify_export(path, installation.keys)
         assert report.findings == []
@@ -207,7 +207,7 @@ async def test_an_epoch_that_begins_during_a_verification_is_no_forgery(conn, ow
     async def interrupted(self, last):
         async for rows in read(self, last):
             yield rows
-        await new_epoch(owner, reason="meanwhile", actor=DANA)
+        await new_epoch(owner, reason="meanwhile", actor=CALLER)
 
     monkeypatch.setattr(AuditReader, "unsealed", interrupted)
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
@@ -216,7 +216,7 @@ async def test_an_epoch_that_begins_during_a_verification_is_no_forgery(conn, ow
 @pytest.mark.parametrize("tenant", [None, TENANTS[0]])
 async def test_an_export_whose_rows_are_removed_meanwhile_breaks_off(conn, owner, installation, tenant):
     await account(conn, installation, seals=5)
-    lines = export(conn, Extract(tenant_id=tenant), actor=DANA)
+    lines = export(conn, Extract(tenant_id=tenant), actor=CALLER)
     assert b"manifest" in await anext(lines)
     await owner.execute("select atlas_audit_prune(5, 'user', 'dana', '{}')")
     with pytest.raises(Conflict, match="removed by order while they were exported"):
@@ -227,7 +227,7 @@ async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, install
     await write(conn, 3)
     await seal(conn)
     await grown_old(owner, 1)
-    assert await prune(owner, older_than=timedelta(days=1), actor=DANA) is None
+    assert await prune(owner, older_than=timedelta(days=1), actor=CALLER) is None
     with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="not covered by a checkpoint"):
         await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
     assert await conn.fetchval("select count(*) from audit_log") == 3
@@ -249,7 +249,7 @@ async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owne
         await seal(conn)
     assert kinds(await verify(conn, installation.keys)) == {"cluster"}
 
-    assert await new_epoch(owner, reason="restored from last night", actor=DANA) == 2
+    assert await new_epoch(owner, reason="restored from last night", actor=CALLER) == 2
     await write(conn, 4)
     assert await seal(conn) == 2 + 3 + 1 + 4
     await installation.sign(conn)
@@ -265,7 +265,7 @@ async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owne
         assert check_proof(await prove(conn, id), installation.keys).ok
     path = tmp_path / "epochs.jsonl"
     with path.open("wb") as file:
-        async for piece in export(conn, Extract(), actor=DANA):
+        async for piece in export(conn, Extract(), actor=CALLER):
             file.write(piece)
     assert verify_export(path, installation.keys).findings == []
 
@@ -283,7 +283,7 @@ async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no
     await owner.execute("update audit_log set xid = $1::text::xid8 where id > (select max(id) - 3 from audit_log)", old)
     assert kinds(await verify(conn, installation.keys)) == {"cluster"}
 
-    await new_epoch(owner, reason="restored", actor=DANA)
+    await new_epoch(owner, reason="restored", actor=CALLER)
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
@@ -299,7 +299,7 @@ async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no
 async def test_an_epoch_that_ends_in_the_middle_of_a_window_loses_nothing(conn, owner, installation):
     await write(conn, 7)
     assert not (await seal_batch(conn, limit=3)).closes
-    await new_epoch(owner, reason="a failover", actor=DANA)
+    await new_epoch(owner, reason="a failover", actor=CALLER)
     await write(conn, 2)
     assert await seal(conn) == 4 + 1 + 2
     await installation.sign(conn)
@@ -310,12 +310,12 @@ async def test_an_epoch_that_ends_in_the_middle_of_a_window_loses_nothing(conn, 
 
 async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, owner, installation):
     await account(conn, installation, seals=2)
-    assert await new_epoch(owner, reason="try", actor=DANA) == 2
+    assert await new_epoch(owner, reason="try", actor=CALLER) == 2
     with pytest.raises(Conflict, match="epoch 2 has begun and is not sealed yet"):
-        await new_epoch(owner, reason="again", actor=DANA)
+        await new_epoch(owner, reason="again", actor=CALLER)
 
     await seal(conn)
-    assert await new_epoch(owner, reason="again", actor=DANA) == 3
+    assert await new_epoch(owner, reason="again", actor=CALLER) == 3
     await seal(conn)
     await installation.sign(conn)
     report = await verify(conn, installation.keys)
@@ -331,7 +331,7 @@ async def test_what_waits_for_its_seal_is_counted_in_every_epoch(conn, owner, in
     await restored(owner)
     await write(conn, 3)
     assert (await verify(conn, installation.keys)).unsealed == 8
-    await new_epoch(owner, reason="restored", actor=DANA)
+    await new_epoch(owner, reason="restored", actor=CALLER)
     await write(conn, 2)
     for waiting in (11, 7, 3, 0):  # the rest in batches of four, the last of it empty; then the new epoch's
         report = await verify(conn, installation.keys)
@@ -347,7 +347,7 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
     await write(conn, 5)
     await restored(owner)
     for epoch in (2, 3):  # restored again before anything was sealed in the second
-        await new_epoch(owner, reason="restored", actor=DANA)
+        await new_epoch(owner, reason="restored", actor=CALLER)
         await write(conn, 5)
         if epoch == 2:
             await restored(owner, epoch)
@@ -364,7 +364,7 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
         assert check_proof(await prove(conn, row["id"]), installation.keys).ok
     path = tmp_path / "epochs.jsonl"
     with path.open("wb") as file:
-        async for piece in export(conn, Extract(), actor=DANA):
+        async for piece in export(conn, Extract(), actor=CALLER):
             file.write(piece)
     assert verify_export(path, installation.keys).findings == []
 
@@ -375,7 +375,7 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
 
 async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, installation):
     await write(conn, 5)
-    await new_epoch(owner, reason="before the first seal", actor=DANA)
+    await new_epoch(owner, reason="before the first seal", actor=CALLER)
     await seal(conn)
     await installation.sign(conn)
     await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
@@ -387,7 +387,7 @@ async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, instal
 
 async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installation):
     await account(conn, installation, seals=2)
-    await new_epoch(owner, reason="try", actor=DANA)
+    await new_epoch(owner, reason="try", actor=CALLER)
     await account(conn, installation, seals=1, seed=3)
     await owner.execute("alter table audit_log disable trigger all")
     for xid in ("5", "999999999"):
@@ -411,7 +411,7 @@ async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installat
 async def test_an_epoch_that_no_event_tells_of_is_found(conn, owner, installation, change):
     await account(conn, installation, seals=1)
     for number in (2, 3):
-        await new_epoch(owner, reason=f"epoch {number}", actor=DANA)
+        await new_epoch(owner, reason=f"epoch {number}", actor=CALLER)
         await seal(conn)
     await installation.sign(conn)
     through = await conn.fetchval("select max(n) from audit_seal where epoch = 2")
@@ -432,7 +432,7 @@ async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, ow
     await transaction.start()
     await record(writer, event(1))
     with pytest.raises(Conflict, match="has been open for too long"):
-        await new_epoch(owner, reason="try", actor=DANA, patience=timedelta(seconds=0.1))
+        await new_epoch(owner, reason="try", actor=CALLER, patience=timedelta(seconds=0.1))
     await transaction.commit()
     await writer.close()
     assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
@@ -452,7 +452,7 @@ async def test_writers_at_work_never_fall_between_two_epochs(conn, owner, pool, 
     writers = [asyncio.create_task(writer(number)) for number in range(4)]
     for number in range(3):
         await seal(conn)
-        await new_epoch(owner, reason=f"epoch {number}", actor=DANA)
+        await new_epoch(owner, reason=f"epoch {number}", actor=CALLER)
     stop.set()
     written = sum(await asyncio.gather(*writers))
     await seal(conn)

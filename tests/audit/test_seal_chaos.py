@@ -1,15 +1,15 @@
 """Sealers that are killed all the time, beside writers of every kind, lose no row and seal none twice."""
 
 import asyncio
-import os
 
 from atlas.audit import record, seal, verify
 from atlas.audit.verifier.tree import split
 from atlas.db.pool import connect
 from tests.audit.chaos import kill_sealers, seal_in_the_wrong_order, writers
 from tests.audit.given import event, kinds, write
+from tests.support import PROOF
 
-SECONDS = 30.0 if os.environ.get("ATLAS_PROOF") else 5.0
+SECONDS = 30.0 if PROOF else 5.0
 
 
 async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, conn, installation):

@@ -1,7 +1,6 @@
 """A server that crashes under writers and sealers: what was committed stays in the account, and in exactly one leaf."""
 
 import asyncio
-import os
 from random import Random
 
 import asyncpg
@@ -13,8 +12,9 @@ from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError
 from atlas.postgres.cluster import _call, start_embedded
 from tests.audit.given import TENANTS, event
+from tests.support import PROOF
 
-CRASHES = 12 if os.environ.get("ATLAS_PROOF") else 3
+CRASHES = 12 if PROOF else 3
 GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
 
 

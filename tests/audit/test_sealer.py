@@ -8,19 +8,14 @@ import pytest
 from atlas.audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
 from atlas.audit.keys import key_file, signing_key
 from atlas.errors import Conflict
-from tests.audit.given import DANA, account, write
+from tests.audit.given import CALLER, account, write
+from tests.support import until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(sealer, "EVERY", 0.02)
     monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, conn, installation):
@@ -88,7 +83,7 @@ async def test_one_round_by_hand_seals_and_signs_what_is_committed(pool, conn, i
 
 async def test_an_epoch_is_signed_once_the_sealer_that_is_at_it_lets_go(pool, conn, owner, installation):
     await account(conn, installation, seals=2)
-    epoch = await new_epoch(owner, reason="restored", actor=DANA)
+    epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other:
         await other.execute("select pg_advisory_lock(42713, 0)")
         signing = asyncio.create_task(
@@ -106,7 +101,7 @@ async def test_an_epoch_that_another_process_keeps_from_being_signed_is_told(
 ):
     monkeypatch.setattr(sealer, "EPOCH_TRIES", 2)
     await account(conn, installation, seals=2)
-    epoch = await new_epoch(owner, reason="restored", actor=DANA)
+    epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other, other.transaction():
         await other.execute("select pg_advisory_xact_lock(42713, 0)")
         with pytest.raises(Conflict, match="Epoch 2 has begun, but another process"):
@@ -122,7 +117,7 @@ async def test_the_loop_goes_on_with_a_key_that_took_the_place_of_a_lost_one(
     # It seals and does not sign, so that it does not come first with the old key.
     monkeypatch.setattr(sealer, "SIGN_EVERY", 3600)
     await asyncio.sleep(0.3)
-    epoch = await new_epoch(owner, reason="the key is lost", actor=DANA)
+    epoch = await new_epoch(owner, reason="the key is lost", actor=CALLER)
     key_file(installation.settings).unlink()
     key = signing_key(installation.settings, new=True)
     await sign_epoch(conn, key, installation.copies, epoch=epoch, abandon=False)

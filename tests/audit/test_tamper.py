@@ -15,8 +15,9 @@ from atlas.audit.keys import SigningKey
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
 from atlas.db.pool import Connection
 from tests.audit.given import TENANTS, Installation, account, event, kinds, write
+from tests.support import PROOF
 
-TRIALS = 55 if os.environ.get("ATLAS_PROOF") is None else 200
+TRIALS = 55 if not PROOF else 200
 TABLES = (
     "audit_log",
     "audit_seal",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support import ROOT
 
 
 @dataclass(frozen=True)

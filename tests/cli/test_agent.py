@@ -7,8 +7,9 @@ import sys
 import orjson
 
 from atlas.engine.jobs import NewJob, enqueue, get_job
-from tests.api.conftest import DANA, server, settings
+from tests.api.conftest import server, settings
 from tests.cli.conftest import environment
+from tests.support import DANA
 
 __all__ = ["server", "settings"]
 

@@ -6,7 +6,7 @@ import pytest
 from atlas.cli.examples import FOLDER, load_examples, read_examples
 from atlas.engine.commands.definitions import edit_definition, list_definitions
 from atlas.engine.commands.spec import read_spec
-from tests.engine.jobs.given import DANA
+from tests.support import DANA
 
 SYNC = str(FOLDER / "sync-dropbox.json")
 

@@ -13,8 +13,9 @@ import pytest
 from atlas.cli.main import main
 from atlas.engine.jobs import NewJob, enqueue
 from atlas.engine.jobs.lease import register_worker
-from tests.api.conftest import DANA, server, settings
+from tests.api.conftest import server, settings
 from tests.cli.conftest import Ran
+from tests.support import DANA
 
 __all__ = ["server", "settings"]
 

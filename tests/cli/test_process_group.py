@@ -4,12 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT, environment
+from tests.cli.conftest import environment
+from tests.support import ROOT, until
 
 SLEEPER = Path(__file__).parent / "sleeper.py"
 PARENT = """
@@ -23,12 +23,6 @@ tree = [
 ]
 sys.exit(asyncio.run(run_tree(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
 """
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -45,7 +39,7 @@ async def start(tmp_path: Path):
             stderr=asyncio.subprocess.PIPE,
         )
         parents.append(parent)
-        await eventually(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
+        await until(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
         return parent
 
     yield call
@@ -53,7 +47,7 @@ async def start(tmp_path: Path):
         if parent.returncode is None:
             parent.kill()
         await parent.wait()
-    await eventually(lambda: not any(map(alive, pids(tmp_path))))
+    await until(lambda: not any(map(alive, pids(tmp_path))))
 
 
 def pids(folder: Path) -> list[int]:
@@ -115,7 +109,7 @@ async def test_programs_stop_when_their_parent_is_killed(start, tmp_path):
 
     parent.kill()
 
-    await eventually(lambda: not any(map(alive, pids(tmp_path))))
+    await until(lambda: not any(map(alive, pids(tmp_path))))
     assert sorted(stopped(tmp_path)) == ["first", "second"]
 
 
@@ -155,7 +149,7 @@ async def test_a_program_that_comes_back_is_started_again_when_killed(start, tmp
     file = tmp_path / "phoenix.started"
     first = int(file.read_text())
     os.kill(first, signal.SIGKILL)
-    await eventually(lambda: file.read_text() not in ("", str(first)))
+    await until(lambda: file.read_text() not in ("", str(first)))
     assert alive(int(file.read_text()))
     parent.send_signal(signal.SIGTERM)
     assert await parent.wait() == 0

@@ -60,7 +60,9 @@ async def test_a_long_answer_reaches_a_slow_reader_whole(atlas, shell, tmp_path)
 
 
 async def test_lines_that_are_not_to_wait_do_not(tmp_path):
-    said = "from atlas.cli.stdio import prepare_streams; prepare_streams(); print('x'); import os; os.kill(os.getpid(), 9)"
+    said = (
+        "from atlas.cli.stdio import prepare_streams; prepare_streams(); print('x'); import os; os.kill(os.getpid(), 9)"
+    )
     env = environment(tmp_path / "home", PYTHONUNBUFFERED="1")
 
     assert (await run([sys.executable, "-c", said], cwd=tmp_path, env=env)).stdout == "x\n"

@@ -13,8 +13,9 @@ from atlas.cli.ports import PortUnavailable
 from atlas.cli.process_group import ChildProcess
 from atlas.cli.up import start
 from atlas.settings import load_settings
-from tests.cli.conftest import ROOT, environment, run
-from tests.cli.test_process_group import SLEEPER, eventually, stopped
+from tests.cli.conftest import environment, run
+from tests.cli.test_process_group import SLEEPER, stopped
+from tests.support import ROOT, until
 
 UP = """
 import sys
@@ -47,7 +48,7 @@ async def up(tmp_path: Path):
             line = await process.stdout.readline()
             assert line, await process.stderr.read()
             lines.append(line)
-        await eventually(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
+        await until(lambda: len(list(tmp_path.glob("*.started"))) == len(names))
         return process, orjson.loads(b"".join(lines))
 
     yield call
@@ -68,7 +69,7 @@ async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_p
     await atlas(tmp_path, "tenant", "add", "acme")
     first.kill()
     await first.wait()
-    await eventually(lambda: stopped(tmp_path) == ["worker"])
+    await until(lambda: stopped(tmp_path) == ["worker"])
 
     second, after = await up("worker")
     tenants = await atlas(tmp_path, "tenant", "list")
@@ -79,7 +80,7 @@ async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_p
     assert after == before
     assert [tenant["slug"] for tenant in tenants["tenants"]] == ["acme", "system"]
     assert (tmp_path / "home" / "operator-token").stat().st_mode & 0o077 == 0
-    await eventually(lambda: not (tmp_path / "home" / "postgres" / "data" / "postmaster.pid").exists())
+    await until(lambda: not (tmp_path / "home" / "postgres" / "data" / "postmaster.pid").exists())
 
 
 async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp_path, database_url):

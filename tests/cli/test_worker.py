@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from atlas.actors import Actor
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, switch
 from tests.cli.conftest import environment
-from tests.cli.test_process_group import eventually
+from tests.support import ALICE, until
 
-ALICE = Actor("user", "alice")
 APP = """
 from pathlib import Path
 from atlas.engine.jobs import JobContext, job
@@ -78,7 +76,7 @@ async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, 
         stdout=asyncio.subprocess.PIPE,
     )
     await ask_for_a_note(conn, tmp_path / "note")
-    await eventually((tmp_path / "note").exists)
+    await until((tmp_path / "note").exists)
     process.send_signal(signal.SIGTERM)
     out, _ = await process.communicate()
 

@@ -7,8 +7,8 @@ from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs import switch
 from atlas.engine.jobs.lease import reap, retire_worker
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, lose_lease
-from tests.engine.triggers.given import given_tenant
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease
+from tests.support import DANA, given_tenant
 
 
 @pytest.fixture(autouse=True)

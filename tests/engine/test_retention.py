@@ -13,8 +13,8 @@ from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.retention import Pruned, forget_workers, id_at, prune, read_ages
 from atlas.engine.usage import meter_usage, read_usage
 from atlas.engine.workflows.events import publish_event
-from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, success
-from tests.engine.triggers.given import given_tenant
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
+from tests.support import DANA, given_tenant
 
 
 @pytest.fixture(autouse=True)

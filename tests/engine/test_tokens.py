@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.actors import Actor
 from atlas.engine.tenants import add_tenant
 from atlas.engine.tokens import ROLES, add_token, authenticate, ensure_operator_token, list_tokens, revoke_token
 from atlas.errors import Conflict, InvalidInput, NotFound, SettingsError
+from tests.support import ALICE
 
-ALICE = Actor("user", "alice")
 CHOSEN = "a-token-chosen-by-hand"
 
 

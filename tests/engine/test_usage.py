@@ -12,7 +12,8 @@ from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.lease import reap, record_undone
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
 from atlas.engine.usage import meter_usage, read_usage
-from tests.engine.jobs.given import DANA, given_claimed, given_job, given_worker, lose_lease, make_due, success
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
+from tests.support import DANA
 
 
 @pytest.fixture(autouse=True)

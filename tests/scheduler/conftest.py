@@ -12,10 +12,7 @@ import pytest
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs import switch
-from tests.engine.triggers.given import DANA, given_tenant
-
-ROOT = Path(__file__).parent.parent.parent
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
+from tests.support import DANA, ROOT, given_tenant
 
 
 @pytest.fixture
@@ -60,19 +57,3 @@ async def scheduler(database_url: str, tmp_path: Path) -> AsyncIterator[Callable
         if process.returncode is None:
             process.kill()
     await asyncio.gather(*(process.wait() for process in started))
-
-
-@pytest.fixture
-def eventually(pool: Pool) -> Any:
-    """Wait until a query answers a value, and fail with what it answers instead."""
-
-    async def wait(sql: str, *arguments: Any, equals: Any = True, within: float = 20) -> None:
-        found = None
-        try:
-            async with asyncio.timeout(within):
-                while (found := await pool.fetchval(sql, *arguments)) != equals:
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"still {found!r} instead of {equals!r} after {within} s: {sql}") from None
-
-    return wait

@@ -9,7 +9,7 @@ import psutil
 from atlas.engine.triggers import known_cron
 from atlas.scheduler.alarm import Alarm, CronTrigger
 from atlas.scheduler.firing import FiringLoop
-from tests.scheduler.conftest import PROOF
+from tests.support import PROOF
 
 MANY = """
 insert into job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)

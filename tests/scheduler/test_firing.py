@@ -19,9 +19,9 @@ from atlas.engine.triggers import Round, Unfired, fire_due, read_cron
 from atlas.engine.workflows.events import publish_event
 from atlas.scheduler.firing import FiringLoop
 from atlas.scheduler.quarantine import Quarantine
-from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule, given_tenant, jobs_of, set_clock
+from tests.engine.triggers.given import given_event_trigger, given_schedule, jobs_of, set_clock
 from tests.proxy import FaultyProxy
-from tests.scheduler.conftest import PROOF
+from tests.support import DANA, PROOF, given_tenant
 
 HERE = "(select oid from pg_database where datname = current_database())"
 LEADER = f"select pid from pg_locks where locktype = 'advisory' and classid = 42715 and granted and database = {HERE}"

@@ -13,7 +13,7 @@ from atlas.engine.usage import read_usage
 from atlas.scheduler.loops import every
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
-from tests.engine.triggers.given import DANA
+from tests.support import DANA
 
 
 async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_offline_that_is_over(pool, conn):

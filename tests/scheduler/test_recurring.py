@@ -12,7 +12,7 @@ from atlas.engine.jobs import switch
 from atlas.engine.recurring import claim_runs, finish_run, list_recurring, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.scheduler.recurring import Recurring
-from tests.engine.triggers.given import DANA
+from tests.support import DANA
 
 NOW = datetime.now(UTC)
 DAY, ONCE = timedelta(days=1), timedelta()

@@ -9,7 +9,7 @@ import psutil
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.engine.jobs import NewJob, enqueue_many, switch
-from tests.workers.conftest import DANA
+from tests.support import DANA
 from tests.workers.test_faults import start_worker
 
 MINUTES = float(os.environ.get("ATLAS_SOAK_MINUTES", "60"))

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
-from atlas.actors import Actor
 from atlas.db.pool import Pool
 from atlas.engine.jobs import NewJob, enqueue_many, registered, switch
 from atlas.workers.worker import Worker, WorkerOptions
-
-DANA = Actor("user", "dana")
+from tests.support import DANA
 
 
 @pytest.fixture(autouse=True)
@@ -72,19 +70,3 @@ def given(pool: Pool) -> Any:
             return [one.id for one in await enqueue_many(conn, jobs, actor=DANA)]
 
     return make
-
-
-@pytest.fixture
-def eventually(pool: Pool) -> Any:
-    """Wait until a query answers a value, and fail with what it answers instead."""
-
-    async def wait(sql: str, *arguments: Any, equals: Any, within: float = 10) -> None:
-        found = None
-        try:
-            async with asyncio.timeout(within):
-                while (found := await pool.fetchval(sql, *arguments)) != equals:
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"still {found!r} instead of {equals!r} after {within} s: {sql}") from None
-
-    return wait

@@ -5,10 +5,9 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support import ROOT
 
 
 async def start_worker(url: str, *, lease: float = 1.0, types: str = "test.effect", concurrency: int = 50) -> Any:

@@ -1,7 +1,6 @@
 """Faults on real processes: killed, frozen, stopped; a database that goes away. Nothing is lost, nothing doubled unseen."""
 
 import asyncio
-import os
 import random
 import signal
 from collections import Counter
@@ -14,10 +13,9 @@ from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs import JobContext, NewJob, enqueue, job, list_attempts, switch
 from atlas.postgres.cluster import _call, start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.workers.conftest import DANA
+from tests.support import DANA, PROOF
 from tests.workers.processes import start_worker, workers
 
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
 JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)
 
 

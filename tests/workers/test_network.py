@@ -15,7 +15,7 @@ from atlas.engine.jobs.finish import take_turn
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.proxy import FaultyProxy
-from tests.workers.conftest import DANA
+from tests.support import DANA
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _cleaned
 from atlas.workers.worker import Worker
-from tests.workers.conftest import DANA
+from tests.support import DANA
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
 
 

@@ -1,7 +1,7 @@
 """The people of a mail, kept out of the audit: what stands for them there, and what is kept apart.
 
-The same as `atlas.audit.personal_data.conceal` makes (a test compares them), written out: every mail needs it, and it took
-a tenth of a mail's time.
+The same as `atlas.audit.personal_data.conceal` makes (a test compares them), written out: every mail needs it, and it
+took a tenth of a mail's time.
 """
 
 import hashlib

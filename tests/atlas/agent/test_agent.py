@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +21,13 @@ from atlas.engine.jobs import cancel, enqueue_definition, get_job, list_attempts
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from tests.api.conftest import DANA, QUICK, furnish
+from tests.api.conftest import QUICK, furnish
 from tests.api.serving import Served, served
-from tests.atlas.box import Box, is_alive, until
+from tests.atlas.box import Box, is_alive
 from tests.atlas.client.test_transport import answering
 from tests.proxy import FaultyProxy
+from tests.support import DANA, ROOT, until
 
-ROOT = Path(__file__).parents[3]
 LEASE = 2.0
 
 

@@ -1,13 +1,11 @@
 """What a host allows: an argv for each job type, and values that cannot become anything but one argument."""
 
-from pathlib import Path
-
 import pytest
 
 from atlas.agent import AllowedCommands
 from atlas.errors import AtlasError, InvalidInput, SettingsError
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[3]
 FACTS = {"job.id": "j-1"}
 
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -16,8 +15,8 @@ import pytest
 
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.cluster import EmbeddedPostgres, _as_server_user, _give, start_embedded
+from tests.support import ROOT, until
 
-ROOT = Path(__file__).parents[3]
 USER = """
 import asyncio, sys
 from pathlib import Path
@@ -28,12 +27,6 @@ async def use():
     await asyncio.to_thread(sys.stdin.read)
 asyncio.run(use())
 """
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 async def query(url: str, sql: str):
@@ -68,7 +61,7 @@ async def use_in_a_process(home: Path) -> tuple[asyncio.subprocess.Process, str]
 @pytest.fixture
 async def home(tmp_path: Path):
     yield tmp_path / "home"
-    await eventually(lambda: not pid_file(tmp_path / "home").exists())
+    await until(lambda: not pid_file(tmp_path / "home").exists())
 
 
 async def test_processes_that_start_at_once_share_one_server(home):
@@ -91,22 +84,22 @@ async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_how
     second.terminate()
     await second.wait()
 
-    await eventually(lambda: not pid_file(home).exists())
+    await until(lambda: not pid_file(home).exists())
 
 
 async def test_a_server_whose_guardian_was_killed_gets_another_from_its_next_user(home):
     first = await start_embedded(home)
     [guardian] = guardians(home)
     os.kill(guardian, signal.SIGKILL)
-    await eventually(lambda: not guardians(home))
+    await until(lambda: not guardians(home))
 
     second = await start_embedded(home)
     third = await start_embedded(home)
     assert len(guardians(home)) == 1
     for one in (first, second, third):
         one.release()
-    await eventually(lambda: not pid_file(home).exists())
-    await eventually(lambda: not guardians(home))
+    await until(lambda: not pid_file(home).exists())
+    await until(lambda: not guardians(home))
 
 
 async def test_what_was_committed_is_there_after_the_server_was_killed(home):
@@ -148,7 +141,7 @@ async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_ser
     told = [(one, one.read_text().splitlines()) for one in (file, socket_file)]
     user.kill()
     await user.wait()
-    await eventually(lambda: not file.exists())
+    await until(lambda: not file.exists())
     with (home / "postgres.users.lock").open("a") as users:
         await asyncio.to_thread(fcntl.flock, users, fcntl.LOCK_EX)  # The guardian has ended too.
     # As a volume looks whose container was killed: the files are there, their number is somebody else's.
@@ -185,7 +178,7 @@ async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
         assert await query(server.url("postgres"), "select 1") == 1
     finally:
         server.release()
-    await eventually(lambda: not pid_file(home).exists())
+    await until(lambda: not pid_file(home).exists())
 
 
 async def test_a_home_may_have_any_printable_name(tmp_path):
@@ -197,7 +190,7 @@ async def test_a_home_may_have_any_printable_name(tmp_path):
         again.release()
     finally:
         server.release()
-    await eventually(lambda: not pid_file(home).exists())
+    await until(lambda: not pid_file(home).exists())
 
 
 async def test_a_server_with_a_long_path_is_found_with_another_folder_for_temporary_files(tmp_path, monkeypatch):
@@ -212,7 +205,7 @@ async def test_a_server_with_a_long_path_is_found_with_another_folder_for_tempor
         assert again.url() == server.url()
     finally:
         server.release()
-    await eventually(lambda: not pid_file(home).exists())
+    await until(lambda: not pid_file(home).exists())
 
 
 async def test_a_link_in_the_place_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The compiler against the plain model: random rows, random questions, the same answers."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,10 +12,9 @@ from prisma import Json
 
 from tests.atlas.prisma_client.plain_model import both, either, matches, negated, ordered, page
 from tests.atlas.prisma_client.workshop import Workshop
+from tests.support import PROOF
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-PROOF = os.environ.get("ATLAS_PROOF") == "1"
 
 
 def examples(number: int) -> settings:

@@ -22,7 +22,8 @@ from atlas.engine.jobs.type_catalog import check_published, publish_types
 from atlas.engine.jobs.types import DuplicateJobType, JobType
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
-from tests.engine.jobs.given import DANA, actions, given_worker, load
+from tests.engine.jobs.given import actions, given_worker, load
+from tests.support import DANA
 
 SYNC: dict[str, Any] = {
     "key": "sync-dropbox",

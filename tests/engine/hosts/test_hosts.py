@@ -1,7 +1,6 @@
 """Hosts: they fetch their own jobs, one at a time, and only the lease that holds a job may speak about it."""
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,9 +16,9 @@ from atlas.engine.jobs import NewJob, admit, cancel, claim, enqueue, enqueue_man
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refused
-from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
+from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
+from tests.support import DANA, PROOF
 
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
 HOSTS, JOBS_EACH = (20, 200) if PROOF else (5, 20)
 
 

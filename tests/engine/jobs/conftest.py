@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from atlas.engine.jobs import switch
-from tests.engine.jobs.given import DANA
+from tests.support import DANA
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,12 @@ from uuid import UUID
 
 import orjson
 
-from atlas.actors import Actor
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs import SYSTEM_TENANT, Claimant, ClaimedJob, NewJob, claim, enqueue
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.engine.jobs.verdicts import succeed
-
-DANA = Actor("user", "dana")
+from tests.support import DANA
 
 
 async def given_worker(conn: Any, *job_types: str, lease: float = 60) -> Claimant:

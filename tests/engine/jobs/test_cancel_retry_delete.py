@@ -21,7 +21,8 @@ from atlas.engine.jobs import (
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import AtlasError, Conflict, NotFound
-from tests.engine.jobs.given import DANA, actions, given_claimed, given_job, given_worker, load, success
+from tests.engine.jobs.given import actions, given_claimed, given_job, given_worker, load, success
+from tests.support import DANA
 
 
 async def failed_job(conn, error: Exception | None = None, **options):

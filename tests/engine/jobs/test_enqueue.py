@@ -12,7 +12,8 @@ import pytest
 from atlas.engine.jobs import NewJob, claim, enqueue, enqueue_many, finish
 from atlas.engine.jobs.dedupe import hash_key
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
-from tests.engine.jobs.given import DANA, actions, given_job, given_worker, load, success
+from tests.engine.jobs.given import actions, given_job, given_worker, load, success
+from tests.support import DANA
 
 
 async def test_a_job_is_queued_with_its_audit_row(conn):

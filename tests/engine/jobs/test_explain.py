@@ -9,7 +9,8 @@ from atlas.engine.jobs import cancel, claim, explain, finish, switch, take_turn
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
-from tests.engine.jobs.given import DANA, given_claimed, given_host, given_job, given_worker, lose_lease, success
+from tests.engine.jobs.given import given_claimed, given_host, given_job, given_worker, lose_lease, success
+from tests.support import DANA
 
 
 async def reason(conn, job_id):

@@ -20,7 +20,8 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.find import count_due
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import InvalidInput
-from tests.engine.jobs.given import DANA, given_claimed, given_job, make_due, success
+from tests.engine.jobs.given import given_claimed, given_job, make_due, success
+from tests.support import DANA
 
 
 async def test_pages_are_stable_while_jobs_arrive(conn):

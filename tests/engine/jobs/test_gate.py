@@ -1,7 +1,6 @@
 """The gate: once turning it off has returned, no claim commits until it is on again."""
 
 import asyncio
-import os
 from datetime import timedelta
 
 import pytest
@@ -10,9 +9,10 @@ from atlas.actors import Actor
 from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
 from atlas.engine.jobs.gate import expire
 from atlas.errors import InvalidInput, Refused
-from tests.engine.jobs.given import DANA, given_job, given_worker, success
+from tests.engine.jobs.given import given_job, given_worker, success
+from tests.support import DANA, PROOF
 
-TOGGLES = 500 if os.environ.get("ATLAS_PROOF") else 60
+TOGGLES = 500 if PROOF else 60
 
 
 async def test_the_gate_tells_who_turned_it_why_and_since_when(conn):

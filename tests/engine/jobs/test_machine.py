@@ -1,7 +1,6 @@
 """The life of a job against a small model of it: random verbs, and after each the rows are what the model says."""
 
 import asyncio
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -16,9 +15,10 @@ from atlas.engine.jobs import cancel_many, claim, finish, heartbeat, reap, retry
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release, snooze
 from atlas.test_databases import TestDatabases
-from tests.engine.jobs.given import DANA, given_job, given_worker, lose_lease, make_due, success
+from tests.engine.jobs.given import given_job, given_worker, lose_lease, make_due, success
+from tests.support import DANA, PROOF
 
-RUNS, STEPS = (200, 50) if os.environ.get("ATLAS_PROOF") else (15, 30)
+RUNS, STEPS = (200, 50) if PROOF else (15, 30)
 
 
 @dataclass

@@ -9,7 +9,8 @@ from atlas.engine.jobs.claim import solo_waits
 from atlas.engine.jobs.lease import held, promote, record_undone
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.verdicts import decide
-from tests.engine.jobs.given import DANA, given_job, given_worker, success
+from tests.engine.jobs.given import given_job, given_worker, success
+from tests.support import DANA
 
 CROWD = 20_000
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import os
 import random
 
 import pytest
@@ -30,6 +29,7 @@ from tests.engine.jobs.given import (
     lose_lease,
     success,
 )
+from tests.support import PROOF
 
 ENDINGS = {
     "JOB_SUCCEEDED",
@@ -112,7 +112,7 @@ create trigger recorder before update on jobs for each row execute function reco
 grant all on illegal to public;
 """
 
-STORM_STEPS = 600 if os.environ.get("ATLAS_PROOF") else 120
+STORM_STEPS = 600 if PROOF else 120
 
 
 async def given_canceled(conn, key: str):

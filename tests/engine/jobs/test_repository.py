@@ -17,7 +17,8 @@ from atlas.engine.jobs import (
     switch,
 )
 from atlas.errors import InvalidInput, LeaseLost
-from tests.engine.jobs.given import DANA, actions, attempts, given_worker, load, make_due
+from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
+from tests.support import DANA
 
 
 async def test_a_job_goes_from_enqueue_to_success(conn):

@@ -5,7 +5,7 @@ import pytest
 from atlas.engine.jobs import NewJob, enqueue, enqueue_many
 from atlas.engine.jobs.types import job, registered
 from atlas.errors import InvalidInput
-from tests.engine.jobs.given import DANA
+from tests.support import DANA
 
 
 @pytest.mark.parametrize(

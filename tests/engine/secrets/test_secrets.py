@@ -36,7 +36,8 @@ from atlas.engine.secrets.store import reveal, split_secrets
 from atlas.engine.tenants import add_tenant
 from atlas.errors import DedupeConflict, InvalidInput
 from atlas.settings import load_settings
-from tests.engine.jobs.given import DANA, load
+from tests.engine.jobs.given import load
+from tests.support import DANA
 
 KEY = SecretKey(bytes(range(32)))
 SECRET = {"type": "string", "x-secret": True}

@@ -8,7 +8,7 @@ import pytest
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs import switch
-from tests.engine.triggers.given import DANA, given_tenant
+from tests.support import DANA, given_tenant
 
 
 @pytest.fixture

@@ -4,15 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.actors import Actor
-from atlas.engine.tenants import add_tenant
 from atlas.engine.triggers import Trigger, add_trigger
-
-DANA = Actor("user", "dana")
-
-
-async def given_tenant(conn: Any, slug: str = "acme", timezone: str = "UTC") -> UUID:
-    return (await add_tenant(conn, slug=slug, name=slug, timezone=timezone, actor=DANA)).id
+from tests.support import DANA
 
 
 async def given_schedule(conn: Any, tenant_id: UUID, cron: str = "@hourly", **fields: Any) -> Trigger:

@@ -1,6 +1,5 @@
 """Cron on the clocks of the world, beside a table made without cron: every minute of the days around a clock change."""
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -11,8 +10,8 @@ import pytest
 from atlas.engine.timezones import clock_changes
 from atlas.engine.triggers.cron import check_cron, read_cron
 from atlas.errors import InvalidInput
+from tests.support import PROOF
 
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
 MINUTE = timedelta(minutes=1)
 
 # Forty whose clocks change by an hour, half an hour or two, at midnight or later, and four whose clocks never do.

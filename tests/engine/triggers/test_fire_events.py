@@ -12,7 +12,8 @@ from atlas.engine.triggers import edit_trigger, fire_due, fire_events, fire_now
 from atlas.engine.triggers.fire_events import fits, patterns_of
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
-from tests.engine.triggers.given import DANA, actions, fires, given_event_trigger, given_tenant, jobs_of
+from tests.engine.triggers.given import actions, fires, given_event_trigger, jobs_of
+from tests.support import DANA, given_tenant
 
 
 async def publish(conn, tenant, name="invoice.paid", **context):

@@ -6,7 +6,8 @@ import pytest
 
 from atlas.engine.triggers import fire_due, fire_events, list_schedules
 from atlas.engine.workflows.events import publish_event
-from tests.engine.triggers.given import DANA, given_event_trigger, given_schedule
+from tests.engine.triggers.given import given_event_trigger, given_schedule
+from tests.support import DANA
 
 TRIGGERS = """
 insert into job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)

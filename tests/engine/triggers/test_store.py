@@ -19,16 +19,8 @@ from atlas.engine.triggers import (
     remove_trigger,
 )
 from atlas.errors import InvalidInput, NotFound
-from tests.engine.triggers.given import (
-    DANA,
-    actions,
-    fires,
-    given_event_trigger,
-    given_schedule,
-    given_tenant,
-    hours,
-    set_clock,
-)
+from tests.engine.triggers.given import actions, fires, given_event_trigger, given_schedule, hours, set_clock
+from tests.support import DANA, given_tenant
 
 NOON = datetime(2027, 6, 1, 12, tzinfo=UTC)
 

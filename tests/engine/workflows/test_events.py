@@ -1,7 +1,6 @@
 """Events: each wakes whom it concerns, once, whatever the order in which waiting and happening meet."""
 
 import asyncio
-import os
 from datetime import timedelta
 
 import pytest
@@ -16,8 +15,9 @@ from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.kit import REQUESTER
+from tests.support import PROOF
 
-RUNS = 500 if os.environ.get("ATLAS_PROOF") else 120
+RUNS = 500 if PROOF else 120
 
 
 async def publish(pool, context, name="paid", **options):

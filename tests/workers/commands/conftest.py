@@ -10,14 +10,12 @@ from uuid import UUID
 import orjson
 import pytest
 
-from atlas.actors import Actor
 from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs import enqueue_definition, get_job, list_attempts
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.workers.commands.types import load_command_types
-
-DANA = Actor("user", "dana")
+from tests.support import DANA
 
 # Tells exactly what it was started with: the kernel's own record, not what a shell makes of it.
 RECORDER = """#!/bin/sh

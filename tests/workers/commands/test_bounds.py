@@ -17,9 +17,8 @@ import pytest
 from atlas.engine.jobs import cancel
 from atlas.programs.runner import Order, start
 from atlas.workers.commands.types import load_command_types
-from tests.workers.commands.conftest import DANA
+from tests.support import DANA, PROOF
 
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
 LIMIT = 1
 MARGIN = 2.0
 LIMITS = {"memory_mb": 256, "processes": 40, "files": 64, "file_size_mb": 8}

@@ -18,7 +18,8 @@ from pydantic import BaseModel, Field
 from atlas.engine.jobs import JobContext, NewJob, PermanentError, enqueue, job, make_dedupe_key
 from atlas.logs import configure_logs
 from atlas.workers.commands.types import load_command_types
-from tests.workers.commands.conftest import DANA, RECORDER
+from tests.support import DANA
+from tests.workers.commands.conftest import RECORDER
 
 CANARIES = [f"cänary-{n:02d}/\"{'x' * n}'{n:02d}end{n * 7919}" for n in range(20)]
 SECRET = {"type": "string", "x-secret": True}

@@ -11,7 +11,7 @@ from atlas.engine.commands.definitions import disable_definition, edit_definitio
 from atlas.engine.jobs import cancel, explain
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.tick import tick
-from tests.workers.commands.conftest import DANA
+from tests.support import DANA
 
 TEXT = {"type": "string"}
 

@@ -9,7 +9,8 @@ import trustme
 
 from atlas.engine.jobs import switch
 from atlas.settings import Settings
-from tests.workers.email.given import DANA, Post, settings_for
+from tests.support import DANA
+from tests.workers.email.given import Post, settings_for
 from tests.workers.email.server import MailServer
 
 

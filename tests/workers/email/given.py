@@ -4,16 +4,15 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from atlas.actors import Actor
 from atlas.db.pool import Pool
 from atlas.engine.jobs import JobRow, NewJob, enqueue, get_job, list_attempts
 from atlas.settings import Settings
 from atlas.workers.email import register_email
 from atlas.workers.email.handler import Mailer
 from atlas.workers.worker import Worker, WorkerOptions
+from tests.support import DANA
 from tests.workers.email.server import MailServer
 
-DANA = Actor("user", "dana")
 MAIL: dict[str, Any] = {"to": "Ada <ada@example.com>", "subject": "Hello", "text": "How are you?"}
 SECRET = "s3cret-of-the-app-registration"
 KEY = "re_s3cret_of_resend"

@@ -9,7 +9,8 @@ import structlog
 
 from atlas.audit.personal_data import conceal, erase
 from atlas.workers.email.commitments import concealed
-from tests.workers.email.given import DANA, KEY, MAIL, SECRET
+from tests.support import DANA
+from tests.workers.email.given import KEY, MAIL, SECRET
 from tests.workers.email.server import Play
 
 # Letters that stand for a NUL in JSON, and are none here.

@@ -7,15 +7,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import orjson
 import pytest
 
+from tests.support import PROOF, ROOT
 from tests.workers.email.server import Play
-
-ROOT = Path(__file__).parents[3]
-PROOF = bool(os.environ.get("ATLAS_PROOF"))
 
 
 @asynccontextmanager

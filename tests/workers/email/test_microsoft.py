@@ -8,7 +8,8 @@ import pytest
 
 from atlas.engine.jobs import cancel, retry_now
 from atlas.workers.email import graph
-from tests.workers.email.given import DANA, MAIL
+from tests.support import DANA
+from tests.workers.email.given import MAIL
 from tests.workers.email.server import GARBAGE, Play
 
 REFUSED = {"error": {"code": "ErrorSendAsDenied", "message": "The user account may not send as eve@contoso.example."}}

@@ -22,7 +22,8 @@ from atlas.workers.email.message import EmailInput
 from atlas.workers.email.mime import render
 from atlas.workers.email.outbox_files import MailUnreadable, list_mails, outbox_folder, write_mail
 from atlas.workers.email.routing import Routes
-from tests.workers.email.given import DANA, MAIL
+from tests.support import DANA, PROOF
+from tests.workers.email.given import MAIL
 
 FULL = {
     "to": ["Ada Lovelace <ada@example.com>", {"address": "bob@example.com", "name": "Bücher, Bob"}],
@@ -222,7 +223,7 @@ HEAD = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_s
 BODY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=400)
 
 
-@settings(max_examples=2000 if os.environ.get("ATLAS_PROOF") else 200, deadline=None)
+@settings(max_examples=2000 if PROOF else 200, deadline=None)
 @given(subject=HEAD, name=HEAD, text=BODY, html=st.none() | BODY, file=HEAD, trace=st.none() | HEAD)
 def test_what_is_written_is_what_is_read(subject, name, text, html, file, trace):
     asked = EmailInput.model_validate(

@@ -1,7 +1,6 @@
 """The pace of a sender: never more than n messages in any minute, across workers, and waiting uses up no retry."""
 
 import asyncio
-import os
 import random
 import time
 from datetime import UTC, datetime, timedelta
@@ -12,10 +11,11 @@ import pytest
 from atlas.engine.jobs import SYSTEM_TENANT, cancel_many, retry_now
 from atlas.settings import Settings
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.workers.email.given import DANA, MAIL
+from tests.support import DANA, PROOF
+from tests.workers.email.given import MAIL
 from tests.workers.email.server import Play
 
-MANY = 2000 if os.environ.get("ATLAS_PROOF") else 200
+MANY = 2000 if PROOF else 200
 
 
 async def slots(pool, bucket: str, per_minute: int, count: int) -> list[datetime]:

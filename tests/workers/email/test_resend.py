@@ -7,7 +7,8 @@ import pytest
 
 from atlas.engine.jobs import retry_now
 from atlas.workers.email import resend
-from tests.workers.email.given import DANA, KEY, MAIL
+from tests.support import DANA
+from tests.workers.email.given import KEY, MAIL
 from tests.workers.email.server import GARBAGE, Play
 
 REFUSED = {"statusCode": 422, "name": "validation_error", "message": "The `to` field ada@example.com is not allowed."}

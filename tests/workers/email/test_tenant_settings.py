@@ -4,7 +4,8 @@ import orjson
 import pytest
 
 from atlas.engine.tenants import add_tenant
-from tests.workers.email.given import DANA, MAIL
+from tests.support import DANA
+from tests.workers.email.given import MAIL
 from tests.workers.email.server import Play
 
 

@@ -9,7 +9,8 @@ import pytest
 from atlas.engine.jobs import cancel, retry_now
 from atlas.workers.email import entra, graph, handler, ledger
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.workers.email.given import DANA, KEY, SECRET
+from tests.support import DANA
+from tests.workers.email.given import KEY, SECRET
 from tests.workers.email.server import GARBAGE, Play
 
 DENIED = {"error": {"code": "ErrorAccessDenied", "message": "Not any more."}}

@@ -2,8 +2,6 @@
 
 import asyncio
 import gc
-import os
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +11,9 @@ from atlas.engine.jobs import SYSTEM_TENANT
 from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.kit import REQUESTER
+from tests.support import PROOF, until
 
-RUNS = 10_000 if os.environ.get("ATLAS_PROOF") else 600
+RUNS = 10_000 if PROOF else 600
 
 
 @workflow("crowd.sleeps")
@@ -34,24 +33,20 @@ def memory() -> float:
     return psutil.Process().memory_info().rss / 2**20
 
 
-async def until(pool, query: str, wanted: int) -> None:
-    async with asyncio.timeout(300):
-        while await pool.fetchval(query) < wanted:
-            await asyncio.sleep(0.1)
+async def reach(kit, query: str, wanted: int) -> float:
+    return await until(lambda: kit.pool.fetchval(f"select ({query}) >= $1", wanted), within=300)
 
 
 async def measure(kit) -> tuple[float, float, float]:
     """Memory when half and when all of them sleep, and the seconds until all have ended after their time."""
     sleeping = "select count(*) from workflow_steps where kind = 'sleep' and status = 'waiting'"
-    await until(kit.pool, sleeping, RUNS // 2)
+    await reach(kit, sleeping, RUNS // 2)
     half = memory()
-    await until(kit.pool, sleeping, RUNS)
+    await reach(kit, sleeping, RUNS)
     await asyncio.sleep(0.5)
     full = memory()
     await kit.pass_time(timedelta(hours=1))
-    began = time.monotonic()
-    await until(kit.pool, "select count(*) from jobs where status = 'succeeded'", RUNS)
-    return half, full, time.monotonic() - began
+    return half, full, await reach(kit, "select count(*) from jobs where status = 'succeeded'", RUNS)
 
 
 async def test_sleeping_runs_hold_no_memory_and_all_wake_within_a_minute_of_their_time(kit):

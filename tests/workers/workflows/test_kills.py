@@ -1,18 +1,17 @@
 """Workers killed at every step boundary: a recorded step never runs again, and the run always ends."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import PROOF, ROOT
 from tests.workers.workflows.victim import STEPS
 
-ROOT = Path(__file__).parent.parent.parent.parent
 MOMENTS = [f"{word} {number}" for number in range(1, STEPS + 1) for word in ("before", "after")]
-ALONE = MOMENTS if os.environ.get("ATLAS_PROOF") else ["before 4", "after 4"]
+ALONE = MOMENTS if PROOF else ["before 4", "after 4"]
 
 
 class Victims:

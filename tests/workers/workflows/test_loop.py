@@ -1,7 +1,6 @@
 """The engine loop, and workers that do not have every workflow."""
 
 import asyncio
-import time
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from atlas.engine.workflows.registry import _registry
 from atlas.workers.tick import tick
 from atlas.workers.workflows import run_engine_loop, settle_intents
 from tests.engine.workflows.flows import calls
+from tests.support import until
 
 
 @pytest.fixture
@@ -32,14 +32,6 @@ async def loop(kit):
     stop.set()
     async with asyncio.timeout(5):
         await task
-
-
-async def until(check) -> float:
-    began = time.monotonic()
-    async with asyncio.timeout(10):
-        while not await check():
-            await asyncio.sleep(0.01)
-    return time.monotonic() - began
 
 
 async def test_a_request_is_taken_at_once_though_the_poll_is_far(kit, loop):

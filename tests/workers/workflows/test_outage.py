@@ -1,7 +1,6 @@
 """A database that goes away and comes back under running workflows."""
 
 import asyncio
-import os
 from collections import Counter
 from typing import Any
 
@@ -17,8 +16,9 @@ from atlas.engine.workflows.intents import take_intents
 from atlas.postgres.cluster import _call, start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls
+from tests.support import PROOF
 
-RUNS, OUTAGES = (200, 5) if os.environ.get("ATLAS_PROOF") else (60, 1)
+RUNS, OUTAGES = (200, 5) if PROOF else (60, 1)
 STEPS = 8
 ACTOR = system("test")
 

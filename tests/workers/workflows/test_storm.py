@@ -1,7 +1,6 @@
 """Everything at once: branches, children, events, cancels and several engines and workers; every run ends rightly."""
 
 import asyncio
-import os
 import random
 
 from atlas.engine.jobs import SYSTEM_TENANT, cancel_many, registered
@@ -10,8 +9,9 @@ from atlas.workers.worker import Worker, WorkerOptions
 from atlas.workers.workflows import run_engine_loop
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
+from tests.support import PROOF
 
-RUNS = 300 if os.environ.get("ATLAS_PROOF") else 40
+RUNS = 300 if PROOF else 40
 WIDTH = 4
 
 OPEN = """select (select count(*) from jobs where status in ('queued', 'running'))

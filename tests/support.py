@@ -1,0 +1,36 @@
+"""What tests of several folders share: who acts, where the repository is, and waiting until something is so."""
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.engine.tenants import add_tenant
+
+ROOT = Path(__file__).parents[1]
+# `make proof` sets it: the full sizes, which take hours of a machine rather than minutes.
+PROOF = os.environ.get("ATLAS_PROOF") == "1"
+
+ALICE = Actor("user", "alice")
+DANA = Actor("user", "dana")
+
+
+async def until(condition: Callable[[], Any], *, within: float = 30) -> float:
+    """Wait until a function, or a coroutine function, returns something true; returns the seconds it took."""
+    began = time.monotonic()
+    async with asyncio.timeout(within):
+        while True:
+            found = condition()
+            if await found if inspect.isawaitable(found) else found:
+                return time.monotonic() - began
+            await asyncio.sleep(0.01)
+
+
+async def given_tenant(conn: Any, slug: str = "acme", timezone: str = "UTC") -> UUID:
+    """The id of a new tenant."""
+    return (await add_tenant(conn, slug=slug, name=slug, timezone=timezone, actor=DANA)).id
