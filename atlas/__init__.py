@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from atlas.engine.workflows.errors import StepFailed
     from atlas.engine.workflows.events import publish_event
     from atlas.engine.workflows.intents import request_workflow
-    from atlas.engine.workflows.registry import workflow
+    from atlas.engine.workflows.registry import registered_workflows, workflow
     from atlas.engine.workflows.replay import replay
     from atlas.engine.workflows.run_context import Run
     from atlas.errors import AtlasError
@@ -51,6 +51,7 @@ __all__ = [
     "know_email",
     "open_pool",
     "publish_event",
+    "registered_workflows",
     "replay",
     "request_workflow",
     "workflow",
@@ -69,7 +70,7 @@ _HOMES = {
     "atlas.engine.workflows.errors": ("StepFailed",),
     "atlas.engine.workflows.events": ("publish_event",),
     "atlas.engine.workflows.intents": ("request_workflow",),
-    "atlas.engine.workflows.registry": ("workflow",),
+    "atlas.engine.workflows.registry": ("registered_workflows", "workflow"),
     "atlas.engine.workflows.replay": ("replay",),
     "atlas.engine.workflows.run_context": ("Run",),
     "atlas.errors": ("AtlasError",),

@@ -1,0 +1,51 @@
+"""The pages: what they name exists, their settings are all settings, their examples import what users import."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import atlas
+from atlas.settings import Settings
+from tests.support import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PUBLIC_MODULES = {"atlas", "atlas.client", "atlas.testing"}
+
+
+def test_the_page_of_settings_has_every_setting_and_its_default():
+    rows = re.findall(r"^\| `([A-Z_]+)` \|.*\| (.+) \|$", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    fields = {name.upper(): field.default for name, field in Settings.model_fields.items() if name != "agent_emails"}
+
+    assert sorted(name for name, _ in rows) == sorted(fields)
+    for name, shown in rows:
+        if fields[name] is not None:
+            assert shown == f"`{fields[name]}`", name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_another_page_leads_somewhere(page):
+    links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()) if "://" not in link]
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_import_from_the_root_alone(page):
+    named = [
+        (node.module, name.name)
+        for example in examples(page.read_text())
+        for node in ast.walk(example)
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.split(".")[0] == "atlas"
+        for name in node.names
+    ]
+
+    assert [module for module, _ in named if module not in PUBLIC_MODULES] == []
+    assert [name for module, name in named if module == "atlas" and name not in atlas.__all__] == []
+
+
+def examples(page: str) -> Iterator[ast.Module]:
+    """The Python of a page. What stands there without a function around it may await."""
+    for text in re.findall(r"^ *```python\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL):
+        yield compile(text, "page", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
