@@ -24,13 +24,15 @@ SETTLE_SECONDS = 30.0
 class Submitted(Generic[T, R]):
     """One item, and the caller that waits for its result."""
 
-    __slots__ = ("future", "in_flight", "item")
+    __slots__ = ("future", "in_flight", "is_repeated", "item")
 
     def __init__(self, item: T) -> None:
         self.item = item
         self.future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         # Done when the write that holds the item has ended.
         self.in_flight: asyncio.Future[None] | None = None
+        # A write that held it failed: it may be written all the same.
+        self.is_repeated = False
 
     @property
     def is_settled(self) -> bool:
@@ -93,7 +95,7 @@ class GroupCommit(Generic[T, R]):
         A caller that is cancelled during the write learns of it when the write has ended. What was written is then
         settled, and no later reader can have missed it.
         """
-        submitted = Submitted[T, R](item)
+        submitted: Submitted[T, R] = Submitted(item)
         self._waiting.append(submitted)
         self._wake_lane()
         try:

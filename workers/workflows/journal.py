@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from atlas.db.pool import Connection, Pool
+from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
@@ -18,7 +19,6 @@ from atlas.engine.workflows.start_runs import ENGINE
 from atlas.engine.workflows.step_store import load_histories, write_checkpoints
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now
-from atlas.workers.workflows.retried_commit import AskAgain, RetriedCommit
 
 # Two statements in flight: while Postgres works on one half of the runs, Python works on the other.
 CHECKPOINT_LANES = 2
@@ -42,15 +42,15 @@ class WorkerJournal:
         self.pool = pool
         self._worker_id = worker_id
         self._known_terms: dict[tuple[str, UUID], tuple[float, Admission]] = {}
-        self.checkpoints = RetriedCommit(pool, self._checkpoint, most=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
-        self.histories = RetriedCommit(pool, self._load, most=MOST_HISTORIES)
-        self.suspensions = RetriedCommit(pool, self._suspend, most=MOST_RUNS)
+        self.checkpoints = RetriedCommit(pool, self._checkpoint, largest=MOST_CHECKPOINTS, lanes=CHECKPOINT_LANES)
+        self.histories = RetriedCommit(pool, self._load, largest=MOST_HISTORIES)
+        self.suspensions = RetriedCommit(pool, self._suspend, largest=MOST_RUNS)
         # Asked for rarely; grouped all the same, because what is grouped outlives a database that goes away.
-        self.documents = RetriedCommit(pool, self._document, most=1)
-        self.clock = RetriedCommit(pool, self._now, most=MOST_RUNS)
-        self.cancels = RetriedCommit(pool, self._cancel, most=MOST_RUNS)
-        self._terms = RetriedCommit(pool, self._load_terms, most=1)
-        self.starts = RetriedCommit(pool, self._may_start, most=MOST_RUNS)
+        self.documents = RetriedCommit(pool, self._document, largest=1)
+        self.clock = RetriedCommit(pool, self._now, largest=MOST_RUNS)
+        self.cancels = RetriedCommit(pool, self._cancel, largest=MOST_RUNS)
+        self._terms = RetriedCommit(pool, self._load_terms, largest=1)
+        self.starts = RetriedCommit(pool, self._may_start, largest=MOST_RUNS)
 
     async def terms(self, job_type: str, tenant_id: UUID) -> Admission:
         """What decides about jobs of this type, as it was published a moment ago."""
@@ -67,7 +67,7 @@ class WorkerJournal:
         """For each mark whether Atlas is online, or None where the run is lost."""
         written = await write_checkpoints(conn, self._worker_id, marks, again=again)
         if written.busy:
-            raise AskAgain
+            raise DatabaseBusy
         if not written.lost:
             return [written.is_open] * len(marks)
         return [None if number in written.lost else written.is_open for number in range(len(marks))]
@@ -79,7 +79,7 @@ class WorkerJournal:
     async def _suspend(self, conn: Connection, suspensions: Sequence[Suspension], again: bool) -> list[str]:
         verdicts = await suspend_runs(conn, self._worker_id, suspensions, again=again)
         if "busy" in verdicts:
-            raise AskAgain
+            raise DatabaseBusy
         return verdicts
 
     async def _document(self, conn: Connection, wanted: Sequence[tuple[UUID, UUID]], _again: bool) -> list[Document]:

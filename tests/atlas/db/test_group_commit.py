@@ -1,6 +1,7 @@
 """Group commit: who is written together, and who gets which error."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -100,3 +101,50 @@ async def test_a_cancelled_caller_learns_of_it_when_the_write_has_ended(pool):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert committer.is_idle
+
+
+async def test_a_missing_connection_fails_all_that_wait():
+    @asynccontextmanager
+    async def refuse():
+        await asyncio.sleep(0.01)
+        raise ConnectionRefusedError
+        yield
+
+    group = GroupCommit(refuse, Writes(), largest=50)
+    results = await asyncio.gather(*map(group.submit, "ab"), return_exceptions=True)
+
+    assert [type(result) for result in results] == [ConnectionRefusedError] * 2
+    assert group.is_idle
+
+
+async def test_a_broken_connection_leaves_what_waits_to_another_that_works(pool):
+    release = asyncio.Event()
+
+    async def write(_conn, group):
+        if group[0].item == "bad":
+            raise ConnectionResetError
+        if group[0].item == "slow":
+            await release.wait()
+        group[0].resolve("written")
+
+    group = GroupCommit(pool.acquire, write, largest=1, lanes=2)
+    slow = asyncio.create_task(group.submit("slow"))
+    await asyncio.sleep(0.05)
+    bad, good = (asyncio.create_task(group.submit(item)) for item in ("bad", "good"))
+    with pytest.raises(ConnectionResetError):
+        await bad
+    release.set()
+
+    assert (await slow, await good) == ("written", "written")
+
+
+async def test_an_item_whose_caller_was_canceled_while_it_waited_is_not_written(pool):
+    write = Writes()
+    committer = GroupCommit(pool.acquire, write, largest=1)
+    first, second, third = (asyncio.create_task(committer.submit(number)) for number in (1, 2, 3))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([first, second, third])
+
+    assert second.cancelled()
+    assert write.groups == [[1], [3]]

@@ -1,15 +1,13 @@
-"""A worker that lost its lease records nothing, and group commit answers everyone exactly once."""
+"""A worker that lost its lease records nothing, and a lost response is not acted on twice."""
 
 import asyncio
 from typing import Any
 
-import asyncpg
 import pytest
 
 from atlas.engine.workflows import Run, workflow
 from atlas.ids import new_id
 from atlas.workers.workflows import journal
-from atlas.workers.workflows.retried_commit import AskAgain, RetriedCommit
 from tests.engine.workflows.flows import calls
 
 # Set by the tests that use them.
@@ -109,117 +107,3 @@ async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
 
     assert [len(one) for one in found] == [0] * 50
     assert sizes == [16, 16, 16, 2]
-
-
-async def test_many_items_share_a_call_and_each_gets_its_own_answer(pool):
-    sizes = []
-
-    async def call(_conn, items, _again):
-        sizes.append(len(items))
-        await asyncio.sleep(0.01)
-        return [item * 2 for item in items]
-
-    grouped = RetriedCommit(pool, call, most=50)
-    answers = await asyncio.gather(*(grouped.submit(number) for number in range(120)))
-
-    assert answers == [number * 2 for number in range(120)]
-    assert sizes == [50, 50, 20]
-
-
-async def test_an_item_that_cannot_be_stored_fails_alone(pool):
-    async def call(_conn, items, _again):
-        if "bad" in items:
-            raise asyncpg.DataError("no such thing")
-        return [item.upper() for item in items]
-
-    grouped = RetriedCommit(pool, call, most=50)
-    answers = await asyncio.gather(*map(grouped.submit, ["a", "bad", "b"]), return_exceptions=True)
-
-    assert (answers[0], answers[2]) == ("A", "B")
-    assert isinstance(answers[1], asyncpg.DataError)
-
-
-async def test_an_item_the_database_cannot_take_for_now_does_not_hold_up_the_others(pool):
-    refusals = []
-
-    async def call(_conn, items, _again):
-        if "late" in items and len(refusals) < 3:
-            refusals.append(items)
-            raise asyncpg.UndefinedFunctionError("not yet")
-        return [item.upper() for item in items]
-
-    grouped = RetriedCommit(pool, call, most=50)
-    late = asyncio.create_task(grouped.submit("late"))
-    assert await grouped.submit("a") == "A"
-    assert not late.done()
-    assert await late == "LATE"
-
-
-async def test_a_call_whose_connection_broke_is_made_again_and_says_so(pool):
-    seen = []
-
-    async def call(_conn, items, again):
-        seen.append(again)
-        if len(seen) == 1:
-            raise ConnectionResetError
-        if len(seen) == 2:
-            raise AskAgain
-        return items
-
-    assert await RetriedCommit(pool, call, most=50).submit("x") == "x"
-    assert seen == [False, True, True]
-
-
-async def test_what_nobody_waits_for_any_more_is_not_asked_again(pool):
-    tries = 0
-
-    async def call(_conn, items, _again):
-        nonlocal tries
-        tries += 1
-        raise ConnectionResetError
-
-    grouped = RetriedCommit(pool, call, most=50)
-    task = asyncio.create_task(grouped.submit("x"))
-    while tries < 2:
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.sleep(0.3)
-    before = tries
-    await asyncio.sleep(0.3)
-
-    assert tries == before
-
-
-async def test_who_is_cancelled_in_the_middle_of_a_call_learns_of_it_when_the_call_is_over(pool):
-    over = asyncio.Event()
-    began = asyncio.Event()
-
-    async def call(_conn, items, _again):
-        began.set()
-        await asyncio.sleep(0.1)
-        over.set()
-        return items
-
-    task = asyncio.create_task(RetriedCommit(pool, call, most=50).submit("x"))
-    await began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert over.is_set()
-
-
-async def test_an_answer_is_never_lost_between_two_lanes(pool):
-    async def call(_conn, items, _again):
-        await asyncio.sleep(0)
-        return items
-
-    grouped = RetriedCommit(pool, call, most=3, lanes=2)
-
-    async def ask_many(start):
-        return [await grouped.submit((start, number)) for number in range(200)]
-
-    async with asyncio.timeout(30):
-        answers = await asyncio.gather(*map(ask_many, range(10)))
-    assert answers == [[(start, number) for number in range(200)] for start in range(10)]
