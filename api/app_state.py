@@ -14,7 +14,7 @@ from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.connections import ConnectionShares
 from atlas.api.limits.rates import Buckets, Rates
 from atlas.api.ttl_cache import TtlCache
-from atlas.db.pool import Connection, Pool
+from atlas.db.pool import Connection, Pool, closed_if_silent
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.tenants import Tenant, find_tenant
 from atlas.logs import get_logger
@@ -109,7 +109,8 @@ class AppState:
                     yield
                 except BaseException:
                     if not conn.is_closed():
-                        await conn.execute("rollback")
+                        async with closed_if_silent(conn):
+                            await conn.execute("rollback")
                     raise
                 await conn.execute("commit")
 

@@ -11,7 +11,7 @@ from atlas.audit.checkpoint import HEAD, publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.verifier.export import UNREADABLE
-from atlas.db.pool import Connection, Pool
+from atlas.db.pool import Connection, Pool, borrow
 from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
@@ -103,7 +103,7 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
 
 
 async def _round(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
-    async with asyncio.timeout(ROUND_SECONDS), pool.acquire() as conn:
+    async with borrow(pool, within=ROUND_SECONDS) as conn:
         await seal(conn)
         lag = await seal_lag(conn)
         if lag > LONGEST_LAG:

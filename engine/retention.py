@@ -6,7 +6,6 @@ at and kept, such as dead letters, is not looked at again before the next sweep.
 they belong to.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.db.pool import Connection, Pool, Queryable
+from atlas.db.pool import Connection, Pool, Queryable, borrow
 from atlas.db.statements import Statement, fetch, fetch_row, statement
 
 AGES = statement("engine/sql/retention_ages.sql")
@@ -81,7 +80,7 @@ async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[
         yield removed
     before = ages.before("events")
     while before is not None:
-        async with asyncio.timeout(BATCH_SECONDS), pool.acquire() as conn:
+        async with borrow(pool, within=BATCH_SECONDS) as conn:
             row = await fetch_row(conn, PRUNE_EVENTS, tenant_id=ages.tenant_id, before=before, limit=batch)
         assert row is not None
         yield Pruned(events=row["events"], fires=row["fires"])
@@ -116,7 +115,7 @@ async def _walk(
     """Let a statement look at a tenant's rows by id, a batch at a time: the old ones, then those that tell no time."""
     for after, end in ((_FIRST, id_at(until + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):
         while True:
-            async with asyncio.timeout(BATCH_SECONDS), pool.acquire() as conn:
+            async with borrow(pool, within=BATCH_SECONDS) as conn:
                 row = await fetch_row(
                     conn, query, tenant_id=ages.tenant_id, after=after, until=end, limit=batch, **moments
                 )

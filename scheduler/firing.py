@@ -8,7 +8,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from atlas.db.pool import Connection, Pool
+from atlas.db.pool import Connection, Pool, borrow
 from atlas.engine.triggers import Round, Unfired, fire_due, fire_events, list_schedules
 from atlas.logs import get_logger
 from atlas.scheduler.alarm import Alarm
@@ -75,7 +75,7 @@ class FiringLoop:
         """Look once, and answer how long to rest."""
         late_by = 0.0 if self.leader.leads else LATE_SECONDS
         try:
-            async with asyncio.timeout(self._patience), self._pool.acquire() as conn:
+            async with borrow(self._pool, within=self._patience) as conn:
                 await self._set_alarm(conn)
                 rounds = [await kind.fire(conn, late_by=late_by) for kind in self._kinds]
         except Exception as error:

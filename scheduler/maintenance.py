@@ -2,7 +2,7 @@
 
 import asyncio
 
-from atlas.db.pool import Pool
+from atlas.db.pool import Pool, borrow
 from atlas.engine.alerts import Alert, look, save_findings
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
@@ -40,12 +40,12 @@ class Maintenance:
 
     async def sweep(self) -> None:
         """Take back what lost workers held, open a gate whose time has come, make due jobs ready."""
-        async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
             await sweep(conn)
 
     async def watch(self) -> None:
         """Tell what is amiss: each thing when it begins and when it is over."""
-        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=LONG_SECONDS) as conn:
             findings = await look(conn)
             await save_findings(conn, findings, by=self._name)
         for new in set(findings) - self._known:
@@ -60,7 +60,7 @@ class Maintenance:
         """Add what finished to the hours."""
         more = True
         while more:
-            async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+            async with borrow(self._pool, within=LONG_SECONDS) as conn:
                 more = await meter_usage(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
@@ -73,7 +73,7 @@ class Maintenance:
                 await wait_for(stop, within=BATCH_REST_SECONDS)
                 if stop.is_set():
                     return
-        async with asyncio.timeout(LONG_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=LONG_SECONDS) as conn:
             forgotten = await forget_workers(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
-from atlas.db.pool import Pool
+from atlas.db.pool import Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.recurring import (
     Key,
@@ -152,7 +152,7 @@ class Recurring:
         """Take what is due among our own, and read all schedules."""
         idle = [key for key in self._functions if key not in self._runs]
         asked = asyncio.get_running_loop().time()
-        async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
             runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
             self.tracked = await list_recurring(conn)
         for run in runs:
@@ -199,7 +199,7 @@ class Recurring:
             await asyncio.sleep(min(self._lease / 3, held + self._lease - time()))
             asked = time()
             try:
-                async with asyncio.timeout_at(held + self._lease), self._pool.acquire() as conn:
+                async with borrow(self._pool, within=held + self._lease - asked) as conn:
                     ours = await renew_run(conn, self._name, run, lease=self._lease)
                 held = asked
             except Exception as error:
@@ -211,7 +211,7 @@ class Recurring:
 
     async def _finish(self, run: RecurringRun, outcome: str, error: str | None) -> None:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS), self._pool.acquire() as conn:
+            async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
                 await finish_run(conn, self._name, run, outcome=outcome, error=error)
         except Exception as raised:
             # Its lease will run out, and the run be taken up again.

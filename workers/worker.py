@@ -15,7 +15,7 @@ from functools import partial
 import asyncpg
 
 from atlas.db.notifications import Listener
-from atlas.db.pool import UNREACHABLE, Pool, open_aside
+from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, solo_waits
 from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.lease import (
@@ -187,7 +187,7 @@ class Worker:
         options = self._options
         worker_id = new_worker_id()
         asked_at = time.monotonic()
-        async with asyncio.timeout(options.lease), pool.acquire() as conn:
+        async with borrow(pool, within=options.lease) as conn:
             facts = {"concurrency": options.concurrency, "batch": options.batch}
             await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
         self._alive_until = asked_at + options.lease
@@ -211,7 +211,7 @@ class Worker:
         asked_at = time.monotonic()
         try:
             within = min(self._options.lease / 3, self._alive_until - asked_at)
-            async with asyncio.timeout(within), lifeline.acquire() as conn:
+            async with borrow(lifeline, within=within) as conn:
                 alive = await heartbeat(conn, self.id, lease=self._options.lease, running=len(self._hand))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
@@ -257,7 +257,7 @@ class Worker:
 
     async def _sign_off(self, finishes: Sequence[Finish] = ()) -> None:
         try:
-            async with asyncio.timeout(5), self._pool.acquire() as conn:
+            async with borrow(self._pool, within=5) as conn:
                 if finishes:
                     await take_turn(conn, self._turns.claimant, finishes)
                 await retire_worker(conn, self.id)
@@ -296,14 +296,14 @@ class Worker:
         """The truth behind the notifications."""
         self._cancels.set()
         if self._hand.solo_waits and len(self._hand):
-            async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
+            async with borrow(self._pool, within=SILENT_SECONDS) as conn:
                 # Another worker may have taken it: then there is nothing to hold back for.
                 if not await solo_waits(conn, self._served.keys):
                     self._hand.stop_holding_back()
         self._turns.be_hungry()
 
     async def _sweep(self) -> None:
-        async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=SILENT_SECONDS) as conn:
             await sweep(conn)
 
     async def _tick(self) -> None:
@@ -327,7 +327,7 @@ class Worker:
             if not self._slots.running:
                 continue
             try:
-                async with asyncio.timeout(SILENT_SECONDS), self._pool.acquire() as conn:
+                async with borrow(self._pool, within=SILENT_SECONDS) as conn:
                     asked = set(await held(conn, self.id, canceled_only=True))
             except (*UNREACHABLE, asyncpg.PostgresError):
                 continue
@@ -352,5 +352,5 @@ class Worker:
             self._turns.be_hungry()
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
-        async with self._pool.acquire() as conn, asyncio.timeout(SILENT_SECONDS):
+        async with borrow(self._pool, within=SILENT_SECONDS) as conn:
             await report_progress(conn, self.id, job.id, job.attempt, percent=percent, message=message)

@@ -2,7 +2,8 @@
 
 import asyncio
 import ssl
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -18,8 +19,8 @@ Queryable: TypeAlias = "Connection | Pool"
 OLDEST_POSTGRES = 15
 ENGINE_ROLE = "atlas_engine"
 CONNECT_SECONDS = 10
-# How long the server has to answer when a connection goes back, and when all of them are closed.
-GIVE_BACK_SECONDS = 3.0
+# How long the server may take to respond to a rollback or a release, and when all connections are closed.
+RELEASE_SECONDS = 3.0
 CLOSE_SECONDS = 10.0
 
 # What asyncpg raises when a server is not there, not ready, or not willing.
@@ -79,6 +80,23 @@ async def connect(url: str, *, application: str = "atlas") -> Any:
         raise unreachable(url, error) from error
 
 
+@asynccontextmanager
+async def borrow(pool: Pool, *, within: float) -> AsyncIterator[Connection]:
+    """Borrow a connection for a block. Raises TimeoutError if waiting for it and the block take longer than this."""
+    async with asyncio.timeout(within), pool.acquire() as conn:
+        yield conn
+
+
+@asynccontextmanager
+async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
+    """For cleaning up: if the server does not respond to the block in time, close the connection and go on."""
+    try:
+        async with asyncio.timeout(RELEASE_SECONDS):
+            yield
+    except TimeoutError:
+        conn.terminate()
+
+
 def unreachable(url: str, error: BaseException) -> DatabaseError:
     """The connection failure in words: where, why, and what to try."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -100,51 +118,51 @@ def shown(url: str) -> str:
 
 
 class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
-    """A pool that a line which went silent cannot hold up.
+    """A pool in which a connection that went silent does not keep its slot.
 
-    When a statement is given up, asyncpg asks the server to stop it and waits for the answer before the connection goes
-    back: behind a silent line, for ever, and no time limit around the statement covers that. Here the line is cut
-    when no answer comes, and its place in the pool is free for a new one.
+    A statement that is cancelled leaves its connection waiting for the server to confirm it. asyncpg waits for that
+    without a limit, also when the connection is released: over a network that drops everything, for ever, and no
+    timeout around the statement ends it. This pool closes the connection instead, which frees the slot for a new one.
     """
 
     async def release(self, connection: Any, *, timeout: float | None = None) -> None:
-        """Take a connection back, or cut it."""
-        # What it was borrowed for is done, or has raised: neither is changed by a line that is cut now.
+        """Take a connection back, or close it if the server does not respond in time."""
+        # The borrower's work is done or has raised. Closing the connection changes neither, so nothing is raised.
         with suppress(TimeoutError):
-            await super().release(connection, timeout=GIVE_BACK_SECONDS if timeout is None else timeout)
+            await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
 
     async def close(self) -> None:
-        """Close every connection, and cut those that do not answer."""
+        """Close every connection, without a goodbye where the server does not respond in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await super().close()
 
 
-class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
-    """A transaction whose connection may be cut under it: then what raised inside is what its caller hears."""
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            await super().__aexit__(kind, error, trace)
-        except asyncpg.InterfaceError:
-            if kind is None or not self._connection.is_closed():
-                raise
-
-
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection that is cut where a statement that was given up gets no answer: the rollback after it would wait."""
+    """A connection of the pool: its transactions are rolled back in time, or the connection is closed."""
 
     def transaction(self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False) -> Any:
         """A transaction, as asyncpg's."""
-        self._check_open()
         return _Transaction(self, isolation, readonly, deferrable)
 
-    async def _cancel(self, waiter: Any, *others: Any) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_BACK_SECONDS) as limit:
-                await super()._cancel(waiter, *others)
-        if limit.expired():
-            self.terminate()
+
+class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
+    """A transaction whose rollback has a timeout. The caller sees what raised inside, not that the rollback failed."""
+
+    def __init__(self, conn: Connection, *terms: Any) -> None:
+        super().__init__(conn, *terms)
+        self._conn = conn
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            await super().__aexit__(kind, error, trace)
+            return
+        try:
+            async with closed_if_silent(self._conn):
+                await super().__aexit__(kind, error, trace)
+        except asyncpg.InterfaceError:
+            if not self._conn.is_closed():
+                raise
 
 
 async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:

@@ -115,7 +115,7 @@ async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_fo
     database_url, settings, pool, monkeypatch
 ):
     monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.5)
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=1)
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:

@@ -237,7 +237,7 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
     conn, acme, firing, eventually, monkeypatch, database_url
 ):
     monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         through = await open_pool(proxy.url, size=1)
         proxy.sink()

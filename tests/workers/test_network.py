@@ -103,7 +103,7 @@ async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_g
 async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_the_lease_is_over(
     pool, proxy, given, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.6)
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.6)
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=6))
     running = asyncio.create_task(worker.run())

@@ -7,7 +7,7 @@ import time
 import asyncpg
 
 from atlas.db.notifications import Listener
-from atlas.db.pool import UNREACHABLE, Pool
+from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.intents import BATCH, take_intents
@@ -69,7 +69,7 @@ class _EngineTasks:
 
     async def look(self) -> bool:
         """One look. True: there is surely more."""
-        async with asyncio.timeout(LOOK_SECONDS), self._pool.acquire() as conn:
+        async with borrow(self._pool, within=LOOK_SECONDS) as conn:
             if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
                 self._published_at = time.monotonic()

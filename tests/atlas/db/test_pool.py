@@ -1,4 +1,4 @@
-"""The pool: opened on a supported server, as the programs' own role, or refused in words."""
+"""The connection pool: opened on a supported server, as the programs' own role, or refused with a reason."""
 
 import asyncio
 import socket
@@ -6,13 +6,13 @@ import socket
 import asyncpg
 import pytest
 
-from atlas.db.pool import connect, open_pool, shown
+from atlas.db.pool import borrow, connect, open_pool, shown
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
 from atlas.test_databases import TestDatabases
 from tests.proxy import FaultyProxy
 
 
-async def test_programs_act_as_their_own_role_and_cannot_change_the_account(pool):
+async def test_programs_act_as_their_own_role_and_cannot_change_the_audit_log(pool):
     async with pool.acquire() as conn:
         assert await conn.fetchval("select current_user") == "atlas_engine"
         for statement in ("delete from audit_log", "truncate audit_log", "update audit_log set message = ''"):
@@ -20,7 +20,7 @@ async def test_programs_act_as_their_own_role_and_cannot_change_the_account(pool
                 await conn.execute(statement)
 
 
-async def test_a_connection_that_was_given_back_and_taken_again_still_acts_as_the_role(database_url):
+async def test_a_connection_that_is_borrowed_again_still_acts_as_the_role(database_url):
     pool = await open_pool(database_url, size=1)
     try:
         for _ in range(3):
@@ -56,17 +56,17 @@ async def test_a_server_that_is_too_old_is_refused(database_url, monkeypatch):
         "postgresql://localhost:1/atlas?sslmode=sometimes",
     ],
 )
-async def test_an_address_that_leads_nowhere_is_refused_in_words(url):
+async def test_an_address_that_leads_nowhere_is_refused_with_a_reason(url):
     with pytest.raises(DatabaseUnreachable, match=r"cannot be reached: .*Check that the server runs"):
         await open_pool(url)
 
 
-async def test_a_wrong_password_user_or_database_is_refused_in_words(database_url):
+async def test_a_missing_database_is_refused_with_a_reason(database_url):
     with pytest.raises(DatabaseUnreachable, match="does not exist"):
         await connect(database_url.replace("/test_", "/missing_"))
 
 
-async def test_a_server_that_accepts_and_never_answers_is_given_up(monkeypatch):
+async def test_connecting_to_a_server_that_never_responds_has_a_timeout(monkeypatch):
     monkeypatch.setattr("atlas.db.pool.CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -75,8 +75,8 @@ async def test_a_server_that_accepts_and_never_answers_is_given_up(monkeypatch):
                 await connect(f"postgresql://someone@127.0.0.1:{port}/atlas?sslmode=disable")
 
 
-async def test_a_connection_whose_line_went_silent_is_given_back_in_a_bearable_time(database_url, monkeypatch):
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.2)
+async def test_a_connection_that_goes_silent_is_closed_and_its_slot_is_free_again(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.2)
     async with FaultyProxy(database_url) as proxy:
         pool = await open_pool(proxy.url, size=1)
         assert await pool.fetchval("select 1") == 1
@@ -89,8 +89,8 @@ async def test_a_connection_whose_line_went_silent_is_given_back_in_a_bearable_t
         await pool.close()
 
 
-async def test_a_line_that_goes_silent_within_a_transaction_holds_nobody_up(database_url, monkeypatch):
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.2)
+async def test_a_connection_that_goes_silent_within_a_transaction_is_closed(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.2)
     async with FaultyProxy(database_url) as proxy:
         pool = await open_pool(proxy.url, size=1)
         async with asyncio.timeout(5):
@@ -102,8 +102,42 @@ async def test_a_line_that_goes_silent_within_a_transaction_holds_nobody_up(data
         await pool.close()
 
 
-async def test_a_cancellation_reaches_who_waits_behind_a_silent_line(database_url, monkeypatch):
-    monkeypatch.setattr("atlas.db.pool.GIVE_BACK_SECONDS", 0.2)
+async def test_a_connection_that_goes_silent_before_a_rollback_is_closed(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.2)
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        async with asyncio.timeout(5):
+            with pytest.raises(ZeroDivisionError):
+                async with pool.acquire() as conn, conn.transaction(), conn.transaction():
+                    proxy.sink()
+                    raise ZeroDivisionError
+            assert await pool.fetchval("select 3") == 3
+        await pool.close()
+
+
+async def test_a_block_with_a_borrowed_connection_has_a_timeout(database_url):
+    pool = await open_pool(database_url, size=1)
+    async with asyncio.timeout(5):
+        async with borrow(pool, within=60) as conn:
+            assert await conn.fetchval("select 1") == 1
+        with pytest.raises(TimeoutError):
+            async with borrow(pool, within=0.1) as conn, conn.transaction():
+                await conn.execute("select pg_sleep(60)")
+        assert await pool.fetchval("select 2") == 2
+    await pool.close()
+
+
+async def test_the_timeout_covers_the_wait_for_a_free_connection(database_url):
+    pool = await open_pool(database_url, size=1)
+    async with asyncio.timeout(5), pool.acquire():
+        with pytest.raises(TimeoutError):
+            async with borrow(pool, within=0.1):
+                pytest.fail("Only one connection exists, and it is taken.")
+    await pool.close()
+
+
+async def test_a_statement_on_a_silent_connection_can_be_cancelled(database_url, monkeypatch):
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.2)
     async with FaultyProxy(database_url) as proxy:
         pool = await open_pool(proxy.url, size=1)
         proxy.sink()
@@ -116,7 +150,7 @@ async def test_a_cancellation_reaches_who_waits_behind_a_silent_line(database_ur
         await pool.close()
 
 
-async def test_what_is_given_up_on_a_line_that_works_keeps_its_connection(database_url):
+async def test_a_statement_that_times_out_on_a_working_connection_keeps_it(database_url):
     pool = await open_pool(database_url, size=1)
     served_by = await pool.fetchval("select pg_backend_pid()")
     with pytest.raises(TimeoutError):
@@ -125,7 +159,7 @@ async def test_what_is_given_up_on_a_line_that_works_keeps_its_connection(databa
     await pool.close()
 
 
-async def test_a_pool_behind_silent_lines_is_closed_in_a_bearable_time(database_url, monkeypatch):
+async def test_closing_a_pool_of_silent_connections_has_a_timeout(database_url, monkeypatch):
     monkeypatch.setattr("atlas.db.pool.CLOSE_SECONDS", 0.2)
     async with FaultyProxy(database_url) as proxy:
         pool = await open_pool(proxy.url, size=1)
@@ -135,12 +169,12 @@ async def test_a_pool_behind_silent_lines_is_closed_in_a_bearable_time(database_
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "address"),
     [
         ("postgresql://user:secret@db:5433/atlas", "db:5433/atlas"),
         ("postgresql://user:secret@db/atlas?password=secret", "db/atlas"),
         ("postgresql://user:secret@[broken/atlas", "the given address"),
     ],
 )
-def test_an_address_is_shown_without_its_password(url, words):
-    assert shown(url) == words
+def test_an_address_is_shown_without_its_password(url, address):
+    assert shown(url) == address
