@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from runpy import run_path
 
 import pytest
 
@@ -49,3 +50,32 @@ def examples(page: str) -> Iterator[ast.Module]:
     """The Python of a page. What stands there without a function around it may await."""
     for text in re.findall(r"^ *```python\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL):
         yield compile(text, "page", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|sql))(?::([A-Za-z_]+))?`")
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED.findall(ARCHITECTURE))
+def test_every_file_and_function_of_the_architecture_exists(file, name):
+    assert (ROOT / file).is_file()
+    if name:
+        tree = ast.parse((ROOT / file).read_text())
+        assert name in {node.name for node in tree.body if isinstance(node, DEFINITIONS)}
+
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@pytest.mark.parametrize(("way", "most"), [("without HTTP", 14), ("from `POST /jobs`", 25)])
+def test_the_way_of_a_job_is_short(way, most):
+    _, _, rest = ARCHITECTURE.partition(f"## One job's way, {way}\n")
+    files = {file for file, _ in NAMED.findall(rest.partition("\n## ")[0]) if file.endswith(".py")}
+
+    assert 0 < len(files) <= most
+
+
+def test_the_map_is_drawn_from_the_imports_of_today():
+    drawn = run_path(str(ROOT / "docs" / "draw_map.py"))["draw"]()
+
+    assert (ROOT / "docs" / "map.svg").read_text() == drawn, "run `python docs/draw_map.py`"
