@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
-from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES, ClaimedJob
+from atlas.engine.jobs.claim import ClaimedJob
 from atlas.waiting import wait_for
 
 PREFETCH_SECONDS = 0.1
@@ -66,7 +66,7 @@ class HeldJobs:
             self._jobs[job.id] = job
         if jobs:
             self._empty.clear()
-            if jobs[0].lost_count >= ALONE_AFTER_LOSSES:
+            if jobs[0].must_run_alone:
                 self._alone = jobs[0]
                 self.stop_holding_back()
 

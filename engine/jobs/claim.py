@@ -19,7 +19,7 @@ CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 
-# A job that was lost so often runs alone.
+# A job that was lost so often must run alone in its process. The statements go by the same number.
 ALONE_AFTER_LOSSES = 2
 
 
@@ -48,6 +48,10 @@ class ClaimedJob:
     definition_id: UUID | None
     parent_run_id: UUID | None
     correlation_id: str | None
+
+    @property
+    def must_run_alone(self) -> bool:
+        return self.lost_count >= ALONE_AFTER_LOSSES
 
     @property
     def has_retries_left(self) -> bool:
