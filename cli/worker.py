@@ -72,7 +72,7 @@ def worker(
         served, commands = await _served(atlas.pool, types)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
         running = await _serve(atlas, stop, options, show=drain and not json)
-        if running.is_outlasted:
+        if running.has_running_handlers:
             await running.let_go()
             tell(running)
             # Jobs may be with others by now, and the event loop and the interpreter would wait for their handlers.

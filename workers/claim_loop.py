@@ -1,18 +1,18 @@
-"""Turns at the database: what is done goes in, what is next comes out, over two connections.
+"""The claim loop: one call records what has ended and claims what is next, over two connections.
 
-While one pipeline finishes a batch and claims the next, the slots work on what the other brought. Outcomes wait in
-an outbox only while both are busy, so an idle worker flushes at once and a busy one in groups, without a timer.
+While one connection waits for the database, the executor runs what the other one claimed. Outcomes wait in an outbox
+only while both connections are busy, so an idle worker records an outcome at once and a busy one records batches,
+without a timer.
 
-A turn that fails is repeated: it is fenced and all or nothing. If its commit succeeded and only the answer was lost,
-the repeated finishes are refused as recorded before, and the claims nobody heard of are found and given back. If it was
-the server that failed, it may have forgotten claims we did hear of: those are recorded, and their handlers stopped.
+A call that fails is repeated. This is safe: it is all or nothing, and fenced by worker, attempt and lease. If it was
+committed and only its response was lost, the repeated outcomes are refused as already recorded, and the reconciler
+releases the jobs that it claimed.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from uuid import UUID
+from enum import Enum, auto
 
 import asyncpg
 
@@ -21,358 +21,282 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
 from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.lease import held, record_undone
-from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, cancel_attempt, decide, release, release_attempt
+from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
 from atlas.logs import get_logger
+from atlas.workers.demand import NO_JOBS, Demand, Request
+from atlas.workers.drain import Drain
 from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.reconcile import Reconciler
+from atlas.workers.worker_lease import WorkerLease
 
-PIPELINES = 2
+CONNECTIONS = 2
 PAUSE_SECONDS = 0.5
-# A drain that is refused although the gate is open asks again after this long.
+# A drain whose claim was refused although the gate is open asks again after this long.
 REFUSED_SECONDS = 0.1
-
-TakeJobs = Callable[[Sequence[ClaimedJob]], None]
+# What Postgres raises for an outcome that it cannot store.
+NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 log = get_logger("worker")
 
 
-@dataclass(slots=True)
-class Demand:
-    """Whether a worker asks for jobs, and when it has had enough."""
+class Phase(Enum):
+    """What a claim loop does. It only goes forward."""
 
-    drain: bool = False
-    most_jobs: int | None = None
-    hungry: bool = True
-    # How often someone said that there may be something to claim: an answer is only as young as its question.
-    hints: int = 0
-    stopped: bool = False
-    started: int = 0
-    drained: asyncio.Event = field(default_factory=asyncio.Event)
-    found_closed: bool = False
-
-    @property
-    def has_had_enough(self) -> bool:
-        return self.most_jobs is not None and self.started >= self.most_jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """How many jobs a turn asks for: into free slots and ahead of them, and whether nothing is held beside them."""
-
-    slots: int
-    prefetch: int
-    with_empty_hands: bool
+    CLAIMING = auto()  # records outcomes and claims
+    STOPPING = auto()  # records outcomes; what a call still claims is released
+    CLOSING = auto()  # records what is left, then ends
 
 
 class ClaimLoop:
-    """The pipelines of one worker. `feed` receives what was claimed, `lose` what turned out not to be ours.
-
-    `check_lease` is called when a claim was refused and nothing but a lost lease may be the reason.
-    """
+    """`run_jobs` is called with what was claimed, `check_lease` when a claim was refused though Atlas is online."""
 
     def __init__(
         self,
         pool: Pool,
-        hand: HeldJobs,
-        appetite: Demand,
+        lease: WorkerLease,
+        held: HeldJobs,
+        demand: Demand,
+        drain: Drain,
+        reconciler: Reconciler,
         *,
-        feed: TakeJobs,
-        lose: TakeJobs,
+        run_jobs: Callable[[Sequence[ClaimedJob]], None],
         check_lease: Callable[[], None],
-        lease: float,
     ) -> None:
         self._pool = pool
-        self._hand = hand
-        self._appetite = appetite
-        self._feed = feed
-        self._lose = lose
-        self._check_lease = check_lease
         self._lease = lease
-        self.claimant = Claimant("", [])
+        self._held = held
+        self._demand = demand
+        self._drain = drain
+        self._reconciler = reconciler
+        self._run_jobs = run_jobs
+        self._check_lease = check_lease
+        self._phase = Phase.CLAIMING
+        self._outbox: list[Finish] = []
+        self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
+        self._tasks: list[asyncio.Task[None]] = []
         self.outcomes: dict[str, int] = {}
         self.before_finish: Callable[[], Awaitable[None]] | None = None
-        self._outbox: list[Finish] = []
-        self._wakes = [asyncio.Event() for _ in range(PIPELINES)]
-        self._in_turn = 0
-        self._leaving = 0
-        self._asks_alone = False
-        self._uncertain = False
-        self._reconciling = False
-        self._lost = False
-        self._closing = False
-        self._pipelines: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to take turns."""
-        self._pipelines = [asyncio.create_task(self._pipeline(wake), name="pipeline") for wake in self._wakes]
+        """Begin to claim."""
+        self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._wakes]
+
+    def stop_claiming(self) -> None:
+        """Claim nothing more; outcomes are still recorded."""
+        self._phase = Phase.STOPPING
 
     async def close(self) -> None:
-        """Flush what is in the outbox and end."""
-        self._closing = True
+        """Record what is in the outbox and end."""
+        self._phase = Phase.CLOSING
         self._wake_all()
-        await asyncio.wait(self._pipelines, timeout=self._lease)
-        for pipeline in self._pipelines:
-            pipeline.cancel()
-        await asyncio.gather(*self._pipelines, return_exceptions=True)
+        await asyncio.wait(self._tasks, timeout=self._lease.seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def done(self, finish: Finish | None, job: ClaimedJob) -> None:
-        """A slot ended a job; without a finish there is nothing to record."""
-        self._hand.ended()
+    def job_ended(self, finish: Finish | None, job: ClaimedJob) -> None:
+        """Record how a job ended. None: its handler has recorded it."""
+        self._demand.prefetch.job_ended()
+        # By now the same job may be held again, as a later attempt.
+        is_held = self._held.get(job.id) is job
         if finish is None:
-            # Its handler settled it. By now the same job may be in hand again, as a later attempt.
-            if self._hand.get(job.id) is job:
-                self._hand.drop(job.id)
-            self.be_hungry()
-        elif self._hand.get(job.id) is job:
+            if is_held:
+                self._held.drop(job.id)
+            self.hint()
+        elif is_held:
             self._outbox.append(finish)
-            if self._in_turn < PIPELINES:
+            if self._demand.in_flight.calls < CONNECTIONS:
                 self._wake_one()
 
-    def lingers(self, more: int) -> None:
-        """So many slots more, or fewer, are kept by what goes on when its job is no longer ours."""
-        self._hand.lingering += more
-        if more < 0:
-            self.be_hungry()
-
-    def put(self, finishes: Sequence[Finish]) -> None:
-        """Record these with the next turn."""
+    def record(self, finishes: Sequence[Finish]) -> None:
+        """Record these with the next call."""
         self._outbox.extend(finishes)
         self._wake_all()
 
-    def be_hungry(self) -> None:
+    def hint(self) -> None:
         """There may be something to claim."""
-        self._appetite.hungry = True
-        self._appetite.hints += 1
+        self._demand.hint()
         self._wake_one()
 
-    def doubt(self) -> None:
-        """The line broke: look what the database holds for us before asking for more."""
-        self._uncertain = True
+    def occupy_slots(self, more: int) -> None:
+        """So many slots more, or fewer, are taken by something whose job is not held any more."""
+        self._demand.occupied_slots += more
+        if more < 0:
+            self.hint()
+
+    def reconcile(self) -> None:
+        """Compare with the database what is held, before anything more is claimed."""
+        self._reconciler.request()
         self._wake_all()
 
-    def give_up(self) -> None:
-        """Forget everything in hand, and what turns on their way may bring; take none until a new claimant starts."""
+    def forget_all(self) -> None:
+        """The lease was lost: nothing is held any more, and nothing that was done is recorded."""
         self._outbox.clear()
-        self._hand.clear()
-        self._uncertain = False
-        self._lost = True
-        self.claimant = replace(self.claimant)
+        self._held.clear()
+        self._demand.solo.is_waiting = False
+        self._reconciler.reset()
 
-    def start_over(self, claimant: Claimant) -> None:
-        """Forget everything in hand and go on as another claimant."""
-        self.give_up()
-        self._lost = False
-        self.claimant = claimant
-
-    async def _pipeline(self, wake: asyncio.Event) -> None:
-        """Take turns over one connection for as long as it lasts, then over another."""
-        while not self._is_over():
+    async def _serve(self, wake: asyncio.Event) -> None:
+        """Make calls over one connection for as long as it works, then over another."""
+        while not self._is_over:
             try:
                 async with self._pool.acquire() as conn:
-                    while not self._is_over():
-                        if not await self._turn(conn):
+                    while not self._is_over:
+                        if not await self._call(conn):
                             await wake.wait()
                             wake.clear()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("a turn failed and is repeated", worker_id=self.claimant.id, reason=repr(error))
-                self._uncertain = True
+                log.warning("claim failed and is repeated", worker_id=self._lease.worker_id, reason=repr(error))
+                self._reconciler.request()
                 await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
 
+    @property
     def _is_over(self) -> bool:
-        return self._closing and not self._outbox
+        return self._phase is Phase.CLOSING and not self._outbox
 
-    async def _turn(self, conn: Connection) -> bool:
-        """One turn. False: there was nothing to do."""
-        if self._lost:
+    async def _call(self, conn: Connection) -> bool:
+        """Record the outbox and claim. False: there was nothing to do."""
+        in_flight = self._demand.in_flight
+        await self._reconciler.run_if_due(conn, calls_in_flight=in_flight.calls)
+        claimant = self._lease.claimant
+        if claimant is None:
             return False
-        if self._uncertain and not self._reconciling:
-            async with asyncio.timeout(self._lease):
-                await self._reconcile(conn)
-        slots, prefetch = self._ask()
-        asked = slots + prefetch
-        alone = asked > 0 and len(self._hand) == 0 and self._hand.asked == 0
-        if not self._outbox and asked == 0:
-            if self._appetite.has_had_enough:
-                # The last job may have been settled by its handler, which takes no turn.
-                self._look_whether_drained(TurnResult(), 0)
+        request = self._request()
+        if not self._outbox and not request.jobs:
+            if self._drain.has_begun_all:
+                # The handler of the last job may have recorded it, without a call.
+                self._check_drain(TurnResult(), request)
             return False
-        claimant = self.claimant
         finishes, self._outbox = self._outbox, []
-        hints = self._appetite.hints
-        self._asks_alone = self._asks_alone or alone
-        self._hand.asked += asked
-        self._leaving += len(finishes)
-        self._in_turn += 1
+        hints = self._demand.hints
         try:
-            turn = await self._take(conn, claimant, finishes, Ask(slots, prefetch, alone))
-            if turn.closed and self._appetite.drain:
-                await self._look_at_the_gate(conn, turn)
+            with in_flight.call(request, finishes=len(finishes)):
+                turn = await self._finish_and_claim(conn, claimant, finishes, request)
+                if turn.closed and self._drain.when_empty:
+                    await self._check_gate(conn, turn)
         except BaseException:
-            if claimant is self.claimant:
+            if claimant is self._lease.claimant:
                 self._outbox[:0] = finishes
-            self._appetite.hungry = True
+            self._demand.may_find_jobs = True
             raise
-        finally:
-            self._hand.asked -= asked
-            self._asks_alone = self._asks_alone and not alone
-            self._leaving -= len(finishes)
-            self._in_turn -= 1
-        if claimant is self.claimant:
-            if len(turn.claimed) < asked and not turn.again and hints == self._appetite.hints:
-                self._appetite.hungry = False
-            self._settle(turn, finishes, asked)
+        if claimant is self._lease.claimant:
+            if len(turn.claimed) < request.jobs and not turn.again:
+                self._demand.found_too_few(hints=hints)
+            self._settle(turn, claimant, finishes, request)
         if turn.claimed:
-            # Let the slots begin: what ends at once is finished by the same turn that claims the next.
+            # Let the jobs begin: what ends at once is recorded by the same call that claims the next.
             await asyncio.sleep(0)
         return True
 
-    def _ask(self) -> tuple[int, int]:
-        appetite = self._appetite
-        if not appetite.hungry or appetite.stopped or self._asks_alone or self._reconciling or self._lost:
-            return 0, 0
-        slots, prefetch = self._hand.room(leaving=self._leaving + len(self._outbox))
-        if appetite.most_jobs is not None:
-            left = appetite.most_jobs - appetite.started - self._hand.asked
-            return max(0, min(slots, left)), 0
-        return slots, prefetch
+    def _request(self) -> Request:
+        if self._phase is not Phase.CLAIMING or self._reconciler.is_running:
+            return NO_JOBS
+        in_flight = self._demand.in_flight
+        request = self._demand.request(ended=in_flight.finishes + len(self._outbox))
+        return self._drain.limit(request, in_flight=in_flight.jobs)
 
-    async def _take(self, conn: Connection, claimant: Claimant, finishes: list[Finish], ask: Ask) -> TurnResult:
+    async def _finish_and_claim(
+        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request
+    ) -> TurnResult:
         if finishes and self.before_finish is not None:
             await self.before_finish()
         try:
-            # A connection that went silent must not outlive the lease it is meant to serve.
+            # A connection that does not respond must not outlive the lease.
             return await take_turn(
                 conn,
                 claimant,
                 finishes,
-                slots=ask.slots,
-                prefetch=ask.prefetch,
-                alone=ask.with_empty_hands,
-                within=self._lease,
+                slots=request.slots,
+                prefetch=request.prefetch,
+                alone=request.alone,
+                within=self._lease.seconds,
             )
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-            # One outcome cannot be stored as it is. Record them one by one, and that one as a failure.
+        except NOT_STORABLE as error:
             log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
             together = TurnResult(again=True)
             for one in finishes:
-                turn = await self._take_alone(conn, claimant, one)
+                turn = await self._finish_one(conn, claimant, one)
                 together.lost += turn.lost
                 together.canceled += turn.canceled
             return together
 
-    async def _take_alone(self, conn: Connection, claimant: Claimant, finish: Finish) -> TurnResult:
+    async def _finish_one(self, conn: Connection, claimant: Claimant, finish: Finish) -> TurnResult:
+        """Record one outcome, as a failure if it cannot be stored as it is."""
         try:
-            return await take_turn(conn, claimant, [finish], within=self._lease)
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-            job = self._hand.get(finish.job_id)
+            return await take_turn(conn, claimant, [finish], within=self._lease.seconds)
+        except NOT_STORABLE as error:
+            job = self._held.get(finish.job_id)
             if job is None:
                 return TurnResult()
             refusal = PermanentError(f"The outcome could not be stored: {error}.")
-            return await take_turn(conn, claimant, [decide(job, claimant.id, refusal, ATLAS)], within=self._lease)
+            failure = decide(job, claimant.id, refusal, ATLAS)
+            return await take_turn(conn, claimant, [failure], within=self._lease.seconds)
 
-    async def _look_at_the_gate(self, conn: Connection, turn: TurnResult) -> None:
-        """A claim is also refused while the gate is being turned, and when our lease is over: no reason to leave."""
-        async with asyncio.timeout(self._lease):
+    async def _check_gate(self, conn: Connection, turn: TurnResult) -> None:
+        """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""
+        async with asyncio.timeout(self._lease.seconds):
             gate = await read_gate(conn)
         if gate.online:
             turn.closed, turn.again = False, True
             self._check_lease()
             await asyncio.sleep(REFUSED_SECONDS)
 
-    def _settle(self, turn: TurnResult, finishes: list[Finish], asked: int) -> None:
-        """Take in what a turn brought."""
-        ran_alone = self._hand.runs_alone
-        asked_to_stop = [job for job_id, _ in turn.canceled if (job := self._hand.get(job_id)) is not None]
-        for job_id, attempt in turn.lost:
-            log.warning("a finish was refused: recorded before, or lease lost", job_id=str(job_id), attempt_no=attempt)
-        refused = {job_id for job_id, _ in (*turn.lost, *turn.canceled)}
-        for one in finishes:
-            # A requeued job may be in hand again by the other pipeline, whose answer came first.
-            held_now = self._hand.get(one.job_id)
-            if held_now is not None and held_now.attempt == one.attempt:
-                self._hand.drop(one.job_id)
-            if not refused or one.job_id not in refused:
-                self.outcomes[one.status] = self.outcomes.get(one.status, 0) + 1
-        if asked_to_stop:
-            self._hand.hold(asked_to_stop)
-            stopped = JobCanceled("Canceled before its retry.")
-            self._outbox += [decide(job, self.claimant.id, stopped, ATLAS) for job in asked_to_stop]
-        self._appetite.started += len(turn.claimed)
-        if asked:
-            self._hand.tell_of_solo(waits=turn.solo_waits)
-        self._hand.hold(turn.claimed)
-        if self._appetite.stopped:
-            # Asked for before the stop, and not begun: it goes back untouched.
-            self._outbox += [release(job) for job in turn.claimed]
-        else:
-            self._feed(turn.claimed)
-        if asked and (turn.again or len(turn.claimed) >= asked):
-            self.be_hungry()
-        if len(self._hand) == 0 and (self._hand.solo_waits or ran_alone):
-            # What must run alone can be asked for now; beside what ran alone, nothing was asked for.
-            self.be_hungry()
-        if self._appetite.drain:
-            if finishes and not asked:
-                # What ended may have woken a run: an answer to a question from before this is too old to leave by.
-                self._appetite.hints += 1
-            self._look_whether_drained(turn, asked)
+    def _settle(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish], request: Request) -> None:
+        """Act on what a call returned."""
+        had_solo_job = self._held.has_solo_job
+        self._drop_finished(turn, claimant, finishes)
+        if request.jobs:
+            self._take(turn)
+            if turn.again or len(turn.claimed) >= request.jobs:
+                self.hint()
+        if len(self._held) == 0 and (self._demand.solo.is_waiting or had_solo_job):
+            # Now a job that must run alone can be claimed, or what waited for the end of one.
+            self.hint()
+        if self._drain.when_empty:
+            if finishes and not request.jobs:
+                # An outcome may have made a job due: claims that were sent before it do not show that nothing is.
+                self._demand.hints += 1
+            self._check_drain(turn, request)
         if self._outbox:
             self._wake_all()
 
-    def _look_whether_drained(self, turn: TurnResult, asked: int) -> None:
-        appetite = self._appetite
-        if len(self._hand) or self._outbox or self._in_turn or appetite.stopped:
-            return
-        # Hungry still: someone told of a job after this turn had asked.
-        found_nothing = asked > 0 and turn.is_empty and not appetite.hungry
-        if turn.closed or appetite.has_had_enough or found_nothing:
-            appetite.found_closed = turn.closed
-            appetite.drained.set()
+    def _drop_finished(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish]) -> None:
+        """Drop the jobs whose outcome was recorded or refused. One that was to be requeued and canceled is canceled."""
+        for job_id, attempt in turn.lost:
+            log.warning("outcome refused: already recorded, or lease lost", job_id=str(job_id), attempt_no=attempt)
+        canceled = {job_id for job_id, _ in turn.canceled}
+        refused = canceled.union(job_id for job_id, _ in turn.lost)
+        for one in finishes:
+            if not refused or one.job_id not in refused:
+                self.outcomes[one.status] = self.outcomes.get(one.status, 0) + 1
+            elif one.job_id in canceled:
+                continue
+            # The other connection may have claimed a requeued job again, and its response came first.
+            job = self._held.get(one.job_id)
+            if job is not None and job.attempt == one.attempt:
+                self._held.drop(one.job_id)
+        stopped = JobCanceled("Canceled before its retry.")
+        self._outbox += [decide(job, claimant.id, stopped, ATLAS) for job in map(self._held.get, canceled) if job]
+
+    def _take(self, turn: TurnResult) -> None:
+        """Hold and run what was claimed."""
+        self._drain.began(len(turn.claimed))
+        self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
+        if self._phase is Phase.CLAIMING:
+            self._run_jobs(turn.claimed)
         else:
-            # A retry without delay may be ready by now: look once more before leaving.
-            self.be_hungry()
+            # The worker was stopped meanwhile: the jobs go back unchanged.
+            self._outbox += [release(job) for job in turn.claimed]
 
-    async def _reconcile(self, conn: Connection) -> None:
-        """Agree with the database on what runs under our name. Nothing is asked for meanwhile."""
-        self._reconciling = True
-        try:
-            claimant = self.claimant
-            heard_all = self._in_turn == 0
-            # What breaks from here on is a new doubt.
-            self._uncertain = not heard_all
-            in_hand = self._hand.jobs
-            mine = await held(conn, claimant.id)
-            known = set(mine)
-            missing = [job for job in in_hand if (job.id, job.attempt) not in known]
-            if missing:
-                self._lose_undone(
-                    missing, await record_undone(conn, claimant.id, [(one.id, one.attempt) for one in missing])
-                )
-            if heard_all and claimant is self.claimant:
-                # By attempt: what one turn requeued and claimed again is in hand as the attempt before.
-                in_hand_now = {(job.id, job.attempt) for job in self._hand.jobs}
-                await self._give_back(conn, [one for one in mine if one not in in_hand_now])
-        finally:
-            self._reconciling = False
-
-    def _lose_undone(self, missing: list[ClaimedJob], undone: set[UUID]) -> None:
-        """Stop what the database gave us and forgot in a crash: it is due again, as if nobody had begun it."""
-        lost = [job for job in missing if job.id in undone and self._hand.get(job.id) is job]
-        if lost:
-            log.error("the database forgot claims; their handlers stop", worker_id=self.claimant.id, jobs=len(lost))
-            for job in lost:
-                self._hand.drop(job.id)
-            self._lose(lost)
-            self.be_hungry()
-
-    async def _give_back(self, conn: Connection, unknown: list[tuple[UUID, int]]) -> None:
-        """Release the jobs whose claim never reached us."""
-        if unknown:
-            log.warning("claims whose answer was lost go back", worker_id=self.claimant.id, jobs=len(unknown))
-            turn = await take_turn(conn, self.claimant, [release_attempt(*one) for one in unknown])
-            if turn.canceled:
-                # What was asked to stop does not go back.
-                await take_turn(conn, self.claimant, [cancel_attempt(*one) for one in turn.canceled])
+    def _check_drain(self, turn: TurnResult, request: Request) -> None:
+        busy = len(self._held) or self._outbox or self._demand.in_flight.calls
+        if busy or self._phase is not Phase.CLAIMING:
+            return
+        # Unless there was a hint after the call was sent.
+        found_nothing = request.jobs > 0 and turn.is_empty and not self._demand.may_find_jobs
+        if not self._drain.check(turn, found_nothing=found_nothing):
+            # A retry without delay may be due by now.
+            self.hint()
 
     def _wake_one(self) -> None:
         for wake in self._wakes:

@@ -118,7 +118,7 @@ class Executor:
         return [slot for slot in self._slots if slot.job is not None]
 
     @property
-    def are_outlasted(self) -> bool:
+    def has_running_handlers(self) -> bool:
         """True while a handler or a thread goes on, whatever became of its job."""
         return any(slot.job is not None or not (slot.thread is None or slot.thread.done()) for slot in self._slots)
 

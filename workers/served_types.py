@@ -1,4 +1,4 @@
-"""The job types of one worker: those it was started with, and those that are loaded anew while it runs."""
+"""The job types of one worker: those it was started with, and those that are loaded again and again while it runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from atlas.db.pool import Pool
 from atlas.engine.jobs.types import DuplicateJobType, JobType, add_job_type
 from atlas.logs import get_logger
-from atlas.waiting import wait_for
 
-# How long a change may go unnoticed when its notification is lost.
-LOOK_SECONDS = 5.0
+# How often to load when no notification came. With its jitter a change is seen within five seconds.
+LOOK_SECONDS = 4.5
 
 LoadTypes = Callable[[Pool], Awaitable[Sequence[JobType]]]
 
@@ -17,29 +16,21 @@ log = get_logger("worker")
 
 
 class ServedTypes:
-    """What a worker serves now. `keys` is one list for as long as the worker lives, and changes in place."""
+    """What a worker serves now. `keys` is one list for the lifetime of the worker and changes in place."""
 
     def __init__(self, fixed: Sequence[str], load: LoadTypes | None) -> None:
         self._fixed = list(fixed)
         self._load = load
-        self._changed = asyncio.Event()
+        # Set when a change was notified.
+        self.changed = asyncio.Event()
         self.keys = list(fixed)
 
     @property
     def may_change(self) -> bool:
         return self._load is not None
 
-    def hint(self) -> None:
-        """Something changed: look soon."""
-        self._changed.set()
-
-    async def wait(self) -> None:
-        """Until it is time to look."""
-        await wait_for(self._changed, within=LOOK_SECONDS)
-        self._changed.clear()
-
     async def refresh(self, pool: Pool) -> bool:
-        """Look at what is to be loaded. True: other keys are served from now on."""
+        """Load the types anew. Returns whether other keys are served from now on."""
         if self._load is None:
             return False
         loaded = [one.key for one in await self._load(pool) if self._add(one)]
@@ -49,10 +40,10 @@ class ServedTypes:
         return changed
 
     def _add(self, job_type: JobType) -> bool:
-        # A type that is served no more stays known: its last jobs may still be running.
+        # A type that is no longer served stays registered: its last jobs may still be running.
         try:
             add_job_type(job_type)
         except DuplicateJobType as error:
-            log.error("a job type cannot be served", job_type=job_type.key, reason=error.message)
+            log.error("job type cannot be served", job_type=job_type.key, reason=error.message)
             return False
         return True

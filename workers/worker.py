@@ -1,12 +1,11 @@
-"""One worker process: gate → claim up to the free slots → run → finish → heartbeat, until it is told to stop.
+"""One worker process: claims jobs, runs their handlers and records the outcomes until it is stopped.
 
-`Executor` runs the handlers, `ClaimLoop` speaks with the database, `HeldJobs` knows what is held. The worker keeps its
-lease alive, sweeps for what others dropped, passes on cancellations, and shuts down in good order.
+`ClaimLoop` calls the database, `Executor` runs the handlers, `HeldJobs` has what is claimed. The worker keeps its lease
+alive, sweeps for jobs of lost workers, passes on cancellations, and shuts down in good order.
 """
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -16,16 +15,8 @@ import asyncpg
 
 from atlas.db.notifications import Listener
 from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
-from atlas.engine.jobs.claim import Claimant, ClaimedJob, solo_waits
-from atlas.engine.jobs.finish import Finish, take_turn
-from atlas.engine.jobs.lease import (
-    heartbeat,
-    held,
-    new_worker_id,
-    register_worker,
-    retire_worker,
-    serve_types,
-)
+from atlas.engine.jobs.claim import ClaimedJob, solo_waits
+from atlas.engine.jobs.lease import held, serve_types
 from atlas.engine.jobs.local_wakeup import told_of_new_jobs
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.sweep import sweep
@@ -34,21 +25,23 @@ from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import release
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
-from atlas.workers.claim_loop import ClaimLoop, Demand
+from atlas.workers.claim_loop import ClaimLoop
+from atlas.workers.demand import Demand
+from atlas.workers.drain import Drain
 from atlas.workers.executor import Executor
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.loop_watchdog import LoopWatchdog
-from atlas.workers.served_types import LoadTypes, ServedTypes
+from atlas.workers.reconcile import Reconciler
+from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
+from atlas.workers.worker_lease import WorkerLease
 
-TICK_SECONDS = 0.1
-# Before the end of a lease that could not be renewed, so that handlers have stopped when it comes.
-STOP_AHEAD_SECONDS = 0.25
-# A prefetched job that waited this long goes back to the queue: its neighbours turned out to be slow.
-HOSTAGE_SECONDS = 1.0
+CHANNELS = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
+# How often deadlines are checked: of the lease, of handlers, of prefetched jobs.
+CHECK_SECONDS = 0.1
 # After the grace time, how long cancelled handlers get to clean up.
-LAST_WORDS_SECONDS = 5.0
-# A chore that has no answer for so long waits for a line that went silent.
-SILENT_SECONDS = 30.0
+CLEANUP_SECONDS = 5.0
+# A background task that gets no response for so long waits for a dead connection.
+RESPONSE_SECONDS = 30.0
 
 log = get_logger("worker")
 
@@ -78,279 +71,240 @@ class Worker:
         self._options = options
         self._served = ServedTypes(options.job_types, options.load_types)
         self._listens = listen
-        self._hand = HeldJobs(options.concurrency, options.batch)
-        self._appetite = Demand(drain=options.drain, most_jobs=options.most_jobs)
-        self._pulse = asyncio.Event()
-        self._turns = ClaimLoop(
+        metadata = {"concurrency": options.concurrency, "batch": options.batch}
+        self._lease = WorkerLease(options.lease, self._served.keys, metadata)
+        self._held = HeldJobs()
+        self._demand = Demand(options.concurrency, options.batch, self._held)
+        self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
+        self._heartbeat_now = asyncio.Event()
+        self._claim_loop = ClaimLoop(
             pool,
-            self._hand,
-            self._appetite,
-            feed=self._feed,
-            lose=self._lose,
-            check_lease=self._pulse.set,
-            lease=options.lease,
+            self._lease,
+            self._held,
+            self._demand,
+            self._drain,
+            Reconciler(self._lease, self._held, self._stop_lost),
+            run_jobs=self._run_jobs,
+            check_lease=self._heartbeat_now.set,
         )
-        self._slots = Executor(options.concurrency, pool, self._report, self._turns.done, self._turns.lingers)
-        channels = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
-        self._listener = Listener(url, channels, self._heard)
-        self._block_watch = LoopWatchdog()
-        self._stopping = asyncio.Event()
-        self._cancels = asyncio.Event()
-        self._alive_until = 0.0
-        self._lost = False
-        self._left: list[ClaimedJob] = []
+        self._executor = Executor(
+            options.concurrency, pool, self._report, self._claim_loop.job_ended, self._claim_loop.occupy_slots
+        )
+        self._listener = Listener(url, CHANNELS, self._notified)
+        self._watchdog = LoopWatchdog()
+        self._cancel_now = asyncio.Event()
+        self._unfinished: list[ClaimedJob] = []
 
     @property
     def id(self) -> str:
-        """The name it lives under now; a new one after every lost lease."""
-        return self._turns.claimant.id
+        """Its present id; a new one after every lost lease."""
+        return self._lease.worker_id
 
     @property
     def finished(self) -> int:
         """Outcomes recorded so far."""
-        return sum(self._turns.outcomes.values())
+        return sum(self.outcomes.values())
 
     @property
     def outcomes(self) -> dict[str, int]:
         """The same by the status they led to."""
-        return self._turns.outcomes
+        return self._claim_loop.outcomes
 
     @property
     def found_gate_closed(self) -> bool:
         """True when a drain ended because Atlas is offline."""
-        return self._appetite.found_closed
+        return self._drain.found_gate_closed
 
     @property
-    def is_outlasted(self) -> bool:
-        """True when it stopped and handlers go on: jobs of theirs may still be its own, until `let_go`."""
-        return bool(self._left) or self._slots.are_outlasted
+    def has_running_handlers(self) -> bool:
+        """True when it stopped and handlers go on. Their jobs may still be its own, until `let_go`."""
+        return bool(self._unfinished) or self._executor.has_running_handlers
 
     def before_finish(self, fault: Callable[[], Awaitable[None]]) -> None:
         """Have a test's fault happen before outcomes are recorded."""
-        self._turns.before_finish = fault
+        self._claim_loop.before_finish = fault
 
     def stop(self) -> None:
         """Ask the worker to stop in good order."""
-        self._stopping.set()
+        self._drain.ended.set()
 
     async def run(self) -> None:
         """Serve until stopped or drained."""
         async with self._pool.acquire() as conn:
             await publish_types(conn, [registered()[key] for key in self._options.job_types if key in registered()])
         await self._served.refresh(self._pool)
-        # Handlers may borrow every connection of the pool; none of them may cost all the others their lease.
-        lifeline = await open_aside(self._pool, self._url, size=1)
-        await self._be_born(self._pool)
-        self._slots.start()
-        self._turns.start()
+        # Handlers may borrow every connection of the pool. The heartbeat has its own, so that the lease stays alive.
+        heartbeat_pool = await open_aside(self._pool, self._url, size=1)
+        await self._register(self._pool)
+        self._executor.start()
+        self._claim_loop.start()
         if self._listens:
             self._listener.start()
-        self._block_watch.start(asyncio.get_running_loop())
-        lease = self._options.lease
-        chores = [
-            asyncio.create_task(
-                self._again_and_again(partial(self._heartbeat, lifeline), lease / 3, sooner=self._pulse),
-                name="heartbeat",
-            ),
-            asyncio.create_task(self._again_and_again(self._sweep, min(10.0, max(0.25, lease / 3))), name="sweep"),
-            asyncio.create_task(self._again_and_again(self._poll, self._options.poll), name="poll"),
-            asyncio.create_task(self._tick(), name="tick"),
-            asyncio.create_task(self._pass_on_cancels(), name="cancels"),
-        ]
-        if self._served.may_change:
-            chores.append(asyncio.create_task(self._follow_types(), name="types"))
+        self._watchdog.start(asyncio.get_running_loop())
+        tasks = self._start_background_tasks(heartbeat_pool)
         try:
-            with told_of_new_jobs(self._turns.be_hungry) if self._listens else nullcontext():
-                await self._until_told()
+            with told_of_new_jobs(self._claim_loop.hint) if self._listens else nullcontext():
+                await self._drain.ended.wait()
             await self._wind_down(self._options.grace)
         except asyncio.CancelledError:
-            # Whoever cancels does not wait for long; what runs is given back all the same.
+            # A caller that cancels does not wait for long; what runs is given back all the same.
             await self._wind_down(0)
             raise
         finally:
-            await self._turns.close()
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            await self._claim_loop.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(*UNREACHABLE):
-                await asyncio.wait_for(lifeline.close(), 1)
-            self._block_watch.stop()
+                await asyncio.wait_for(heartbeat_pool.close(), 1)
+            self._watchdog.stop()
             await self._listener.stop()
-            await self._slots.close()
-            if not self._left:
-                await self._sign_off()
+            await self._executor.close()
+            if not self._unfinished:
+                await self._lease.retire(self._pool)
 
-    # Life and death
-
-    async def _be_born(self, pool: Pool) -> None:
-        """Register under a name nobody ever had."""
+    def _start_background_tasks(self, heartbeat_pool: Pool) -> list[asyncio.Task[None]]:
         options = self._options
-        worker_id = new_worker_id()
-        asked_at = time.monotonic()
-        async with borrow(pool, within=options.lease) as conn:
-            facts = {"concurrency": options.concurrency, "batch": options.batch}
-            await register_worker(conn, worker_id, lease=options.lease, job_types=self._served.keys, metadata=facts)
-        self._alive_until = asked_at + options.lease
-        self._lost = False
-        self._slots.worker_id = worker_id
-        self._turns.start_over(Claimant(worker_id, self._served.keys))
-        log.debug("a worker is born", worker_id=worker_id, job_types=list(self._served.keys))
+        tasks = [
+            self._repeat("heartbeat", partial(self._heartbeat, heartbeat_pool), options.lease / 3, self._heartbeat_now),
+            self._repeat("sweep", self._sweep, min(10.0, max(0.25, options.lease / 3))),
+            self._repeat("poll", self._poll, options.poll),
+            self._repeat("cancellation", self._pass_on_cancels, options.poll, self._cancel_now),
+            self._repeat("deadlines", self._check_deadlines, CHECK_SECONDS),
+        ]
+        if self._served.may_change:
+            tasks.append(self._repeat("job types", self._follow_types, LOOK_SECONDS, self._served.changed))
+        return [asyncio.create_task(task) for task in tasks]
 
-    async def _heartbeat(self, lifeline: Pool) -> None:
-        """Renew the lease; if it is lost, or nobody can say any more whether it is, begin again under a new name."""
-        alive = not self._lost and await self._renewed(lifeline)
-        if not alive and not self._lost:
+    async def _repeat(
+        self, name: str, task: Callable[[], Awaitable[None]], every: float, now: asyncio.Event | None = None
+    ) -> None:
+        """Repeat a task with some jitter, or at once when `now` is set. It goes on after a database error."""
+        now = now or asyncio.Event()
+        while True:
+            await wait_for(now, within=every * (0.9 + 0.2 * random.random()))
+            now.clear()
+            try:
+                await task()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("background task failed", task=name, worker_id=self.id, reason=repr(error))
+
+    # The lease
+
+    async def _register(self, pool: Pool) -> None:
+        await self._lease.register(pool)
+        self._claim_loop.forget_all()
+        self._executor.worker_id = self.id
+
+    async def _heartbeat(self, pool: Pool) -> None:
+        """Renew the lease. If it is over, or may be, register again under a new id."""
+        if self._lease.claimant is not None and not await self._renew_lease(pool) and self._lease.claimant is not None:
             self._lose_lease()
-        if self._lost:
-            # Until this succeeds the old name is not renewed: what it held comes back when its lease is over.
-            await self._be_born(lifeline)
-            self._turns.be_hungry()
+        if self._lease.claimant is None:
+            # The old id is not renewed any more: what it held returns to the queue when its lease ends.
+            await self._register(pool)
+            self._claim_loop.hint()
 
-    async def _renewed(self, lifeline: Pool) -> bool:
-        """Renew the lease. False: it is over, or may be."""
-        asked_at = time.monotonic()
+    async def _renew_lease(self, pool: Pool) -> bool:
         try:
-            within = min(self._options.lease / 3, self._alive_until - asked_at)
-            async with borrow(lifeline, within=within) as conn:
-                alive = await heartbeat(conn, self.id, lease=self._options.lease, running=len(self._hand))
+            return await self._lease.renew(pool, running=len(self._held))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            log.warning("a heartbeat failed", worker_id=self.id, reason=repr(error))
-            self._turns.doubt()
-            # Over another line, while the lease stands: an ordinary pause would outlast it.
-            asyncio.get_running_loop().call_later(self._options.lease / 30, self._pulse.set)
-            return time.monotonic() < self._alive_until
-        if alive:
-            self._alive_until = asked_at + self._options.lease
-        return alive
+            log.warning("heartbeat failed", worker_id=self.id, reason=repr(error))
+            self._claim_loop.reconcile()
+            # Again soon, over another connection: the lease would end before the next regular heartbeat.
+            asyncio.get_running_loop().call_later(self._lease.seconds / 30, self._heartbeat_now.set)
+            return not self._lease.is_over
 
     def _lose_lease(self) -> None:
-        """Nothing that is held is this worker's own any more, and nothing is claimed under this name again."""
-        log.error("this worker lost its lease and begins again", worker_id=self.id, jobs=len(self._hand))
-        self._lost = True
-        self._slots.take_back()
-        self._slots.stop_all("lost")
-        self._turns.give_up()
+        """Stop everything: what is held is not this worker's any more."""
+        log.error("lease lost; the worker registers again", worker_id=self.id, jobs=len(self._held))
+        self._lease.lose()
+        self._executor.take_back()
+        self._executor.stop_all("lost")
+        self._claim_loop.forget_all()
 
-    async def _until_told(self) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (self._stopping, self._appetite.drained)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+    # The end
 
     async def _wind_down(self, grace: float) -> None:
         """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
-        self._appetite.stopped = True
-        self._turns.put([release(job) for job in self._slots.take_back()])
-        await self._hand.wait_until_empty(grace)
-        self._slots.stop_all("stop")
-        await self._hand.wait_until_empty(LAST_WORDS_SECONDS)
-        running = [slot.job for slot in self._slots.running if slot.job is not None]
-        self._left = [job for job in running if self._hand.get(job.id) is job]
+        self._claim_loop.stop_claiming()
+        self._give_back_waiting()
+        await self._held.wait_until_empty(grace)
+        self._executor.stop_all("stop")
+        await self._held.wait_until_empty(CLEANUP_SECONDS)
+        running = [slot.job for slot in self._executor.running if slot.job is not None]
+        self._unfinished = [job for job in running if self._held.get(job.id) is job]
+
+    def _give_back_waiting(self) -> None:
+        self._claim_loop.record([release(job) for job in self._executor.take_back()])
 
     async def let_go(self) -> None:
-        """Give back what handlers still run. The last act of a process: what they do next must not be seen."""
-        log.warning("handlers outlast the worker", worker_id=self.id, jobs=len(self._left))
-        if self._left:
-            await self._sign_off([release(job) for job in self._left])
+        """Give back what handlers still run. Call it last in a process: nothing they do after it is recorded."""
+        log.warning("handlers did not stop", worker_id=self.id, jobs=len(self._unfinished))
+        if self._unfinished:
+            await self._lease.retire(self._pool, [release(job) for job in self._unfinished])
 
-    async def _sign_off(self, finishes: Sequence[Finish] = ()) -> None:
-        try:
-            async with borrow(self._pool, within=5) as conn:
-                if finishes:
-                    await take_turn(conn, self._turns.claimant, finishes)
-                await retire_worker(conn, self.id)
-        except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            log.warning("the worker could not sign off; its lease will lapse", worker_id=self.id, reason=repr(error))
-
-    # Chores
-
-    async def _again_and_again(
-        self, chore: Callable[[], Awaitable[None]], every: float, *, sooner: asyncio.Event | None = None
-    ) -> None:
-        """Do a chore with a little jitter between; a database that is away for a while does not end it."""
-        sooner = sooner or asyncio.Event()
-        while True:
-            await wait_for(sooner, within=every * (0.9 + 0.2 * random.random()))
-            sooner.clear()
-            try:
-                await chore()
-            except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("a chore failed and is repeated", worker_id=self.id, reason=repr(error))
+    # Background tasks
 
     async def _follow_types(self) -> None:
-        """Serve what is to be served now."""
-        while True:
-            await self._served.wait()
-            try:
-                async with asyncio.timeout(SILENT_SECONDS):
-                    if await self._served.refresh(self._pool):
-                        async with self._pool.acquire() as conn:
-                            await serve_types(conn, self.id, self._served.keys)
-                        self._turns.be_hungry()
-            except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("the job types could not be looked at", worker_id=self.id, reason=repr(error))
+        """Serve the job types that are defined now."""
+        async with asyncio.timeout(RESPONSE_SECONDS):
+            if await self._served.refresh(self._pool):
+                async with self._pool.acquire() as conn:
+                    await serve_types(conn, self.id, self._served.keys)
+                self._claim_loop.hint()
 
     async def _poll(self) -> None:
-        """The truth behind the notifications."""
-        self._cancels.set()
-        if self._hand.solo_waits and len(self._hand):
-            async with borrow(self._pool, within=SILENT_SECONDS) as conn:
-                # Another worker may have taken it: then there is nothing to hold back for.
+        """Ask for jobs whose notification was lost."""
+        if self._demand.solo.is_waiting and len(self._held):
+            async with borrow(self._pool, within=RESPONSE_SECONDS) as conn:
+                # Another worker may have taken it.
                 if not await solo_waits(conn, self._served.keys):
-                    self._hand.stop_holding_back()
-        self._turns.be_hungry()
+                    self._demand.solo.none_waits()
+        self._claim_loop.hint()
 
     async def _sweep(self) -> None:
-        async with borrow(self._pool, within=SILENT_SECONDS) as conn:
+        async with borrow(self._pool, within=RESPONSE_SECONDS) as conn:
             await sweep(conn)
 
-    async def _tick(self) -> None:
-        """The end of the lease, time limits, the event loop's pulse, and prefetched jobs that wait too long."""
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._block_watch.beat()
-            if time.monotonic() >= self._alive_until - STOP_AHEAD_SECONDS and not self._lost:
-                # Then another may run the same: this cannot wait for a heartbeat that waits for an answer.
-                self._lose_lease()
-            self._slots.stop_overdue()
-            if self._slots.waiting and self._hand.waited() > HOSTAGE_SECONDS:
-                self._hand.forget_the_rate()
-                self._turns.put([release(job) for job in self._slots.take_back()])
+    async def _check_deadlines(self) -> None:
+        """Stop what runs longer than the lease or its own limit; give back prefetched jobs that wait for slow ones."""
+        self._watchdog.beat()
+        if self._lease.is_ending:
+            # Another worker may soon run the same jobs: this cannot wait for the response to a heartbeat.
+            self._lose_lease()
+        self._executor.stop_overdue()
+        if self._executor.waiting and self._demand.prefetch.is_stalled:
+            self._demand.prefetch.reset()
+            self._give_back_waiting()
 
     async def _pass_on_cancels(self) -> None:
-        """Stop the handlers of jobs that were asked to stop."""
-        while True:
-            await self._cancels.wait()
-            self._cancels.clear()
-            if not self._slots.running:
-                continue
-            try:
-                async with borrow(self._pool, within=SILENT_SECONDS) as conn:
-                    asked = set(await held(conn, self.id, canceled_only=True))
-            except (*UNREACHABLE, asyncpg.PostgresError):
-                continue
-            for slot in self._slots.running:
-                if slot.job is not None and (slot.job.id, slot.job.attempt) in asked:
-                    self._slots.stop_one(slot, "cancel")
+        """Stop the handlers of jobs that were canceled."""
+        if not self._executor.running:
+            return
+        async with borrow(self._pool, within=RESPONSE_SECONDS) as conn:
+            canceled = set(await held(conn, self.id, canceled_only=True))
+        for slot in self._executor.running:
+            if slot.job is not None and (slot.job.id, slot.job.attempt) in canceled:
+                self._executor.stop_one(slot, "cancel")
 
     # What the parts call
 
-    def _feed(self, jobs: Sequence[ClaimedJob]) -> None:
-        self._slots.feed(jobs)
+    def _run_jobs(self, jobs: Sequence[ClaimedJob]) -> None:
+        self._executor.feed(jobs)
 
-    def _lose(self, jobs: Sequence[ClaimedJob]) -> None:
-        self._slots.lose(jobs)
+    def _stop_lost(self, jobs: Sequence[ClaimedJob]) -> None:
+        self._executor.lose(jobs)
+        self._claim_loop.hint()
 
-    def _heard(self, channel: str, _payload: str) -> None:
+    def _notified(self, channel: str, _payload: str) -> None:
         if channel == "atlas_cancel":
-            self._cancels.set()
+            self._cancel_now.set()
         elif channel == "atlas_definitions":
-            self._served.hint()
+            self._served.changed.set()
         else:
-            self._turns.be_hungry()
+            self._claim_loop.hint()
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
-        async with borrow(self._pool, within=SILENT_SECONDS) as conn:
+        async with self._pool.acquire() as conn, asyncio.timeout(RESPONSE_SECONDS):
             await report_progress(conn, self.id, job.id, job.attempt, percent=percent, message=message)

@@ -145,11 +145,11 @@ async def test_a_look_at_what_is_held_that_is_never_answered_is_repeated(given, 
         await asyncio.sleep(3600 if looks == 1 else 0)
         return await held(conn, worker_id)
 
-    monkeypatch.setattr("atlas.workers.claim_loop.held", look)
+    monkeypatch.setattr("atlas.workers.reconcile.held", look)
     async with serving("test.noop", lease=1.5) as worker:
         await given("test.noop")
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
-        worker._turns.doubt()
+        worker._claim_loop.reconcile()
         await given("test.noop")
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=2)
     assert looks > 1
@@ -163,7 +163,7 @@ async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_cance
             # As if the worker had asked for it, and the line had broken before the answer.
             assert await claim(conn, Claimant(worker.id, ["test.noop"]), limit=1)
             await cancel(conn, job_id, actor=DANA)
-        worker._turns.doubt()
+        worker._claim_loop.reconcile()
         await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
     events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
     assert [one["action"] for one in events][-1] == "JOB_CANCELED"
@@ -199,7 +199,7 @@ async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease
     await eventually("select count(*) from jobs where status = 'running'", equals=1)
     proxy.silent = True
     async with asyncio.timeout(10):
-        while worker._slots.running:
+        while worker._executor.running:
             await asyncio.sleep(0.01)
     late = await pool.fetchval("select clock_timestamp() - max(lease_expires_at) from job_workers")
     proxy.silent = False
@@ -226,8 +226,8 @@ async def test_a_worker_that_gave_its_name_up_does_not_renew_it(pool, given, ser
             raise ConnectionResetError
         await register_worker(conn, worker_id, **facts)
 
-    monkeypatch.setattr("atlas.workers.worker.heartbeat", renew)
-    monkeypatch.setattr("atlas.workers.worker.register_worker", register)
+    monkeypatch.setattr("atlas.workers.worker_lease.heartbeat", renew)
+    monkeypatch.setattr("atlas.workers.worker_lease.register_worker", register)
     async with serving("test.sleeps", concurrency=1, lease=1.5, grace=0.1) as worker:
         [job_id] = await given("test.sleeps", {"seconds": 60})
         await eventually("select status::text from jobs where id = $1", job_id, equals="running")

@@ -47,7 +47,7 @@ async def test_thousands_of_jobs_are_each_run_once(pool, given, drain):
     assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 3000
 
 
-async def test_a_busy_worker_finishes_and_claims_in_the_same_turns(given, drain, monkeypatch):
+async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain, monkeypatch):
     await given("test.noop", *({"n": n} for n in range(3000)))
     alone = []
 
@@ -408,10 +408,10 @@ async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database
     drained = []
 
     async def slow(conn, claimant, finishes=(), **asked):
-        drained.append(worker._appetite.drained.is_set())
+        drained.append(worker._drain.ended.is_set())
         turn = await take_turn(conn, claimant, finishes, **asked)
         if len(drained) == 1:
-            worker._turns.be_hungry()  # as when a job was committed after the claim had looked
+            worker._claim_loop.hint()  # as when a job was committed after the claim had looked
         return turn
 
     monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
@@ -430,7 +430,7 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
     asked_beside_what_runs = []
 
     async def watched(conn, claimant, finishes=(), **asked):
-        if len(worker._turns._hand) > len(finishes):
+        if len(worker._held) > len(finishes):
             asked_beside_what_runs.append((len(finishes), asked["slots"]))
         return await take_turn(conn, claimant, finishes, **asked)
 
@@ -451,13 +451,13 @@ async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
 
     async def tangled(conn, claimant, finishes=(), **asked):
         if finishes and not finished.is_set():
-            worker._turns.be_hungry()  # the other connection asks before this commits, and is answered after
+            worker._claim_loop.hint()  # the other connection asks before this commits, and is answered after
             await looked.wait()
             turn = await take_turn(conn, claimant, finishes, **asked)
             finished.set()
             return turn
         turn = await take_turn(conn, claimant, finishes, **asked)
-        if worker._turns._leaving and not finished.is_set():
+        if worker._demand.in_flight.finishes and not finished.is_set():
             looked.set()
             await finished.wait()
             await asyncio.sleep(0.1)
@@ -600,7 +600,7 @@ async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
             "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", suspect
         )
         async with asyncio.timeout(10):
-            while not busy._hand.solo_waits:
+            while not busy._demand.solo.is_waiting:
                 await asyncio.sleep(0.02)
         # Another worker takes the suspect.
         await Worker(pool, database_url, options("test.noop", drain=True)).run()
@@ -613,7 +613,7 @@ async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
 async def test_a_worker_that_holds_back_for_a_suspect_still_asks_for_the_rest_now_and_then(
     pool, given, serving, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.workers.held_jobs.HOLD_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.workers.demand.HOLD_BACK_SECONDS", 0.5)
     async with serving("test.sleeps", "test.noop", grace=0.1):
         await given("test.sleeps")
         await eventually("select count(*) from jobs where status = 'running'", equals=1)
@@ -686,7 +686,7 @@ async def test_what_decorators_say_is_made_known(pool, drain):
 async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
     pool, owner, serving, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.workers.worker.Worker._heard", lambda *_: None)
+    monkeypatch.setattr("atlas.workers.worker.Worker._notified", lambda *_: None)
     async with serving(poll=60):
         await eventually("select count(*) from job_workers", equals=1)
         await enqueue(owner, NewJob("test.noop"), actor=DANA)

@@ -194,11 +194,11 @@ async def test_a_run_goes_back_at_a_stop_when_its_plain_step_has_ended(kit, monk
     assert before == "running"
     found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", held)
     assert tuple(found) == ("queued", 0, 0)
-    assert not worker.is_outlasted
+    assert not worker.has_running_handlers
 
 
 async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_until_it_lets_go(kit, monkeypatch):
-    monkeypatch.setattr("atlas.workers.worker.LAST_WORDS_SECONDS", 0.2)
+    monkeypatch.setattr("atlas.workers.worker.CLEANUP_SECONDS", 0.2)
     begun, let_go = threading.Event(), threading.Event()
     monkeypatch.setitem(SWITCHES, "hold", lambda: (begun.set(), let_go.wait(20)))
     held = await kit.ask("wf.holds")
@@ -210,7 +210,7 @@ async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_unt
             await asyncio.sleep(0.01)
         worker.stop()
         await task
-    assert worker.is_outlasted
+    assert worker.has_running_handlers
     assert (await kit.get(held)).status == "running"
     await worker.let_go()
     let_go.set()

@@ -1,0 +1,39 @@
+"""When a worker ends by itself: nothing is due any more, Atlas is offline, or it has begun as many jobs as it may."""
+
+import asyncio
+
+from atlas.engine.jobs.claim import TurnResult
+from atlas.workers.demand import NO_JOBS, Request
+
+
+class Drain:
+    """`ended` is set when the worker has to end: it was stopped, or it is drained."""
+
+    def __init__(self, *, when_empty: bool, most_jobs: int | None) -> None:
+        self.when_empty = when_empty
+        self.ended = asyncio.Event()
+        self.found_gate_closed = False
+        self._most_jobs = most_jobs
+        self._begun = 0
+
+    @property
+    def has_begun_all(self) -> bool:
+        """True when the worker has begun as many jobs as it may."""
+        return self._most_jobs is not None and self._begun >= self._most_jobs
+
+    def limit(self, request: Request, *, in_flight: int) -> Request:
+        """The part of a request that is left to it. With a limit nothing is prefetched."""
+        if self._most_jobs is None:
+            return request
+        left = min(request.slots, self._most_jobs - self._begun - in_flight)
+        return Request(left, 0, request.alone) if left > 0 else NO_JOBS
+
+    def began(self, jobs: int) -> None:
+        self._begun += jobs
+
+    def check(self, turn: TurnResult, *, found_nothing: bool) -> bool:
+        """Called when nothing is held, recorded or asked for. False: the worker has to ask once more."""
+        if turn.closed or self.has_begun_all or found_nothing:
+            self.found_gate_closed = turn.closed
+            self.ended.set()
+        return self.ended.is_set()

@@ -1,0 +1,50 @@
+"""How many jobs to claim ahead of the free slots: a tenth of a second's worth at the worker's present rate.
+
+A fast worker therefore claims in large batches, and a slow one keeps no job from other workers.
+"""
+
+import time
+
+PREFETCH_SECONDS = 0.1
+RATE_WINDOW_SECONDS = 0.02
+# After so long without progress, prefetched jobs go back to the queue: the jobs before them turned out to be slow.
+STALLED_SECONDS = 1.0
+
+
+class Prefetch:
+    """Measures how many jobs end in a second, and when one last began or ended."""
+
+    def __init__(self) -> None:
+        self._rate = 0.0
+        self._ended = 0
+        self._window_began_at = time.monotonic()
+        self._last_progress_at = self._window_began_at
+
+    @property
+    def size(self) -> int:
+        """How many jobs to hold beyond those that run."""
+        return int(self._rate * PREFETCH_SECONDS)
+
+    @property
+    def is_stalled(self) -> bool:
+        """True when no job has begun or ended for a second."""
+        return time.monotonic() - self._last_progress_at > STALLED_SECONDS
+
+    def job_began(self) -> None:
+        self._last_progress_at = time.monotonic()
+
+    def job_ended(self) -> None:
+        self._ended += 1
+        now = time.monotonic()
+        self._last_progress_at = now
+        passed = now - self._window_began_at
+        if passed >= RATE_WINDOW_SECONDS:
+            self._rate = 0.5 * self._rate + 0.5 * self._ended / passed
+            self._ended = 0
+            self._window_began_at = now
+
+    def reset(self) -> None:
+        """Prefetch nothing until jobs end again."""
+        self._rate = 0.0
+        self._ended = 0
+        self._window_began_at = time.monotonic()

@@ -1,0 +1,95 @@
+"""Reconciles the jobs that a worker holds with those that the database says it holds, after a response was lost.
+
+If the call was committed and only its response was lost, the worker knows nothing of what it claimed: those jobs
+go back to the queue. If the server crashed, it may have lost claims that the worker knows of, since claims do not wait
+for the disk: those attempts are recorded as lost, and their handlers stopped.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.engine.jobs.claim import Claimant, ClaimedJob
+from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.lease import held, record_undone
+from atlas.engine.jobs.verdicts import cancel_attempt, release_attempt
+from atlas.logs import get_logger
+from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.worker_lease import WorkerLease
+
+log = get_logger("worker")
+
+
+class Reconciler:
+    """`stop_lost` is called with held jobs that are not this worker's any more."""
+
+    def __init__(
+        self, lease: WorkerLease, held_jobs: HeldJobs, stop_lost: Callable[[Sequence[ClaimedJob]], None]
+    ) -> None:
+        self._lease = lease
+        self._held = held_jobs
+        self._stop_lost = stop_lost
+        self._is_due = False
+        self._running = asyncio.Lock()
+
+    @property
+    def is_running(self) -> bool:
+        """True while the two are compared. Nothing may be claimed meanwhile."""
+        return self._running.locked()
+
+    def request(self) -> None:
+        """Reconcile before the next claim."""
+        self._is_due = True
+
+    def reset(self) -> None:
+        """There is nothing to reconcile: the worker holds nothing."""
+        self._is_due = False
+
+    async def run_if_due(self, conn: Connection, *, calls_in_flight: int) -> None:
+        """Reconcile now if it was requested. While calls are in flight it remains due, as they may claim more."""
+        claimant = self._lease.claimant
+        if claimant is None or not self._is_due or self.is_running:
+            return
+        async with self._running, asyncio.timeout(self._lease.seconds):
+            # A response that is lost from here on makes it due again.
+            self._is_due = calls_in_flight > 0
+            held_before = self._held.jobs
+            in_database = await held(conn, claimant.id)
+            await self._stop_undone(conn, claimant, held_before, in_database)
+            if calls_in_flight == 0 and claimant is self._lease.claimant:
+                await self._release_unknown(conn, claimant, in_database)
+
+    async def _stop_undone(
+        self,
+        conn: Connection,
+        claimant: Claimant,
+        held_before: Sequence[ClaimedJob],
+        in_database: Sequence[tuple[UUID, int]],
+    ) -> None:
+        """Stop the jobs whose claim a crash of the server undid. They are queued again."""
+        known = set(in_database)
+        missing = [job for job in held_before if (job.id, job.attempt) not in known]
+        if not missing:
+            return
+        undone = await record_undone(conn, claimant.id, [(job.id, job.attempt) for job in missing])
+        lost = [job for job in missing if job.id in undone and self._held.get(job.id) is job]
+        if lost:
+            log.error("claims were undone by the server; their handlers stop", worker_id=claimant.id, jobs=len(lost))
+            for job in lost:
+                self._held.drop(job.id)
+            self._stop_lost(lost)
+
+    async def _release_unknown(
+        self, conn: Connection, claimant: Claimant, in_database: Sequence[tuple[UUID, int]]
+    ) -> None:
+        """Release the jobs whose claim never reached this worker."""
+        # By attempt: when one call requeued a job and claimed it again, the attempt before is still held.
+        known = {(job.id, job.attempt) for job in self._held.jobs}
+        unknown = [attempt for attempt in in_database if attempt not in known]
+        if unknown:
+            log.warning("claims whose response was lost are released", worker_id=claimant.id, jobs=len(unknown))
+            turn = await take_turn(conn, claimant, [release_attempt(*one) for one in unknown])
+            if turn.canceled:
+                # A job that was asked to stop is not requeued.
+                await take_turn(conn, claimant, [cancel_attempt(*one) for one in turn.canceled])
