@@ -88,7 +88,12 @@ class Worker:
             check_lease=self._heartbeat_now.set,
         )
         self._executor = Executor(
-            options.concurrency, pool, self._report, self._claim_loop.job_ended, self._claim_loop.occupy_slots
+            options.concurrency,
+            pool,
+            self._lease,
+            self._report,
+            job_ended=self._claim_loop.job_ended,
+            occupy_slots=self._claim_loop.occupy_slots,
         )
         self._listener = Listener(url, CHANNELS, self._notified)
         self._watchdog = LoopWatchdog()
@@ -194,7 +199,6 @@ class Worker:
     async def _register(self, pool: Pool) -> None:
         await self._lease.register(pool)
         self._claim_loop.forget_all()
-        self._executor.worker_id = self.id
 
     async def _heartbeat(self, pool: Pool) -> None:
         """Renew the lease. If it is over, or may be, register again under a new id."""

@@ -277,14 +277,14 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises, monkeypatch):
     # A logger that was used before a test keeps where it writes.
-    monkeypatch.setattr("atlas.workers.executor.log", structlog.get_logger("worker"))
+    monkeypatch.setattr("atlas.workers.attempt.log", structlog.get_logger("worker"))
     [bad] = await given("test.notes", {"what": "huge", "raises": raises})
     with structlog.testing.capture_logs() as lines:
         await drain(concurrency=1)
     found = await row(pool, bad)
     assert (found["status"], found["retry_count"]) == ("failed", 1)
     assert "cannot be recorded: TypeError" in orjson.loads(found["error"])["message"]
-    assert [line["job_id"] for line in lines if line["event"] == "an attempt failed"] == [str(bad)]
+    assert [line["job_id"] for line in lines if line["event"] == "attempt failed"] == [str(bad)]
     [good] = await given("test.noop")
     await drain(concurrency=1)
     assert (await row(pool, good))["status"] == "succeeded"

@@ -1,0 +1,204 @@
+"""Runs one attempt of a job: its input goes to the handler, and what the handler makes of it becomes an outcome."""
+
+import asyncio
+import contextvars
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+from atlas.db.pool import Pool
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.claim import ClaimedJob
+from atlas.engine.jobs.context import JobContext, Report
+from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.redact_outcome import redact_error, redact_notes
+from atlas.engine.jobs.types import JobType, dump_output, registered
+from atlas.engine.jobs.verdicts import (
+    JobCanceled,
+    JobTimeout,
+    PermanentError,
+    Settled,
+    decide,
+    describe,
+    release,
+    succeed,
+)
+from atlas.engine.secrets.store import reveal
+from atlas.logs import Clean, clean_lines, get_logger, let_lines
+from atlas.threads import awaitable
+from atlas.workers.worker_lease import WorkerLease
+
+StopReason = Literal["timeout", "cancel", "stop", "lost"]
+
+log = get_logger("worker")
+
+
+class Slot:
+    """Runs one job at a time: the job and its handler's context, and why the handler has to stop, if it has to."""
+
+    __slots__ = ("context", "deadline", "job", "reason", "since", "task", "thread")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.job: ClaimedJob | None = None
+        self.context: JobContext | None = None
+        self.since = 0.0
+        self.deadline: float | None = None
+        self.reason: StopReason | None = None
+        self.thread: asyncio.Future[Any] | None = None
+
+    def stopped_by(self) -> StopReason | None:
+        """Why its handler was asked to stop. A call, since the reason changes while the handler runs."""
+        return self.reason
+
+
+class AttemptRunner:
+    """Runs attempts in the slots of one worker, plain functions in threads, at most one for each slot."""
+
+    def __init__(self, slots: int, pool: Pool, lease: WorkerLease, report: Report) -> None:
+        self._slots = slots
+        self._pool = pool
+        self._lease = lease
+        self._report = report
+        self._threads: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        """Begin nothing more in threads. Those that run are not waited for."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, slot: Slot, job: ClaimedJob) -> Finish | None:
+        """Run one attempt. None: there is nothing to record. Here alone a handler's exception becomes a value."""
+        job_type = registered().get(job.job_type)
+        context = JobContext(job, self._lease.worker_id, self._pool, self._report)
+        slot.job, slot.context, slot.reason = job, context, None
+        slot.since = time.monotonic()
+        limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
+        slot.deadline = None if limit is None else slot.since + limit
+        try:
+            if job_type is None:
+                raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
+            text = await self._reveal(job, context) if job_type.has_secrets else job.input
+            value = job_type.parse(text)
+            output = await self._call(slot, job_type, value, context)
+            if (reason := slot.stopped_by()) in ("timeout", "cancel"):
+                raise _stopped(reason, limit)
+            return self._returned(job, job_type, context, output)
+        except Settled:
+            return None
+        except asyncio.CancelledError:
+            return self._canceled(slot, job, job_type, limit)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Libraries derive errors from BaseException, too. None may end the slot.
+            return self._raised(slot, job, job_type, error)
+        finally:
+            if context.threads:
+                slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
+            if context.redactor is not None:
+                _stop_cleaning_logs(context.redactor.text, after=slot.thread)
+            slot.job = slot.context = slot.deadline = None
+
+    async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
+        """The input with its secrets in clear. From here on they are removed from all that the attempt says."""
+        text, context.redactor = await reveal(self._pool, job.id, job.tenant_id, job.input)
+        if context.redactor is not None:
+            clean_lines(context.redactor.text)
+        return text
+
+    async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
+        arguments = (value, context) if job_type.takes_context else (value,)
+        if job_type.is_async:
+            return await job_type.handler(*arguments)
+        return await self._call_in_thread(slot, job_type, arguments, context)
+
+    async def _call_in_thread(
+        self, slot: Slot, job_type: JobType, arguments: tuple[Any, ...], context: JobContext
+    ) -> Any:
+        """Run a plain function in a thread. It cannot be cancelled, only asked to stop; until then its slot is taken.
+
+        What it returns after it was asked to stop with its worker is not its output: it may have left half-way.
+        """
+        loop = asyncio.get_running_loop()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
+        context.runs_in_thread(loop)
+        variables = contextvars.copy_context()
+        handler = awaitable(job_type.handler)
+        slot.thread = loop.run_in_executor(self._threads, lambda: variables.run(handler, *arguments))
+        try:
+            return await asyncio.shield(slot.thread)
+        finally:
+            if slot.thread.done():
+                slot.thread = None
+            if slot.stopped_by() == "stop":
+                raise asyncio.CancelledError
+
+    def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
+        match slot.reason:
+            case "lost":
+                return None
+            case "stop":
+                return release(job, None if slot.context is None else slot.context.taken_notes())
+            case None:
+                return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
+            case reason:
+                return self._raised(slot, job, job_type, _stopped(reason, limit))
+
+    def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, returned: Any) -> Finish:
+        try:
+            output = dump_output(returned)
+            if context.redactor is not None:
+                redact_notes(context.redactor, context.notes)
+                output = None if output is None else context.redactor.json(output)
+            return succeed(job, self._lease.worker_id, output, job_type.success_action, context.taken_notes())
+        except PermanentError:
+            raise
+        except Exception as error:
+            # The work is done: doing it again would not make its output recordable.
+            raise PermanentError(f"What the handler returned cannot be recorded: {describe(error)}.") from error
+
+    def _raised(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
+        try:
+            finish = self._decided(slot, job, job_type, error)
+        except Exception as failure:
+            log.error("outcome cannot be recorded", job_id=str(job.id), job_type=job.job_type, exc_info=failure)
+            # Only the class names: the messages may be unreadable, or hold secrets.
+            message = (
+                f"The attempt ended in {type(error).__name__}, which cannot be recorded: {type(failure).__name__}."
+            )
+            finish = decide(job, self._lease.worker_id, PermanentError(message), ATLAS)
+        if finish.level is not None:
+            log.warning(
+                "attempt failed",
+                job_id=str(job.id),
+                tenant_id=str(job.tenant_id),
+                job_type=job.job_type,
+                attempt_no=job.attempt,
+                worker_id=self._lease.worker_id,
+                reason=finish.message,
+                action=finish.action,
+            )
+        return finish
+
+    def _decided(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
+        policy = ATLAS if job_type is None else job_type.policy
+        if slot.context is not None and slot.context.redactor is not None:
+            error = redact_error(slot.context.redactor, error, slot.context.notes)
+        notes = None if slot.context is None else slot.context.taken_notes()
+        return decide(job, self._lease.worker_id, error, policy, notes)
+
+
+def _stop_cleaning_logs(clean: Clean, *, after: asyncio.Future[Any] | None) -> None:
+    """Stop removing an attempt's secrets from the logs. A thread that outlasts the attempt may still log them."""
+    if after is None:
+        let_lines(clean)
+    else:
+        after.add_done_callback(lambda _: let_lines(clean))
+
+
+def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:
+    if reason == "timeout":
+        return JobTimeout(f"The handler did not end within {limit:g} s.", remedy="Raise the job type's timeout.")
+    return JobCanceled("Canceled while running.")
