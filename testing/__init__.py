@@ -1,6 +1,6 @@
-"""A test kit for handlers: a real database, time that passes on demand, and faults at the flick of a switch.
+"""A test kit for handlers: a real database, time that passes on demand, and faults on demand.
 
-Add `pytest_plugins = ["atlas.testing.plugin"]` to your conftest.py and take the fixture `atlas_kit`.
+Add `pytest_plugins = ["atlas.testing.plugin"]` to your conftest.py and use the fixture `atlas_kit`.
 """
 
 from atlas.testing.kit import AtlasKit

@@ -1,4 +1,4 @@
-"""What a test of a handler needs: enqueue, run what is due, let time pass, break things."""
+"""The test kit: enqueues jobs, runs what is due, lets time pass and causes faults."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -17,8 +17,8 @@ from atlas.workers.worker import Worker, WorkerOptions
 LEASE_SECONDS = 60.0
 TESTER = Actor("user", "tester")
 
-# Every moment that something waits for, in every table; the account keeps its true times.
-_MOMENTS = """
+# Every timestamp of every table. The audit log keeps its true ones.
+_TIMESTAMPS = """
 select c.table_name, array_agg(c.column_name::text) as columns
 from information_schema.columns c
 join information_schema.tables t using (table_schema, table_name)
@@ -29,7 +29,7 @@ group by 1
 
 
 class AtlasKit:
-    """One Atlas for one test."""
+    """Atlas on the database of one test."""
 
     def __init__(self, pool: Pool, url: str) -> None:
         self.pool = pool
@@ -67,9 +67,9 @@ class AtlasKit:
         return await list_attempts(self.pool, job_id)
 
     async def run_due_jobs(self, *, limit: int | None = None, concurrency: int = 10) -> TickCounts:
-        """Run what is due, and what becomes due by it, until nothing is; or at most `limit` jobs."""
+        """Run jobs until nothing is due, or at most `limit` jobs."""
         if self._dies_after_claim:
-            return await self._claim_and_vanish(limit or concurrency)
+            return await self._claim_and_die(limit or concurrency)
         options = WorkerOptions(
             sorted(registered()),
             concurrency=concurrency,
@@ -84,11 +84,11 @@ class AtlasKit:
         return counts_of(worker.outcomes, closed=worker.found_gate_closed)
 
     async def let_time_pass(self, passed: timedelta) -> None:
-        """Move every moment in the database back by so much, then let the reaper look: as if the time had passed."""
+        """Move every timestamp in the database back by so much and reap, as if the time had passed."""
         conn = await connect(self.url)
         try:
             async with conn.transaction():
-                for row in await conn.fetch(_MOMENTS):
+                for row in await conn.fetch(_TIMESTAMPS):
                     moved = ", ".join(f'"{column}" = "{column}" - $1::interval' for column in row["columns"])
                     await conn.execute(f'update "{row["table_name"]}" set {moved}', passed)
         finally:
@@ -98,7 +98,7 @@ class AtlasKit:
 
     @contextmanager
     def die_after_claim(self) -> Iterator[None]:
-        """Workers of this block claim their jobs and are gone, as if killed: nothing runs, nothing is recorded."""
+        """Workers in this block claim their jobs and die: nothing runs, nothing is recorded."""
         self._dies_after_claim = True
         try:
             yield
@@ -107,7 +107,7 @@ class AtlasKit:
 
     @contextmanager
     def lose_lease(self) -> Iterator[None]:
-        """Workers of this block run their handlers, but lose the lease before the outcome is recorded."""
+        """Workers in this block run their handlers, but lose the lease before the outcome is recorded."""
         self._loses_lease = True
         try:
             yield
@@ -116,14 +116,14 @@ class AtlasKit:
 
     @contextmanager
     def drop_notifications(self) -> Iterator[None]:
-        """Workers of this block hear nothing and live by polling."""
+        """Workers in this block get no notifications and find jobs by polling."""
         self._listens = False
         try:
             yield
         finally:
             self._listens = True
 
-    async def _claim_and_vanish(self, limit: int) -> TickCounts:
+    async def _claim_and_die(self, limit: int) -> TickCounts:
         worker_id = new_worker_id()
         served = sorted(registered())
         async with self.pool.acquire() as conn:

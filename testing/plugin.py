@@ -22,6 +22,6 @@ def atlas_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDa
 
 @pytest_asyncio.fixture
 async def atlas_kit(atlas_databases: TestDatabases) -> AsyncIterator[AtlasKit]:
-    """Atlas on a database of the test's own, online."""
+    """Atlas, online, on a new database for the test."""
     async with atlas_databases.database() as url, AtlasKit.open(url) as kit:
         yield kit

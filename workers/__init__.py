@@ -1,1 +1,1 @@
-"""Does: claims jobs, runs their handlers, and hands the outcomes back to the engine."""
+"""Does: claims jobs, runs their handlers, and records the outcomes through the engine."""

@@ -1,4 +1,4 @@
-"""Notices a handler that blocks the event loop, and names it: while it blocks, no heartbeat leaves this worker."""
+"""Names a handler that blocks the event loop in the log: while it blocks, this worker sends no heartbeat."""
 
 import asyncio
 import sys
@@ -16,40 +16,40 @@ log = get_logger("worker")
 
 
 class LoopWatchdog:
-    """A thread that expects a beat from the event loop and looks at its stack when none comes."""
+    """A thread that expects a sign of life from the event loop and logs the stack when none comes."""
 
     def __init__(self) -> None:
         self._last_beat = time.monotonic()
         self._stopped = threading.Event()
         self._loop_thread = 0
-        self._told = False
+        self._is_reported = False
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the loop that runs in the calling thread."""
         assert loop.is_running()
         self._loop_thread = threading.get_ident()
-        threading.Thread(target=self._watch, name="atlas-block-watch", daemon=True).start()
+        threading.Thread(target=self._watch, name="atlas-loop-watchdog", daemon=True).start()
 
     def beat(self) -> None:
         """The loop is alive."""
         self._last_beat = time.monotonic()
-        self._told = False
+        self._is_reported = False
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._stopped.set()
 
     def _watch(self) -> None:
         while not self._stopped.wait(BLOCKED_SECONDS / 4):
             silent = time.monotonic() - self._last_beat
-            if silent > BLOCKED_SECONDS and not self._told:
-                self._told = True
-                self._tell(silent)
+            if silent > BLOCKED_SECONDS and not self._is_reported:
+                self._is_reported = True
+                self._report(silent)
 
-    def _tell(self, silent: float) -> None:
+    def _report(self, silent: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)
         log.error(
-            "a handler blocks the event loop; make it a plain function, or await",
+            "handler blocks the event loop; make it a plain function, or await",
             job_type=_job_type_in(frame) or "unknown",
             seconds=round(silent, 2),
             where="".join(traceback.format_stack(frame)[-3:]) if frame else "",

@@ -1,4 +1,4 @@
-"""A tick: run at most so many due jobs in this process, for development and serverless use."""
+"""A tick runs a limited number of due jobs in this process, for development and serverless use."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ TICK_LEASE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TickCounts:
-    """What a tick did. `closed`: Atlas is offline, nothing was begun."""
+    """How many jobs a tick ran, by outcome. `closed`: Atlas is offline and none was begun."""
 
     ran: int = 0
     succeeded: int = 0
@@ -23,7 +23,7 @@ class TickCounts:
 
 
 async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) -> TickCounts:
-    """Run up to `limit` due jobs of the types this process registers, commands among them, and wait for their end."""
+    """Run up to `limit` due jobs of the registered types and of commands, and wait for their end."""
     options = WorkerOptions(
         sorted(key for key, one in registered().items() if not one.is_command),
         concurrency=concurrency,
@@ -38,7 +38,7 @@ async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) 
 
 
 def counts_of(outcomes: dict[str, int], *, closed: bool = False) -> TickCounts:
-    """A worker's outcomes by what they mean."""
+    """Count a worker's outcomes, given by job status."""
     return TickCounts(
         ran=sum(outcomes.values()),
         succeeded=outcomes.get("succeeded", 0),

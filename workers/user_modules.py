@@ -1,4 +1,4 @@
-"""User code: modules whose decorators register handlers."""
+"""Imports the user's modules, whose decorators register handlers."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ class AppNotLoaded(AtlasError):
 
 
 def load_apps(names: Iterable[str]) -> None:
-    """Import each module. The working folder is appended to the import path, never put in front of it."""
+    """Import each module. The working folder is the last on the import path, so that it hides no installed package."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -1,4 +1,4 @@
-"""What a handler knows about the job it runs, and what it may say about it."""
+"""The context of one attempt: what a handler can read about its job, and what it can report."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 
 
 class JobContext:
-    """One attempt, seen from inside its handler."""
+    """One attempt, as its handler sees it."""
 
     __slots__ = ("_job", "_log", "_loop", "_notes", "_report", "_stop", "pool", "redactor", "threads", "worker_id")
 
@@ -31,9 +31,9 @@ class JobContext:
         self._log: structlog.stdlib.BoundLogger | None = None
         self._stop: threading.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Takes the secrets of the input out of what the attempt says; None: it has none.
+        # Removes the secrets of the input from what the attempt reports. None: it has none.
         self.redactor: Redactor | None = None
-        # Threads that go on when the handler has ended: its slot stays taken by them.
+        # Threads that go on when the handler has ended. Its slot is free when they return.
         self.threads: Sequence[asyncio.Future[Any]] = ()
 
     @property
@@ -55,7 +55,7 @@ class JobContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this job: hand it to providers that know such keys."""
+        """The same for every attempt of this job. Pass it to providers that support idempotency keys."""
         return str(self._job.id)
 
     @property
@@ -75,11 +75,11 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """True once the job should stop: canceled, timed out, or the worker stops. For handlers in threads."""
+        """True once a handler in a thread should stop: the job was canceled or timed out, or the worker stops."""
         return self._stop is not None and self._stop.is_set()
 
     async def progress(self, percent: float | None = None, message: str | None = None) -> None:
-        """Say how far the job is. Shown at once; not part of the audit."""
+        """Report how far the job is. It is shown at once and not part of the audit log."""
         if self.redactor is not None and message is not None:
             message = self.redactor.text(message)
         await self._report(self._job, percent, message)
@@ -95,18 +95,18 @@ class JobContext:
 
     @property
     def notes(self) -> Notes:
-        """What is recorded with the outcome besides the handler's answer."""
+        """What is recorded with the outcome besides the handler's output."""
         if self._notes is None:
             self._notes = Notes()
         return self._notes
 
     def audit(self, action: str, *, message: str = "", meta: Mapping[str, Any] | None = None) -> None:
-        """Name the event of a success and its facts, in place of the job type's own."""
+        """Set the audit event of a success and its facts, in place of the job type's own."""
         self.notes.audit_action = action
         self.notes.audit_message = message
         self.notes.audit_meta.update(meta or {})
 
-    # The two below are the worker's side of the context.
+    # For the worker.
 
     def taken_notes(self) -> Notes | None:
         """The notes, if the handler made any."""
@@ -119,5 +119,5 @@ class JobContext:
 
     @property
     def stop_requested(self) -> threading.Event | None:
-        """How a handler in a thread is told to stop."""
+        """Set to stop a handler that runs in a thread."""
         return self._stop

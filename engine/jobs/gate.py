@@ -1,4 +1,4 @@
-"""The gate `atlas_online`: one switch that every start obeys."""
+"""The gate `atlas_online`: one switch that every start of a job, run or function obeys."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ LONGEST_TIME = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The switch and its story. A missing row is an Atlas that was never turned on."""
+    """Whether Atlas is online, and who switched it when and why. Without a row Atlas was never turned on."""
 
     online: bool
     engine_enabled: bool
@@ -37,26 +37,26 @@ class Gate:
         """Why nothing starts, in one sentence."""
         if self.since is None:
             return "Atlas was never brought online."
-        words = f"Atlas is offline since {self.since:%Y-%m-%d %H:%M:%S} UTC by {self.by}"
-        words += f": {self.reason}" if self.reason else ""
-        return f"{words}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{words}."
+        message = f"Atlas is offline since {self.since:%Y-%m-%d %H:%M:%S} UTC by {self.by}"
+        message += f": {self.reason}" if self.reason else ""
+        return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
 
 
 async def read_gate(conn: Queryable) -> Gate:
-    """The gate as it is now. For showing it: a claim reads it under its own lock."""
+    """The gate as it is now, to show it. A claim reads it under a lock."""
     return gate_of(await conn.fetchval(READ.sql))
 
 
 async def switch(
     conn: Connection, *, online: bool, actor: Actor, reason: str | None = None, until: timedelta | None = None
 ) -> Gate:
-    """Turn the gate. When `online=False` has returned and committed, no claim commits until it is turned again.
+    """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
-    Waits at most five seconds for claims in flight, then names who holds them up.
+    Waits at most five seconds for claims in flight, then raises `Refused` with the connections that block it.
     """
-    _check_terms(reason, until)
+    _check_bounds(reason, until)
     try:
-        # Within a caller's transaction a savepoint, so that who holds it up can still be asked for.
+        # A savepoint in a caller's transaction: after a failure the blocking connections can still be queried.
         async with conn.transaction():
             state = await fetch_value(
                 conn,
@@ -69,27 +69,27 @@ async def switch(
                 meta=orjson.dumps(actor.meta).decode(),
             )
     except asyncpg.LockNotAvailableError as error:
-        raise await _held_up(conn) from error
+        raise await _blocked(conn) from error
     return gate_of(state)
 
 
-def _check_terms(reason: str | None, until: timedelta | None) -> None:
+def _check_bounds(reason: str | None, until: timedelta | None) -> None:
     found = []
     if reason is not None and len(reason) > LONGEST_REASON:
         found.append(FieldError("reason", f"is longer than {LONGEST_REASON:,} characters"))
     if until is not None and not timedelta() < until <= LONGEST_TIME:
         found.append(FieldError("until", f"is not between now and {LONGEST_TIME.days} days from now"))
     if found:
-        raise InvalidInput("The order", found)
+        raise InvalidInput("The switch", found)
 
 
 async def expire(conn: Connection) -> bool:
-    """Come back online if the time `offline --for` named has passed. True if it did."""
+    """Come back online if the time of `offline --for` is over. Returns whether it is."""
     return bool(await fetch_value(conn, EXPIRE))
 
 
 def gate_of(text: str | None) -> Gate:
-    """The gate from the text of its row; no row is an Atlas that is off."""
+    """The gate from the JSON of its row. Without a row Atlas is offline."""
     if text is None:
         return Gate(online=False, engine_enabled=False)
     value: dict[str, Any] = orjson.loads(text)
@@ -98,19 +98,19 @@ def gate_of(text: str | None) -> Gate:
         engine_enabled=value.get("engine_enabled") is not False,
         reason=value.get("reason"),
         by=value.get("by"),
-        since=_moment(value.get("since")),
-        until=_moment(value.get("until")),
+        since=_timestamp(value.get("since")),
+        until=_timestamp(value.get("until")),
     )
 
 
-def _moment(text: str | None) -> datetime | None:
+def _timestamp(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-async def _held_up(conn: Connection) -> Refused:
+async def _blocked(conn: Connection) -> Refused:
     holders = await fetch(conn, HOLDERS)
     named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
     return Refused(
-        f"The gate could not be turned within 5 s: {named or 'a claim is still in flight'}.",
+        f"The gate could not be switched within 5 s: {named or 'a claim is still in flight'}.",
         remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
     )

@@ -1,10 +1,10 @@
-"""Leases. A worker's row is the lease of every job it runs: one heartbeat keeps them all.
+"""Worker leases: one row, renewed by heartbeats, is the lease of every job that a worker runs.
 
-A worker registers under an id nobody ever had before, renews its row while that row is alive, and is dead for
-good once it is not: a heartbeat that changes nothing tells it so, and it starts again under a new id. Finishes are
-fenced by the row, so what a dead worker still says is refused. The reaper marks a lapsed worker dead and takes its
-jobs back; it holds the worker's key exclusively meanwhile, and every claim of that worker holds it shared, so that
-no claim slips in between. Reaping is a verb that every worker and scheduler runs, harmless in any number.
+A worker registers under a new id and renews its row while the lease lasts. Once the lease has expired, a heartbeat
+changes nothing; the worker is dead for good and has to register again under another id. Outcomes are fenced by the row:
+those of a dead worker are refused. The reaper marks a worker whose lease expired as dead and takes its jobs back. It
+holds the worker's advisory lock exclusively meanwhile, and every claim of that worker holds it shared, so that no claim
+commits in between. Any number of workers and schedulers may reap at the same time.
 """
 
 import os
@@ -33,7 +33,7 @@ REAP_BATCH = 500
 
 
 def new_worker_id() -> str:
-    """`host:pid:fresh uuid`: never the same twice, whatever restarts under the same name."""
+    """`host:pid:uuid`, never the same twice."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4()}"
 
 
@@ -45,7 +45,7 @@ async def register_worker(
     job_types: Sequence[str],
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Begin a worker's life."""
+    """Insert the row of a new worker, with a lease."""
     await fetch(
         conn,
         REGISTER,
@@ -59,7 +59,7 @@ async def register_worker(
 
 
 async def heartbeat(conn: Connection, worker_id: str, *, lease: float, running: int) -> bool:
-    """Renew a living worker's lease. False: it is dead, and nothing it holds is its own any more."""
+    """Renew a worker's lease. False: it has expired, and what the worker holds is not its own any more."""
     return bool(await fetch_value(conn, HEARTBEAT, worker=worker_id, lease=lease, running=running))
 
 
@@ -70,35 +70,35 @@ async def heartbeat_job(conn: Connection, claimant: str, job_id: UUID, attempt: 
 
 
 async def serve_types(conn: Connection, worker_id: str, job_types: Sequence[str]) -> None:
-    """Tell everyone that a worker serves other types from now on."""
+    """Record which types a worker serves from now on."""
     await fetch(conn, SERVE, worker=worker_id, job_types=list(job_types))
 
 
 async def retire_worker(conn: Connection, worker_id: str) -> None:
-    """End a worker's life in good order; what it might still hold goes back at the next sweep."""
+    """End a worker's lease. What it might still hold goes back to the queue at the next sweep."""
     await fetch(conn, RETIRE, worker=worker_id)
 
 
 async def reap(conn: Connection, *, limit: int = REAP_BATCH) -> list[tuple[UUID, str, str]]:
-    """Take back jobs whose lease ran out: (job, worker, requeued | poisoned | canceled). At most `limit` a worker."""
+    """Take back jobs whose lease expired: (job, worker, requeued | poisoned | canceled). At most `limit` per worker."""
     return [(row["id"], row["worker_id"], row["verdict"]) for row in await fetch(conn, REAP, limit=limit)]
 
 
 async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False) -> list[tuple[UUID, int]]:
-    """The jobs (id, attempt) that run under this worker according to the database, or those asked to stop."""
+    """The jobs (id, attempt) that this worker holds according to the database, all or those that were canceled."""
     rows = await fetch(conn, HELD, worker=worker_id, canceled_only=canceled_only)
     return [(row["id"], row["attempt_count"]) for row in rows]
 
 
 async def record_undone(conn: Connection, worker_id: str, attempts: Sequence[tuple[UUID, int]]) -> set[UUID]:
-    """Of these attempts, the jobs whose claim a crash of the server undid; what is open of them is told as lost.
+    """Of these attempts, the jobs whose claim a crash of the server undid. The attempts are recorded as lost.
 
-    Claims do not wait for the disk. The next attempt gets a number of its own, so that no fence lets two pass.
+    Claims do not wait for the disk. The next attempt gets a new number, so that only one of the two passes the fence.
     """
     ids, numbers = zip(*attempts, strict=True)
     return {row["id"] for row in await fetch(conn, UNDONE, worker=worker_id, ids=ids, attempts=numbers)}
 
 
 async def promote(conn: Connection, *, limit: int = 5000) -> int:
-    """Make due jobs ready ahead of the claims, thousands at a time."""
+    """Mark jobs whose time has come as ready, thousands at a time, so that claims need not."""
     return int(await fetch_value(conn, PROMOTE, limit=limit))

@@ -1,4 +1,4 @@
-"""The sweep that every worker and scheduler does now and then, harmless in any number."""
+"""The sweep that every worker and scheduler runs now and then. Any number may run at the same time."""
 
 import asyncpg
 
@@ -11,22 +11,22 @@ log = get_logger("sweep")
 
 
 async def sweep(conn: Connection) -> None:
-    """Take back what lost workers held, open a gate whose time has come, make due jobs ready.
+    """Take back jobs of lost workers, bring Atlas online when its time offline is over, mark due jobs as ready.
 
-    Each has a try of its own: a row that one of them stumbles over does not keep the others from their work.
+    When one of the three fails, the others still run.
     """
     for part in (_take_back, _open_gate, promote):
         try:
             await part(conn)
         except asyncpg.PostgresError as error:
-            log.warning("a part of the sweep failed and is repeated", reason=repr(error))
+            log.warning("part of the sweep failed and is repeated", part=part.__name__.strip("_"), reason=repr(error))
 
 
 async def _take_back(conn: Connection) -> None:
     for job_id, worker_id, verdict in await reap(conn):
-        log.warning("a lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
+        log.warning("lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
 
 
 async def _open_gate(conn: Connection) -> None:
     if await expire(conn):
-        log.info("Atlas is online again: the time it was offline for is over")
+        log.info("Atlas is online again: its time offline is over")

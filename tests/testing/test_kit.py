@@ -1,4 +1,4 @@
-"""The test kit that users' own suites stand on, used as they would use it."""
+"""The test kit, used as users' own tests use it."""
 
 from datetime import timedelta
 

@@ -1,1 +1,1 @@
-"""Runs allow-listed programs: a supervisor for each, exact arguments, bounded in time, memory, processes and output."""
+"""Runs allow-listed programs, each under a supervisor, with limits on time, memory, processes and output."""

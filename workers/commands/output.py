@@ -1,4 +1,4 @@
-"""What is kept of a program's output, as the text that is stored with the attempt, without secrets."""
+"""The part of a program's output that is stored with the attempt, as text without secrets."""
 
 from atlas.engine.secrets.redact import Redactor
 from atlas.programs.runner import Stream
@@ -6,10 +6,10 @@ from atlas.programs.terminal_text import plain
 
 
 def shown(stream: Stream, redactor: Redactor | None) -> str:
-    """What is kept of a stream, as text. Where some was left out, its amount stands in its place."""
+    """The kept part of a stream, as text. Where bytes were left out, their number is given."""
     if stream.left_out <= 0:
         whole = plain((stream.head + stream.tail).decode("utf-8", "replace"))
-        # A program that is killed, or cuts its own words, ends anywhere.
+        # A killed program may have written only a part of a secret.
         return whole if redactor is None else redactor.cut(whole, at_end=True)
     head = plain(stream.head.decode("utf-8", "replace").rstrip("\ufffd"))
     tail = plain(stream.tail.decode("utf-8", "replace").lstrip("\ufffd"))

@@ -1,4 +1,4 @@
-"""Active definitions as job types of a worker."""
+"""Makes job types of the active command definitions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ class CommandType(JobType):
     """A job type whose handler runs a program. Its input is described by a JSON Schema, not by a model."""
 
     def parse(self, text: str) -> Any:
-        """The payload as it is: the handler checks it against the definition of the moment."""
+        """The payload unchecked: the handler checks it against the current definition."""
         return orjson.loads(text)
 
     def check(self, input: Mapping[str, Any]) -> None:
-        """Refuse a payload that does not fit, for handlers of this process that enqueue commands."""
+        """Refuse a payload that does not match the schema, when a handler of this process enqueues a command."""
         require_fit(self.input_schema, input, what=f"The input of {self.key}")
 
 
 async def load_command_types(conn: Queryable, *, only: Collection[str] | None = None) -> list[JobType]:
-    """The active definitions, or those named, as what a worker can serve."""
+    """The job types of the active definitions, all or those named."""
     found = await list_definitions(conn, active_only=True)
     return [command_type(one) for one in found if only is None or one.spec.key in only]
 
 
 def command_type(definition: Definition) -> JobType:
-    """One definition as a job type."""
+    """The job type of one definition."""
     spec = definition.spec
     return CommandType(
         key=spec.key,
@@ -48,7 +48,7 @@ def command_type(definition: Definition) -> JobType:
         description=spec.description,
         success_action="JOB_SUCCEEDED",
         input_schema=spec.arg_schema,
-        # A job may hold secrets that the schema marked when it was made; whether it does is seen in its input.
+        # The schema may have marked secrets when a job was enqueued; its input shows whether it has any.
         has_secrets=True,
         is_command=True,
     )
