@@ -62,7 +62,7 @@ def serving(pool: Pool, database_url: str, options: Any) -> Any:
 
 @pytest.fixture
 def given(pool: Pool) -> Any:
-    """Enqueue jobs; answers their ids."""
+    """Enqueue jobs; returns their ids."""
 
     async def make(job_type: str, *inputs: dict[str, Any], **chosen: Any) -> list[Any]:
         async with pool.acquire() as conn:

@@ -50,7 +50,7 @@ def plain(input: Numbers, ctx: JobContext) -> dict[str, Any]:
 
 @job("test.stubborn", timeout=0.2, max_retries=0)
 def stubborn(input: dict[str, Any], ctx: JobContext) -> str:
-    """A plain function that outlasts its time until it is told to stop."""
+    """A plain function that outlasts its time until it is asked to stop."""
     until = time.monotonic() + 5
     while not ctx.cancelled and time.monotonic() < until:
         threading.Event().wait(0.01)
@@ -67,8 +67,8 @@ async def costly(input: dict[str, Any], ctx: JobContext) -> None:
     ctx.cost(2**40)
 
 
-@job("test.late_words", timeout=0.2, max_retries=0)
-def late_words(input: Login) -> None:
+@job("test.logs_late", timeout=0.2, max_retries=0)
+def logs_late(input: Login) -> None:
     """Says its secret when its attempt is long over."""
     threading.Event().wait(0.8)
     SAID.append(_cleaned(None, "", f"the password is {input.password}"))
@@ -76,7 +76,7 @@ def late_words(input: Login) -> None:
 
 @job("test.lingers", timeout=0.2, max_retries=0)
 def lingers(input: dict[str, Any]) -> None:
-    """A plain function that never looks whether it is told to stop."""
+    """A plain function that never checks whether it should stop."""
     threading.Event().wait(input["seconds"])
 
 
@@ -89,13 +89,13 @@ async def borrows(input: dict[str, Any], ctx: JobContext) -> None:
 
 @job("test.unstoppable")
 def unstoppable(input: dict[str, Any]) -> None:
-    """A plain function that cannot be told anything."""
+    """A plain function without a context: it cannot be asked to stop."""
     threading.Event().wait(input["seconds"])
 
 
 @job("test.refuses")
 async def refuses(input: dict[str, Any]) -> None:
-    """Goes on whatever it is told."""
+    """Goes on after its cancellation."""
     until = time.monotonic() + input["seconds"]
     while (left := until - time.monotonic()) > 0:
         with contextlib.suppress(asyncio.CancelledError):
@@ -104,7 +104,7 @@ async def refuses(input: dict[str, Any]) -> None:
 
 @job("test.winds_up")
 def winds_up(input: dict[str, Any], ctx: JobContext) -> str:
-    """Hears that it should stop, and takes a moment to leave things in order."""
+    """Cleans up for a short time after it was asked to stop."""
     while not ctx.cancelled:
         threading.Event().wait(0.01)
     threading.Event().wait(0.7)
@@ -146,12 +146,12 @@ class Panic(BaseException):
 
 class Unreadable(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("no words")
+        raise RuntimeError("no message")
 
 
 @job("test.notes")
 async def notes(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
-    """Says the same in all the places there are for words."""
+    """Reports the same text in every way there is."""
     said = {"caf\udce9": ["caf\udce9", 1]} if input["what"] == "surrogate" else {"n": 2**80}
     await ctx.progress(50, "caf\udce9")
     ctx.audit("CAFE_VISITED", message="caf\udce9", meta=said)
@@ -257,8 +257,8 @@ async def blocks(input: dict[str, Any]) -> None:
     threading.Event().wait(1.6)
 
 
-@job("test.answers")
-async def answers(input: dict[str, Any]) -> Any:
+@job("test.returns")
+async def returns(input: dict[str, Any]) -> Any:
     match input["what"]:
         case "list":
             return [1, 2]

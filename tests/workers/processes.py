@@ -1,4 +1,4 @@
-"""Workers as processes of their own, for tests that kill them or that measure what they cannot share a loop with."""
+"""Workers in their own processes, for tests that kill them or cannot share an event loop with them."""
 
 import asyncio
 import os

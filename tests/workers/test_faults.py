@@ -21,7 +21,7 @@ JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)
 
 @pytest.fixture
 async def effects(owner) -> None:
-    """Where handlers leave their marks, as a provider would keep them."""
+    """Where handlers record that they ran."""
     await owner.execute("create table effects (job_id uuid, attempt int); grant all on effects to public")
 
 
@@ -94,7 +94,7 @@ async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_end
     async with workers(database_url, 1, lease=30, types=job_type) as [one]:
         await eventually(status, job_id, equals="running", within=20)
         one.terminate()
-        # Two seconds of grace: before the process ends, nobody else may begin what its handler still runs.
+        # Two seconds of grace: before the process ends, no other worker may begin what its handler still runs.
         await asyncio.sleep(4)
         assert await pool.fetchval(status, job_id) == "running"
         assert await asyncio.wait_for(one.wait(), 15) == 0
@@ -147,7 +147,7 @@ AT_WORK: list[int] = []
 
 @job("fault.long")
 async def long(input: dict[str, Any], ctx: JobContext) -> int:
-    """Writes down how many of it run beside each other."""
+    """Records how many of its jobs run at the same time."""
     BEGUN.append(ctx.attempt)
     AT_WORK.append(ctx.attempt)
     try:
@@ -158,7 +158,7 @@ async def long(input: dict[str, Any], ctx: JobContext) -> int:
 
 
 async def test_a_claim_that_a_crash_of_the_server_undid_is_recorded_and_its_handler_stopped(tmp_path):
-    """The server forgets a claim that had not reached the disk, and offers the job again to the worker that runs it."""
+    """The server loses a claim that was not on disk, and offers the job again to the worker that runs it."""
     server = await start_embedded(tmp_path, settings={"wal_writer_delay": "10s"})
     conn = await connect(server.url("postgres"))
     await conn.execute("create database crash")

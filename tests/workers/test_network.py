@@ -29,8 +29,8 @@ async def effects(owner) -> None:
     await owner.execute("create table effects (job_id uuid, attempt int); grant all on effects to public")
 
 
-async def test_lines_cut_and_answers_swallowed_lose_nothing(pool, proxy, given, effects, eventually):
-    """The answer to a commit is lost again and again: claims nobody heard of go back, outcomes are recorded once."""
+async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, given, effects, eventually):
+    """The response to a commit is lost again and again: unknown claims are released, outcomes are recorded once."""
     jobs = await given("test.effect", *({"n": n} for n in range(600)))
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.effect"], poll=0.1, lease=6, concurrency=20, batch=20))
@@ -64,7 +64,7 @@ async def test_lines_cut_and_answers_swallowed_lose_nothing(pool, proxy, given, 
     assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 600
 
 
-async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, given, eventually):
+async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, given, eventually):
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=1.5))
     running = asyncio.create_task(worker.run())
@@ -81,16 +81,16 @@ async def test_a_silent_line_is_noticed_and_the_worker_goes_on(pool, proxy, give
     await through.close()
 
 
-async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_good(pool, proxy, given, eventually):
-    """As in a failover: nobody ever answers on the old lines, nor resets them."""
+async def test_a_worker_goes_on_over_new_connections_when_all_it_had_are_dead(pool, proxy, given, eventually):
+    """As in a failover: the old connections neither respond nor are reset."""
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=3, grace=0.2))
     running = asyncio.create_task(worker.run())
     await given("test.noop")
     await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
-    # The heartbeat has a line of its own, from its first beat on.
-    born = await pool.fetchval("select lease_expires_at from job_workers")
-    await eventually("select lease_expires_at > $1 from job_workers", born, equals=True)
+    # The heartbeat has its own connection, from its first beat on.
+    registered = await pool.fetchval("select lease_expires_at from job_workers")
+    await eventually("select lease_expires_at > $1 from job_workers", registered, equals=True)
     proxy.sink()
     await given("test.noop")
     await eventually("select count(*) from jobs where status = 'succeeded'", equals=2, within=20)
@@ -100,7 +100,7 @@ async def test_a_worker_goes_on_over_new_lines_when_all_it_had_went_silent_for_g
     await through.close()
 
 
-async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_the_lease_is_over(
+async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_the_lease_is_over(
     pool, proxy, given, eventually, monkeypatch
 ):
     monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.6)
@@ -108,9 +108,9 @@ async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_th
     worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=6))
     running = asyncio.create_task(worker.run())
     [job_id] = await given("test.sleeps", {"seconds": 11})
-    # The heartbeat has a line of its own, from its first beat on.
-    born = await pool.fetchval("select lease_expires_at from job_workers")
-    await eventually("select lease_expires_at > $1 from job_workers", born, equals=True)
+    # The heartbeat has its own connection, from its first beat on.
+    registered = await pool.fetchval("select lease_expires_at from job_workers")
+    await eventually("select lease_expires_at > $1 from job_workers", registered, equals=True)
     proxy.sink()
     await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=30)
     worker.stop()
@@ -119,10 +119,10 @@ async def test_a_heartbeat_whose_line_went_silent_is_made_over_another_before_th
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
-async def test_an_outcome_is_recorded_when_only_the_lines_of_the_turns_went_silent(
+async def test_an_outcome_is_recorded_when_only_the_connections_of_the_claim_loop_are_dead(
     database_url, pool, proxy, given, eventually
 ):
-    """The heartbeat goes on over a line of its own: nobody else would ever take the job up."""
+    """The heartbeat goes on over its own connection, so no other worker would take over the job."""
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, database_url, WorkerOptions(["test.sleeps"], poll=0.1, lease=2))
     running = asyncio.create_task(worker.run())
@@ -136,7 +136,7 @@ async def test_an_outcome_is_recorded_when_only_the_lines_of_the_turns_went_sile
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
-async def test_a_look_at_what_is_held_that_is_never_answered_is_repeated(given, serving, eventually, monkeypatch):
+async def test_reconciling_without_a_response_is_repeated(given, serving, eventually, monkeypatch):
     looks = 0
 
     async def look(conn, worker_id):
@@ -155,12 +155,12 @@ async def test_a_look_at_what_is_held_that_is_never_answered_is_repeated(given, 
     assert looks > 1
 
 
-async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_canceled(pool, given, serving, eventually):
+async def test_a_canceled_job_whose_claim_was_lost_on_the_way_is_canceled(pool, given, serving, eventually):
     async with serving("test.sleeps") as worker:
         await asyncio.sleep(0.3)
         [job_id] = await given("test.noop")
         async with pool.acquire() as conn:
-            # As if the worker had asked for it, and the line had broken before the answer.
+            # As if the worker had claimed it, and the connection had broken before the response.
             assert await claim(conn, Claimant(worker.id, ["test.noop"]), limit=1)
             await cancel(conn, job_id, actor=DANA)
         worker._claim_loop.reconcile()
@@ -170,26 +170,26 @@ async def test_a_claim_whose_answer_was_lost_and_that_was_asked_to_stop_is_cance
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["canceled"]
 
 
-async def test_a_job_requeued_and_claimed_by_one_turn_whose_answer_was_lost_goes_back(
+async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_goes_back(
     given, serving, eventually, monkeypatch
 ):
-    """Then the worker holds the attempt that has ended, and the database the next, of which nobody heard."""
+    """Then the worker holds the attempt that has ended, and the database the next one, unknown to the worker."""
     swallowed: list[TurnResult] = []
 
-    async def turn_unheard(conn, claimant, finishes=(), **asked):
+    async def lose_response(conn, claimant, finishes=(), **asked):
         if not finishes or swallowed:
             return await take_turn(conn, claimant, finishes, **asked)
         swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", turn_unheard)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded")
     assert [(one.id, one.attempt) for turn in swallowed for one in turn.claimed] == [(job_id, 2)]
 
 
-async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease_is_over(
+async def test_a_worker_on_a_dead_connection_stops_its_handlers_before_its_lease_is_over(
     pool, proxy, given, eventually
 ):
     through = await open_pool(proxy.url, size=8)
@@ -209,8 +209,8 @@ async def test_a_worker_behind_a_silent_line_stops_its_handlers_before_its_lease
     assert late < timedelta(0)
 
 
-async def test_a_worker_that_gave_its_name_up_does_not_renew_it(pool, given, serving, eventually, monkeypatch):
-    """Its last renewal was recorded, but nobody told it: what it stopped must not stay its own."""
+async def test_a_worker_that_lost_its_lease_does_not_renew_it(pool, given, serving, eventually, monkeypatch):
+    """Its last renewal was recorded, but the response was lost: the jobs it stopped must not stay its own."""
     away = False
     tried: list[str] = []
 
@@ -242,7 +242,7 @@ async def test_a_worker_that_gave_its_name_up_does_not_renew_it(pool, given, ser
         assert worker.id not in (first, "")
 
 
-async def test_an_enqueue_whose_answer_was_lost_is_repeated_with_its_key_and_makes_one_job(pool, proxy):
+async def test_an_enqueue_whose_response_was_lost_is_repeated_with_its_key_and_makes_one_job(pool, proxy):
     through = await open_pool(proxy.url, size=2)
     for n in range(3):
         job = NewJob("test.noop", {"n": n}, dedupe_key=f"order-{n}")

@@ -1,4 +1,4 @@
-"""The worker loop: slots, outcomes, time limits, cancellation, stopping, draining."""
+"""The worker: slots, outcomes, timeouts, cancellation, stopping, draining."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ async def row(pool, job_id):
     return await pool.fetchrow("select * from jobs where id = $1", job_id)
 
 
-async def test_a_typed_handler_gets_its_input_and_its_answer_is_kept(pool, given, drain):
+async def test_a_typed_handler_gets_its_input_and_its_output_is_kept(pool, given, drain):
     [job_id] = await given("test.double", {"n": 21})
     await drain()
     found = await row(pool, job_id)
@@ -60,7 +60,7 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain,
     monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
     worker = await drain()
     assert worker.finished == 3000
-    assert sum(alone) < 2000  # What each pipeline holds at the end finds nothing more to claim.
+    assert sum(alone) < 2000  # The last batch of each connection finds nothing more to claim.
 
 
 async def test_what_is_done_is_recorded_while_the_slots_work_on(pool, given, drain):
@@ -121,17 +121,17 @@ async def test_a_handler_that_outlasts_its_time_is_stopped(pool, given, drain):
     assert "did not end within 0.2 s" in orjson.loads((await row(pool, job_id))["error"])["message"]
 
 
-async def test_a_thread_that_outlasts_its_time_is_recorded_and_told(pool, given, drain):
+async def test_a_thread_that_outlasts_its_timeout_is_recorded_and_asked_to_stop(pool, given, drain):
     [job_id] = await given("test.stubborn", max_retries=0)
     await drain()
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
 
 
-async def test_a_thread_that_outlasts_its_attempt_still_says_no_secret(pool, given, serving):
+async def test_a_thread_that_outlasts_its_attempt_still_logs_no_secret(pool, given, serving):
     use_secret_key(SecretKey(bytes(range(32))))
     try:
-        async with serving("test.late_words"):
-            await given("test.late_words", {"password": "sesame-canary"})
+        async with serving("test.logs_late"):
+            await given("test.logs_late", {"password": "sesame-canary"})
             async with asyncio.timeout(10):
                 while not SAID:
                     await asyncio.sleep(0.02)
@@ -139,7 +139,7 @@ async def test_a_thread_that_outlasts_its_attempt_still_says_no_secret(pool, giv
     finally:
         use_secret_key(None)
     assert "sesame-canary" not in SAID.pop()
-    # Once the thread has ended, lines go as they are.
+    # Once the thread has ended, logs are not cleaned any more.
     assert _cleaned(None, "", "sesame-canary") == "sesame-canary"
 
 
@@ -218,14 +218,14 @@ async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
         ("model", {"x": "caf\ufffd"}),
     ],
 )
-async def test_any_answer_becomes_json_that_postgres_takes(pool, given, drain, what, output):
-    [job_id] = await given("test.answers", {"what": what})
+async def test_any_returned_value_becomes_json_that_postgres_takes(pool, given, drain, what, output):
+    [job_id] = await given("test.returns", {"what": what})
     await drain()
     assert orjson.loads((await row(pool, job_id))["output"]) == output
 
 
-async def test_an_answer_that_is_not_json_fails_the_job_and_spares_its_neighbours(pool, given, drain):
-    [bad] = await given("test.answers", {"what": "huge"})
+async def test_a_returned_value_that_is_not_json_fails_only_its_own_job(pool, given, drain):
+    [bad] = await given("test.returns", {"what": "huge"})
     good = await given("test.noop", *({} for _ in range(20)))
     await drain()
     assert (await row(pool, bad))["status"] in ("failed", "succeeded")
@@ -235,7 +235,7 @@ async def test_an_answer_that_is_not_json_fails_the_job_and_spares_its_neighbour
 async def test_a_job_asked_to_stop_is_canceled_though_an_outcome_beside_its_retry_cannot_be_stored(
     pool, database_url, given, options
 ):
-    """Both outcomes go in one turn, which fails; recorded one by one, the retry is refused."""
+    """Both outcomes go in one call, which fails; recorded one by one, the retry is refused."""
     [bad] = await given("test.costly")
     [again] = await given("test.fails")
     worker = Worker(pool, database_url, options("test.costly", "test.fails", drain=True))
@@ -251,7 +251,7 @@ async def test_a_job_asked_to_stop_is_canceled_though_an_outcome_beside_its_retr
 
 
 @pytest.mark.parametrize("what", ["surrogate", "nul"])
-async def test_words_that_postgres_refuses_are_recorded_without_the_characters_it_refuses(pool, given, drain, what):
+async def test_a_message_that_postgres_refuses_is_recorded_without_the_characters_it_refuses(pool, given, drain, what):
     [job_id] = await given("test.raises", {"what": what})
     await drain()
     error = orjson.loads((await row(pool, job_id))["error"])
@@ -385,7 +385,7 @@ async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_off
     assert (counts.get("queued", 0), counts["succeeded"] >= 3) == (0, True)
 
 
-async def test_a_drain_waits_while_the_gate_is_being_turned(pool, owner, given, drain):
+async def test_a_drain_waits_while_the_gate_is_being_switched(pool, owner, given, drain):
     await given("test.noop", {}, {})
     await owner.execute("begin; select pg_advisory_xact_lock(42710, 0)")
     draining = asyncio.create_task(drain())
@@ -403,7 +403,7 @@ async def test_a_drain_leaves_what_is_not_due(pool, given, drain):
     assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
 
 
-async def test_a_drain_stays_when_it_hears_of_a_job_while_it_asks(pool, database_url, options, monkeypatch):
+async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, database_url, options, monkeypatch):
     worker = Worker(pool, database_url, options(drain=True))
     drained = []
 
@@ -442,7 +442,7 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
     assert sum(slots > 0 for _, slots in asked_beside_what_runs) <= 1
 
 
-async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
+async def test_a_drain_does_not_end_by_a_claim_older_than_its_own_finish(
     pool, database_url, options, given, monkeypatch
 ):
     [job_id] = await given("test.again_at_once", {})
@@ -451,7 +451,7 @@ async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
 
     async def tangled(conn, claimant, finishes=(), **asked):
         if finishes and not finished.is_set():
-            worker._claim_loop.hint()  # the other connection asks before this commits, and is answered after
+            worker._claim_loop.hint()  # the other connection claims before this commits, and gets its response after
             await looked.wait()
             turn = await take_turn(conn, claimant, finishes, **asked)
             finished.set()
@@ -469,7 +469,7 @@ async def test_a_drain_does_not_leave_by_an_answer_older_than_its_own_finish(
     assert (await row(pool, job_id))["status"] == "succeeded"
 
 
-async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untouched(pool, given, serving, monkeypatch):
+async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(pool, given, serving, monkeypatch):
     [job_id] = await given("test.noop", {"n": 1})
     stopped = asyncio.Event()
 
@@ -489,7 +489,7 @@ async def test_what_was_claimed_while_the_worker_is_told_to_stop_goes_back_untou
     assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
 
 
-async def test_what_was_fetched_ahead_of_slow_jobs_goes_back_once(pool, given, serving, eventually):
+async def test_what_was_prefetched_behind_slow_jobs_goes_back_once(pool, given, serving, eventually):
     await given("test.noop", *({"n": n} for n in range(3000)), priority=1)
     await given("test.sleeps", *({"n": n} for n in range(500)))
     async with serving("test.noop", "test.sleeps", grace=0.1):
@@ -580,29 +580,29 @@ async def test_handlers_that_borrow_every_connection_do_not_cost_the_worker_its_
 
 async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
     MET.clear()
-    [suspect] = await given("test.meets", {"seconds": 0.3})
-    await pool.execute("update jobs set lost_count = 2, careful = true where id = $1", suspect)
+    [lost_twice] = await given("test.meets", {"seconds": 0.3})
+    await pool.execute("update jobs set lost_count = 2, careful = true where id = $1", lost_twice)
     others = await given("test.meets", *({"seconds": 0.1} for _ in range(5)))
     async with serving(concurrency=10):
         await eventually("select count(*) from jobs where status = 'succeeded'", equals=6)
-    assert MET[str(suspect)] == set()
+    assert MET[str(lost_twice)] == set()
     assert all(MET[str(one)] for one in others)
 
 
-async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
+async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(
     pool, database_url, given, options, serving, eventually
 ):
     async with serving("test.sleeps", "test.noop", grace=0.1) as busy:
         await given("test.sleeps")
         await eventually("select count(*) from jobs where status = 'running'", equals=1)
-        [suspect] = await given("test.noop", delay=timedelta(hours=1))
+        [lost_twice] = await given("test.noop", delay=timedelta(hours=1))
         await pool.execute(
-            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", suspect
+            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
         )
         async with asyncio.timeout(10):
             while not busy._demand.solo.is_waiting:
                 await asyncio.sleep(0.02)
-        # Another worker takes the suspect.
+        # Another worker takes it.
         await Worker(pool, database_url, options("test.noop", drain=True)).run()
         began = time.monotonic()
         others = await given("test.noop", {}, {})
@@ -610,27 +610,27 @@ async def test_a_worker_holds_back_for_a_suspect_only_while_it_waits(
         assert time.monotonic() - began < 3
 
 
-async def test_a_worker_that_holds_back_for_a_suspect_still_asks_for_the_rest_now_and_then(
+async def test_a_worker_that_holds_back_for_a_job_lost_twice_still_claims_others_now_and_then(
     pool, given, serving, eventually, monkeypatch
 ):
     monkeypatch.setattr("atlas.workers.demand.HOLD_BACK_SECONDS", 0.5)
     async with serving("test.sleeps", "test.noop", grace=0.1):
         await given("test.sleeps")
         await eventually("select count(*) from jobs where status = 'running'", equals=1)
-        [suspect] = await given("test.noop", delay=timedelta(hours=1))
+        [lost_twice] = await given("test.noop", delay=timedelta(hours=1))
         await pool.execute(
-            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", suspect
+            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
         )
         await asyncio.sleep(1)
         others = await given("test.noop", {}, {})
         await eventually("select count(*) from jobs where status = 'succeeded' and id = any($1)", others, equals=2)
-        assert (await row(pool, suspect))["status"] == "queued"
+        assert (await row(pool, lost_twice))["status"] == "queued"
 
 
-async def test_suspects_never_share_a_worker(pool, given, serving, eventually):
+async def test_jobs_lost_twice_never_share_a_worker(pool, given, serving, eventually):
     MET.clear()
-    suspects = await given("test.meets", *({"seconds": 0.1} for _ in range(3)))
-    await pool.execute("update jobs set lost_count = 2, careful = true where id = any($1)", suspects)
+    lost_twice = await given("test.meets", *({"seconds": 0.1} for _ in range(3)))
+    await pool.execute("update jobs set lost_count = 2, careful = true where id = any($1)", lost_twice)
     others = await given("test.meets", *({"seconds": 0.05} for _ in range(20)))
     held_together = []
     async with serving(concurrency=4):
@@ -642,7 +642,7 @@ async def test_suspects_never_share_a_worker(pool, given, serving, eventually):
                     )
                 )
     assert max(count or 0 for count in held_together) == 1
-    assert all(MET[str(one)] == set() for one in suspects)
+    assert all(MET[str(one)] == set() for one in lost_twice)
     assert len(others) == 20
 
 
@@ -666,11 +666,11 @@ async def test_a_blocking_handler_is_noticed_and_named(given, drain):
     await given("test.blocks")
     with structlog.testing.capture_logs() as logs:
         await drain("test.blocks")
-    told = [one for one in logs if "blocks the event loop" in one["event"]]
-    assert [one["job_type"] for one in told] == ["test.blocks"]
+    named = [one for one in logs if "blocks the event loop" in one["event"]]
+    assert [one["job_type"] for one in named] == ["test.blocks"]
 
 
-async def test_what_decorators_say_is_made_known(pool, drain):
+async def test_job_types_are_published_as_their_decorators_define_them(pool, drain):
     @job("test.published", timeout=30, max_retries=7, retry="agent", concurrency=4)
     async def published(input: dict[str, int]) -> None:
         """Says what it is."""
@@ -694,5 +694,5 @@ async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
         async with owner.transaction():
             await enqueue(owner, NewJob("test.noop"), actor=DANA)
         await asyncio.sleep(0.3)
-        # What is not committed yet is not talked about, and nobody looked since.
+        # Inside a transaction there is no local wake-up, and the next poll is far away.
         assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1

@@ -32,7 +32,7 @@ def own_key() -> Iterator[None]:
 
 @pytest.fixture
 def program() -> Iterator[Callable[[str, str], str]]:
-    """Write a program and answer its path. pytest's own folders are closed to other users."""
+    """Write a program and return its path. pytest's own folders are closed to other users."""
     folder = Path(tempfile.mkdtemp(prefix="atlas-programs-"))
     folder.chmod(0o755)
 
@@ -48,7 +48,7 @@ def program() -> Iterator[Callable[[str, str], str]]:
 
 @pytest.fixture
 def define(pool: Pool, program: Any) -> Callable[..., Awaitable[str]]:
-    """Define a command by the text of its program; answers its key."""
+    """Define a command by the text of its program; returns its key."""
 
     async def make(key: str, text: str, *argv: Any, fields: dict[str, Any] | None = None, **terms: Any) -> str:
         properties = fields or {}
