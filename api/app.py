@@ -12,7 +12,6 @@ from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.enqueue_batcher import EnqueueBatcher
-from atlas.api.errors import AWAY
 from atlas.api.fast_route import FastRouteApp
 from atlas.api.host_polling import HostPolling
 from atlas.api.limits.rates import Rates
@@ -21,7 +20,7 @@ from atlas.api.live.hub import Hub
 from atlas.api.metrics import Metrics
 from atlas.api.middleware import RequestMiddleware, RequestStats
 from atlas.api.openapi import describe
-from atlas.api.problems import answer_problems
+from atlas.api.problems import AWAY, add_problem_handlers
 from atlas.api.resources import (
     approvals,
     audit,
@@ -95,7 +94,7 @@ def create_app(
     app.state.waiting_hosts = HostPolling(api, app.state.hints)
     app.state.traffic = RequestStats()
     app.state.metrics = Metrics(api, app.state.traffic, app.state.hub, app.state.hints)
-    answer_problems(app)
+    add_problem_handlers(app)
     # Flat, not included: a router within a router is found more slowly.
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
@@ -125,7 +124,7 @@ async def _clean(api: AppState) -> None:
             for forget in (forget_sessions, forget_answers):
                 removed = CLEAN_BATCH
                 while removed == CLEAN_BATCH:
-                    async with api.acquire() as conn:
+                    async with api.db.connection() as conn:
                         removed = await forget(conn, most=CLEAN_BATCH)
         except (*AWAY, asyncpg.PostgresError) as error:
             log.warning("what is past its time could not be removed", reason=str(error) or type(error).__name__)

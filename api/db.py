@@ -1,31 +1,117 @@
-"""How long a connection may keep a request: a network that swallows everything, answers too, says nothing by itself."""
+"""Connections and transactions of requests: within a timeout, a caller's share and a tenant's row-level security."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from uuid import UUID
 
-from atlas.db.pool import Connection, Pool
+import asyncpg
 
-# How long a request waits for a connection before it is told to come back.
-ACQUIRE_SECONDS = 10.0
-# Longer than any statement may take, so that whoever is silent for so long is gone.
+from atlas.api.limits.connections import ACQUIRE_SECONDS, ConnectionShares
+from atlas.api.problems import Busy
+from atlas.db.pool import Connection, Pool, closed_if_silent
+from atlas.db.statements import fetch_value, statement
+from atlas.logs import get_logger
+
+WALLS = statement("api/sql/walls.sql")
+
+READ_TIMEOUT = "5s"
+WRITE_TIMEOUT = "15s"
+# A statement that waits for a lock (a dedupe key that another transaction holds, say) keeps a connection from others.
+LOCK_TIMEOUT = "2s"
+# A connection is terminated after this long: longer than any statement may take, so that only a dead one is hit.
 HUNG_SECONDS = 25.0
 
+log = get_logger("api")
 
-@asynccontextmanager
-async def borrowed(pool: Pool, *, watched: bool = True) -> AsyncIterator[Connection]:
-    """A connection within a bearable time, given back in one; who does more than some statements watches it itself."""
-    async with pool.acquire(timeout=ACQUIRE_SECONDS) as conn:
-        if watched:
-            async with ended_if_hung(conn):
-                yield conn
-        else:
+
+class Database:
+    """The pool of one process, as its requests use it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self._shares = ConnectionShares(pool.get_max_size())
+        self._has_row_level_security: bool | None = None
+
+    @asynccontextmanager
+    async def transaction(
+        self, tenant_id: UUID | None, *, read_only: bool = False, share: Hashable = None
+    ) -> AsyncIterator[Connection]:
+        """A transaction that sees only one tenant's rows, or everything where no tenant is named.
+
+        Tenant and timeouts are set for the transaction, not for the session: a pooled connection must not keep them.
+        """
+        async with self.connection(share=share) as conn:
+            settings = await self._settings(conn, tenant_id, read_only=read_only, lock_timeout=LOCK_TIMEOUT)
+            with nullcontext() if read_only else _busy_when_late():
+                async with conn.transaction(readonly=read_only):
+                    await conn.execute(settings)
+                    yield conn
+
+    @asynccontextmanager
+    async def flat_transaction(
+        self, conn: Connection, tenant_id: UUID | None, *, lock_timeout: str
+    ) -> AsyncIterator[None]:
+        """A transaction on a held connection, begun in one round trip. Nothing within it may open another one."""
+        settings = await self._settings(conn, tenant_id, read_only=False, lock_timeout=lock_timeout)
+        with _busy_when_late():
+            async with _terminated_when_hung(conn):
+                await conn.execute(f"begin; {settings}")
+                try:
+                    yield
+                except BaseException:
+                    if not conn.is_closed():
+                        async with closed_if_silent(conn):
+                            await conn.execute("rollback")
+                    raise
+                await conn.execute("commit")
+
+    @asynccontextmanager
+    async def connection(self, *, share: Hashable = None, watched: bool = True) -> AsyncIterator[Connection]:
+        """A connection without a transaction, counted against the caller's share.
+
+        A watched one is terminated when it takes too long. One that is not watched may be kept as long as needed.
+        """
+        async with (
+            nullcontext() if share is None else self._shares.taken(share),
+            self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn,
+            _terminated_when_hung(conn) if watched else nullcontext(),
+        ):
             yield conn
 
+    async def _settings(self, conn: Connection, tenant_id: UUID | None, *, read_only: bool, lock_timeout: str) -> str:
+        settings = [
+            f"statement_timeout = '{READ_TIMEOUT if read_only else WRITE_TIMEOUT}'",
+            f"lock_timeout = '{lock_timeout}'",
+        ]
+        if read_only:
+            # Lists and counts have many shapes; a plan for each is cheaper than one plan for all.
+            settings.append("plan_cache_mode = 'force_custom_plan'")
+        if tenant_id is not None and await self._check_row_level_security(conn):
+            settings += [f"atlas.tenant = '{tenant_id}'", "role = 'atlas_tenant'"]
+        return "; ".join(f"set local {setting}" for setting in settings)
+
+    async def _check_row_level_security(self, conn: Connection) -> bool:
+        """True if the database itself separates tenants; asked once."""
+        if self._has_row_level_security is None:
+            self._has_row_level_security = bool(await fetch_value(conn, WALLS))
+            if not self._has_row_level_security:
+                log.warning("row-level security is not in force; `atlas doctor` says what the database lacks")
+        return self._has_row_level_security
+
+
+@contextmanager
+def _busy_when_late() -> Iterator[None]:
+    """A write that timed out waited for other transactions. Unlike a read's, its request cannot be narrowed."""
+    try:
+        yield
+    except (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError) as error:
+        raise Busy from error
+
 
 @asynccontextmanager
-async def ended_if_hung(conn: Connection) -> AsyncIterator[None]:
-    """End the connection if the block takes too long: what waits for it then fails as if the line were cut."""
+async def _terminated_when_hung(conn: Connection) -> AsyncIterator[None]:
+    """Terminate the connection if the block takes too long. What waits for it then fails as if the network were cut."""
     timer = asyncio.get_running_loop().call_later(HUNG_SECONDS, conn.terminate)
     try:
         yield

@@ -17,8 +17,8 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.api.app_state import BRIEF_LOCK_TIMEOUT, AppState
-from atlas.api.errors import Busy
+from atlas.api.app_state import AppState
+from atlas.api.problems import Busy
 from atlas.api.request_context import RequestContext
 from atlas.api.ttl_cache import TtlCache
 from atlas.db.group_commit import GroupCommit, Submitted
@@ -42,6 +42,8 @@ KEEP_SECONDS = 0.1
 # Idle groups are dropped when there are so many of them.
 MOST_CALLERS = 1000
 ADMISSION_SECONDS = 2.0
+# Shorter than elsewhere: the rest of the group waits behind the transaction.
+LOCK_TIMEOUT = "1s"
 # How long a job waits for a lock once its group has waited: longer than an ordinary enqueue under the same key takes.
 LATE_LOCK_TIMEOUT = "50ms"
 
@@ -82,7 +84,7 @@ class EnqueueBatcher:
         """The rules for jobs of a type, cached for two seconds."""
 
         async def look_up() -> Admission:
-            async with self._api.transaction(tenant_id, read_only=True, share=call.caller.share) as conn:
+            async with self._api.db.transaction(tenant_id, read_only=True, share=call.caller.share) as conn:
                 return await load_admission(conn, job_type, tenant_id)
 
         return await self._admissions.get((canonical(job_type), tenant_id), look_up)
@@ -101,7 +103,7 @@ class EnqueueBatcher:
             self._groups = {key: group for key, group in self._groups.items() if not group.is_idle}
         # Each transaction watches the connection: under load one follows the other without end.
         return GroupCommit(
-            partial(self._api.acquire, watched=False, share=call.caller.share),
+            partial(self._api.db.connection, watched=False, share=call.caller.share),
             partial(self._enqueue_group, call.caller.tenant_id),
             largest=LARGEST_GROUP,
             lanes=LANES,
@@ -130,7 +132,7 @@ class EnqueueBatcher:
             if one.is_settled:
                 continue
             try:
-                lock_timeout = LATE_LOCK_TIMEOUT if late else BRIEF_LOCK_TIMEOUT
+                lock_timeout = LATE_LOCK_TIMEOUT if late else LOCK_TIMEOUT
                 await self._enqueue_together(tenant_id, conn, [one], lock_timeout=lock_timeout)
             except _JOB_ERRORS as error:
                 one.reject(error)
@@ -145,12 +147,12 @@ class EnqueueBatcher:
         conn: Connection,
         group: Sequence[_Item],
         *,
-        lock_timeout: str = BRIEF_LOCK_TIMEOUT,
+        lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
         jobs = [one.item for one in group]
         actor = jobs[0].asked_by
         assert actor is not None
-        async with self._api.brief(conn, tenant_id, patience=lock_timeout):
+        async with self._api.db.flat_transaction(conn, tenant_id, lock_timeout=lock_timeout):
             found = await make(conn, jobs, actor)
         for one, made in zip(group, found, strict=True):
             one.resolve(made)

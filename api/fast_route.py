@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.middleware import RequestMiddleware, RequestStats
-from atlas.api.problems import answer
+from atlas.api.problems import problem_response
 
 
 class FastRouteApp(FastAPI):
@@ -44,7 +44,7 @@ def _straight(route: APIRoute) -> ASGIApp:
         try:
             response = await handle(request)
         except Exception as error:
-            response = await answer(request, error)
+            response = await problem_response(request, error)
         await response(scope, receive, send)
 
     return app

@@ -14,7 +14,7 @@ import asyncpg
 
 from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
-from atlas.api.errors import AWAY
+from atlas.api.problems import AWAY
 from atlas.db.statements import fetch, statement
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
@@ -71,7 +71,7 @@ class HostPolling:
                 for bell in bells:
                     bell.set()
             return
-        async with self._api.acquire() as conn:
+        async with self._api.db.connection() as conn:
             found = await fetch(conn, WITH_WORK, hosts=list(self._bells))
         for row in found:
             # A host has one job at a time, however often it asks.

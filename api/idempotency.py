@@ -39,7 +39,7 @@ async def do_once(
     async def answer(conn: Connection) -> StoredResponse:
         return StoredResponse(status, json_bytes(await work(conn)))
 
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         if key is None:
             given = await answer(conn)
         else:

@@ -19,4 +19,4 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
 
 def _plain(value: Any) -> Any:
     # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
-    return value.model_dump() if isinstance(value, BaseModel) else str(value)
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

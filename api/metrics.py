@@ -83,7 +83,7 @@ class Metrics(Collector):
         return Histogram(name, words, ["job_type"], buckets=BUCKETS, registry=self._registry)
 
     async def _look(self) -> bytes:
-        async with self._api.transaction(None, read_only=True) as conn:
+        async with self._api.db.transaction(None, read_only=True) as conn:
             self._depth = await fetch(conn, DEPTH)
             self._facts = dict(await fetch_row(conn, FACTS) or {})
             self._facts["oldest"] = await oldest_due(conn)
@@ -140,7 +140,7 @@ class Metrics(Collector):
             seconds.add_metric(list(labels), total)
         yield requests
         yield seconds
-        pool = self._api.pool
+        pool = self._api.db.pool
         yield _gauge("atlas_pool_connections", "Connections of this process.", pool.get_size())
         yield _gauge("atlas_pool_idle", "Those that nobody uses now.", pool.get_idle_size())
         yield _gauge("atlas_live_watchers", "Open live connections.", len(self._hub))

@@ -1,4 +1,4 @@
-"""One shape for everything that goes wrong: `type, title, status, detail, errors[]`, by RFC 9457."""
+"""Errors as HTTP responses (RFC 9457: `type, title, status, detail, errors[]`), and the errors only the API raises."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from atlas.api.errors import (
-    AWAY,
-    BodyTooLarge,
-    BodyTooSlow,
-    Forbidden,
-    TooManyRequests,
-    Unauthenticated,
-    UnsupportedMedia,
-)
+from atlas.db.pool import UNREACHABLE
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -41,12 +33,64 @@ log = get_logger("api")
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
+# What is raised when the database is away; the last by a connection that broke between two steps of a statement.
+AWAY = (*UNREACHABLE, asyncpg.InternalClientError)
+
+
+class Unauthenticated(AtlasError):
+    """No credential was sent, or it is not valid now."""
+
+    def __init__(self, message: str = "This needs a token that is good now.") -> None:
+        super().__init__(message, remedy="Send one as `Authorization: Bearer atl_…`, or sign in.")
+
+
+class Forbidden(Refused):
+    """The caller is known, and may not do this."""
+
+
+class BodyTooLarge(AtlasError):
+    """The body has more bytes than the route accepts."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The body is larger than {limit // 1024} KiB.",
+            remedy="Send less at a time, or store large data elsewhere and send where to find it.",
+        )
+
+
+class BodyTooSlow(AtlasError):
+    """The body takes too long to arrive."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The body did not arrive within {seconds:.0f} s.", remedy="Send less at a time.")
+
+
+class UnsupportedMedia(AtlasError):
+    """The body is not JSON."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(f"A body of type {given or 'nothing at all'} is not read here.", remedy="Send JSON.")
+
+
+class TooManyRequests(AtlasError):
+    """The caller exceeds a limit; the next request may succeed `after` seconds later."""
+
+    def __init__(self, whose: str, after: float) -> None:
+        super().__init__(f"There are too many requests {whose}.", remedy=f"Try again in {after:.1f} s.")
+        self.after = after
+
+
+class Busy(DatabaseError):
+    """A write timed out, mostly because other transactions hold what it changes. It was rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__("The change waited too long for others and was not made.", remedy="Try again.")
 
 
 class ProblemField(BaseModel):
-    """One thing that is wrong: where it stands, and why."""
+    """One thing that is wrong: where it is, and why."""
 
-    field: str = Field(description="Where it stands in the body, the query or the path; empty for the whole.")
+    field: str = Field(description="Where it is in the body, the query or the path; empty for the whole.")
     reason: str
 
 
@@ -75,8 +119,8 @@ class Problem(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reported:
-    """A problem on its way out."""
+class _Problem:
+    """A problem before it becomes a response."""
 
     status: int
     kind: str
@@ -101,8 +145,8 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (DatabaseError, 503, "unavailable"),
     (AtlasError, 503, "unavailable"),
 )
-# Where pydantic speaks of Python.
-_WORDS = {
+# Reasons without the names of Python types.
+_REASONS = {
     "missing": "is required",
     "extra_forbidden": "is not known here",
     "model_type": "must be an object",
@@ -110,7 +154,7 @@ _WORDS = {
     "dict_type": "must be an object",
     "list_type": "must be a list",
 }
-# What the database says about values, and what it says about itself.
+# Database errors about values, about stored state, and about the database itself.
 _VALUE_ERRORS = (asyncpg.DataError, asyncpg.CheckViolationError, asyncpg.NotNullViolationError)
 _STATE_ERRORS = (asyncpg.IntegrityConstraintViolationError,)
 _PASSING = (
@@ -123,8 +167,8 @@ _PASSING = (
 )
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Let every error of the application leave it as a problem."""
+def add_problem_handlers(app: FastAPI) -> None:
+    """Turn every error of the application into a problem response."""
     for kind in (
         AtlasError,
         RequestValidationError,
@@ -134,26 +178,26 @@ def answer_problems(app: FastAPI) -> None:
         ClientDisconnect,
         Exception,
     ):
-        app.add_exception_handler(kind, answer)
+        app.add_exception_handler(kind, problem_response)
 
 
-async def answer(request: Request, error: Exception) -> Response:
-    """What a request is answered that ended in an error."""
-    told = told_of(error)
-    if told.status == 405:
-        told.headers["Allow"] = ", ".join(sorted(_methods(request)))
-    if told.status == 503:
+async def problem_response(request: Request, error: Exception) -> Response:
+    """The response to a request that ended in an error."""
+    problem = problem_of(error)
+    if problem.status == 405:
+        problem.headers["Allow"] = ", ".join(sorted(_methods(request)))
+    if problem.status == 503:
         log.warning("the database did not serve a request", path=request.url.path, reason=str(error) or repr(error))
-    elif told.status >= 500:
+    elif problem.status >= 500:
         log.error("request failed", path=request.url.path, method=request.method, reason=repr(error), exc_info=error)
-    if told.status == 500:
-        # Beyond the border, which names every other answer.
-        told.headers["X-Request-Id"] = request.scope.get("atlas.request_id", "")
-    return response_of(told)
+    if problem.status == 500:
+        # Sent outside of the middleware, which adds the id to every other response.
+        problem.headers["X-Request-Id"] = request.scope.get("atlas.request_id", "")
+    return response_of(problem)
 
 
 def _methods(request: Request) -> set[str]:
-    """Everything that the address takes: the router names only the methods of the first route that fits."""
+    """All methods of the address: the router names only those of the first route that matches."""
     path = request.url.path
     first = next((one.path for one in request.app.routes if isinstance(one, Route) and one.path_regex.match(path)), "")
     return {
@@ -164,65 +208,63 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-def response_of(told: _Reported) -> Response:
-    """The problem as an answer."""
-    title = HTTPStatus(told.status).phrase
+def response_of(problem: _Problem) -> Response:
+    """The problem as a response."""
+    title = HTTPStatus(problem.status).phrase
     document = {
-        "type": f"urn:atlas:problem:{told.kind}",
+        "type": f"urn:atlas:problem:{problem.kind}",
         "title": title,
-        "status": told.status,
-        "detail": told.detail,
-        "errors": [{"field": one.field, "reason": one.reason} for one in told.errors],
+        "status": problem.status,
+        "detail": problem.detail,
+        "errors": [{"field": one.field, "reason": one.reason} for one in problem.errors],
     }
-    return Response(orjson.dumps(document), told.status, told.headers, MEDIA_TYPE)
+    return Response(orjson.dumps(document), problem.status, problem.headers, MEDIA_TYPE)
 
 
-def told_of(error: BaseException) -> _Reported:
-    """What an error is to the caller. Nothing of an unknown error is told: it may hold anything."""
+def problem_of(error: BaseException) -> _Problem:
+    """What the caller learns of an error. An unknown error is not described: its text may hold anything."""
     match error:
         case AtlasError():
             return _of_atlas(error)
         case RequestValidationError():
             errors = fields_of(error.errors())
-            return _Reported(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
+            return _Problem(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
         case HTTPException():
             return _of_http(error)
         case ClientDisconnect():
-            # Nobody hears it.
-            return _Reported(400, "disconnected", "The body ended before it was whole.")
+            # The caller is gone and never reads it.
+            return _Problem(400, "disconnected", "The body ended before it was whole.")
         case asyncpg.QueryCanceledError():
-            words = "Answering takes too long. Narrow the request, for example with created_after."
-            return _Reported(422, "too-broad", words)
+            message = "Answering takes too long. Narrow the request, for example with created_after."
+            return _Problem(422, "too-broad", message)
         case asyncpg.InsufficientPrivilegeError():
-            return _Reported(403, "forbidden", "The database does not allow this to the caller.")
+            return _Problem(403, "forbidden", "The database does not allow this to the caller.")
         case asyncpg.PostgresError() if isinstance(error, _VALUE_ERRORS):
-            return _Reported(
-                422, "invalid-input", "A value cannot be stored: it is out of its range or not valid text."
-            )
+            return _Problem(422, "invalid-input", "A value cannot be stored: it is out of its range or not valid text.")
         case asyncpg.PostgresError() if isinstance(error, _STATE_ERRORS):
-            return _Reported(409, "conflict", "The request does not fit what is stored.")
+            return _Problem(409, "conflict", "The request does not fit what is stored.")
         case _ if isinstance(error, _PASSING):
-            words = "The database cannot be reached or is busy. Nothing is lost; try again."
-            return _Reported(503, "unavailable", words, headers={"Retry-After": str(RETRY_SECONDS)})
+            message = "The database cannot be reached or is busy. Nothing is lost; try again."
+            return _Problem(503, "unavailable", message, headers={"Retry-After": str(RETRY_SECONDS)})
         case _:
-            return _Reported(500, "internal", "Something went wrong inside Atlas. The log names the request's id.")
+            return _Problem(500, "internal", "Something went wrong inside Atlas. The log names the request's id.")
 
 
 def fields_of(errors: Iterable[Any]) -> list[FieldError]:
-    """What pydantic found, as field and reason, without the values: they may be secret."""
+    """Validation errors of pydantic as field and reason, without the values: they may be secret."""
     found = []
     for one in errors:
-        place, *rest = one["loc"] or ("",)
-        steps = rest if place == "body" else one["loc"]
+        part, *rest = one["loc"] or ("",)
+        steps = rest if part == "body" else one["loc"]
         # The names of a union's branches are ours, not the caller's.
         named = ".".join(
             str(step) for step in steps if not (isinstance(step, str) and step.startswith(("list[", "function-")))
         )
-        found.append(FieldError(named, _WORDS.get(one["type"]) or one["msg"].removeprefix("Value error, ")))
+        found.append(FieldError(named, _REASONS.get(one["type"]) or one["msg"].removeprefix("Value error, ")))
     return found
 
 
-def _of_atlas(error: AtlasError) -> _Reported:
+def _of_atlas(error: AtlasError) -> _Problem:
     status, kind = next((status, kind) for base, status, kind in _KINDS if isinstance(error, base))
     errors = error.errors if isinstance(error, InvalidInput) else ()
     headers = {}
@@ -234,15 +276,15 @@ def _of_atlas(error: AtlasError) -> _Reported:
         headers["Connection"] = "close"
     if status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
-    return _Reported(status, kind, str(error), errors, headers)
+    return _Problem(status, kind, str(error), errors, headers)
 
 
-def _of_http(error: HTTPException) -> _Reported:
+def _of_http(error: HTTPException) -> _Problem:
     kind = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
     details = {404: "There is nothing at this address.", 405: "This address does not take that method."}
     detail = details.get(error.status_code, str(error.detail))
     headers = {name.title(): value for name, value in (error.headers or {}).items()}
-    return _Reported(error.status_code, kind, detail, headers=headers)
+    return _Problem(error.status_code, kind, detail, headers=headers)
 
 
 def _shown(errors: Sequence[FieldError]) -> str:

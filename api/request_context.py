@@ -1,8 +1,7 @@
-"""A call: who asks, for which tenant, and the transactions it may open."""
+"""The context of a request: its caller, its tenant, and the transactions it may open."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -22,7 +21,7 @@ TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request of a known caller. `tenant_id` is whose things exist for it; None means everyone's."""
+    """One request of an authenticated caller. It sees the rows of `tenant_id`; None means all tenants."""
 
     api: AppState
     caller: Caller
@@ -32,57 +31,45 @@ class RequestContext:
 
     @property
     def actor(self) -> Actor:
-        """Who the account says did it."""
+        """The actor that the audit log records."""
         kind: ActorType = "agent" if self.caller.role in AGENTS else "user"
         return Actor(kind, self.caller.subject, self.address, self.request_id, self.caller.token.prefix)
 
     @property
     def home(self) -> UUID:
-        """Whose a new thing is: work that an operator names no tenant for is Atlas's own."""
+        """The tenant of what the request creates: Atlas's own where an operator names none."""
         return self.tenant_id or SYSTEM_TENANT
 
     async def home_tenant(self) -> Tenant:
         """The same, as the tenant itself."""
-        return await self.api.tenant(self.home)
+        return await self.api.tenants.find(self.home)
 
     async def recheck(self) -> None:
-        """Refuse to go on if the credential is no longer good; for calls that last. Mostly that is remembered."""
+        """Raise Unauthenticated if the credential is no longer valid; for requests that last. Mostly a cache hit."""
         assert self.caller.again is not None
         await self.caller.again()
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Connection]:
-        """A transaction that reads, behind the wall of the caller's tenant."""
-        async with self.api.transaction(self.caller.tenant_id, read_only=True, share=self.caller.share) as conn:
-            yield conn
+    def transaction(
+        self, *, read_only: bool = False, all_tenants: bool = False
+    ) -> AbstractAsyncContextManager[Connection]:
+        """A transaction under the row-level security of the caller's tenant.
 
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[Connection]:
-        """A transaction that changes things, behind the wall of the caller's tenant."""
-        async with self.api.transaction(self.caller.tenant_id, share=self.caller.share) as conn:
-            yield conn
-
-    @asynccontextmanager
-    async def as_engine(self) -> AsyncIterator[Connection]:
-        """A transaction that reads in front of the wall, for verbs that must see other tenants' rows to serve this one.
-
-        A proof walks through everyone's leaves, an estimate through everyone's statistics: each is told the tenant.
+        With `all_tenants`, for verbs that must read other tenants' rows to serve this one: a proof uses everyone's
+        leaves, an estimate everyone's statistics. Each of those verbs is passed the tenant.
         """
-        async with self.api.transaction(None, read_only=True, share=self.caller.share) as conn:
-            yield conn
+        tenant_id = None if all_tenants else self.caller.tenant_id
+        return self.api.db.transaction(tenant_id, read_only=read_only, share=self.caller.share)
 
-    @asynccontextmanager
-    async def claiming(self) -> AsyncIterator[Connection]:
-        """A connection in front of the wall and without a transaction, for claims and what follows them.
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection without row-level security and without a transaction, for claims and what follows them.
 
-        They count the limits of all tenants, and each of their statements is whole and fenced by itself.
+        They count the limits of all tenants, and each of their statements is atomic and fenced by itself.
         """
-        async with self.api.acquire(share=self.caller.share) as conn:
-            yield conn
+        return self.api.db.connection(share=self.caller.share)
 
 
 async def open_call(api: AppState, caller: Caller, request: Request, request_id: str) -> RequestContext:
-    """The call of a request; `?tenant=` is an operator's to choose, and everyone else's to confirm."""
+    """The context of a request. An operator may choose any `?tenant=`, everyone else only their own."""
     tenant_id = caller.tenant_id
     if request.scope["query_string"]:
         wanted = request.query_params.getlist("tenant")
@@ -95,9 +82,9 @@ async def named_tenant(api: AppState, caller: Caller, slug_or_id: str) -> UUID:
     """The tenant that a caller names, if it exists for the caller."""
     if not TENANT_NAME.fullmatch(slug_or_id):
         raise InvalidInput("The request", [FieldError("query.tenant", "is neither a slug nor an id")])
-    found = await api.tenant(slug_or_id)
+    found = await api.tenants.find(slug_or_id)
     if caller.tenant_id not in (None, found.id):
-        # The same words as for a tenant that does not exist.
+        # The same message as for a tenant that does not exist.
         raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
     return found.id
 

@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from atlas.api.app_state import AppState
-from atlas.api.errors import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
 from atlas.api.middleware import header
+from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
 from atlas.api.request_context import open_call
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
@@ -89,7 +89,7 @@ async def admit(request: Request, terms: RouteRules) -> None:
         return
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
-    await api.slow_down(caller)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
     if caller.role not in terms.roles:
         allowed = ", ".join(role for role in ROLES if role in terms.roles)
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")

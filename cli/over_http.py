@@ -10,13 +10,13 @@ from uuid import UUID
 from atlas.cli.backend import JobAsked, JobsAsked, JobStory, Standing
 from atlas.client import (
     ApiError,
+    ApiForbidden,
+    ApiUnauthenticated,
     AtlasClient,
-    Forbidden,
     Job,
-    JobFilter,
-    NewJob,
+    JobQuery,
+    JobRequest,
     RetryBudget,
-    Unauthenticated,
     Unreachable,
 )
 from atlas.engine.jobs import Enqueued, Explanation, JobRow
@@ -27,7 +27,7 @@ from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 # Someone waits at the terminal.
-PATIENCE = RetryBudget(tries=4, seconds=15.0)
+RETRY = RetryBudget(tries=4, seconds=15.0)
 # The API queues so many dead letters in one call.
 MOST_AT_ONCE = 1000
 # What the API shows of a job under a name of its own.
@@ -51,7 +51,7 @@ class OverHttp:
         self._token = token
 
     async def enqueue(self, asked: JobAsked) -> Enqueued:
-        job = NewJob(
+        job = JobRequest(
             job_type=asked.job_type,
             payload=asked.input,
             priority=asked.priority,
@@ -64,7 +64,7 @@ class OverHttp:
         return Enqueued(made.id, made.deduplicated)
 
     async def list_jobs(self, asked: JobsAsked) -> list[JobRow]:
-        wanted = JobFilter(status=asked.status, job_type=asked.job_type)
+        wanted = JobQuery(status=asked.status, job_type=asked.job_type)
         async with self._atlas(asked.tenant) as atlas:
             page = await atlas.list_page(wanted, before=asked.before, limit=asked.limit)
         return [_row(job) for job in page.items]
@@ -122,16 +122,16 @@ class OverHttp:
     async def _atlas(self, tenant: str | None = None) -> AsyncIterator[AtlasClient]:
         """A client for one command; what goes wrong names the settings that it hangs on."""
         try:
-            async with AtlasClient(self._url, self._token, tenant=tenant, patience=PATIENCE) as atlas:
+            async with AtlasClient(self._url, self._token, tenant=tenant, retry=RETRY) as atlas:
                 yield atlas
         except Unreachable as error:
             error.remedy = "See that `atlas api` runs there, and that ATLAS_URL is right."
             raise
-        except Unauthenticated as error:
+        except ApiUnauthenticated as error:
             error.message = f"{self._url} does not accept the token."
             error.remedy = f"Set {self._variable} to one that is good now; `atlas token add` makes one."
             raise
-        except Forbidden as error:
+        except ApiForbidden as error:
             error.remedy = f"{self._variable} says who asks."
             raise
         except ApiError as error:

@@ -1,16 +1,16 @@
-"""Room for what keeps something for long: a few at once in this process, and of those only some for one caller."""
+"""Concurrency limits: how many long requests run at once in this process, in all and for one caller."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
-from atlas.api.errors import TooManyRequests
+from atlas.api.problems import TooManyRequests
 
 AGAIN_SECONDS = 5.0
 
 
 class ConcurrencyLimit:
-    """Places that are taken for a while, in all and by key; who finds none free is told to come back."""
+    """Slots for long requests, in all and by key. A request that finds none free is refused."""
 
     def __init__(self, whose: str, *, most: int, most_each: int) -> None:
         self._whose = whose
@@ -20,7 +20,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def taken(self, key: Hashable) -> Iterator[None]:
-        """A place for as long as the block lasts."""
+        """Hold a slot for as long as the block lasts."""
         if self._taken.total() >= self._most or self._taken[key] >= self._most_each:
             raise TooManyRequests(self._whose, AGAIN_SECONDS)
         self._taken[key] += 1

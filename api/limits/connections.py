@@ -1,8 +1,8 @@
-"""Connections are shared: the calls of one tenant never keep all of them, and some are left for what is nobody's call.
+"""Connection shares: the requests of one tenant never use all connections of the pool.
 
-Who has as many in use as one share may have waits for its own calls to end, and is told to come back if that takes too
-long. So everyone else waits, where all are in use, behind few of each. Whether the database answers, who calls, what
-is shown live: such looks have no share, and find a connection while calls have taken all of theirs.
+A request whose share is used up waits for other requests of the same share, and is refused if that takes too long. So
+when all connections are in use, everyone waits behind a few of each tenant. The API's own queries (readiness,
+authentication, the live view) have no share, and find a connection while requests have taken all of theirs.
 """
 
 import asyncio
@@ -10,26 +10,27 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from atlas.api.db import ACQUIRE_SECONDS
-from atlas.api.errors import TooManyRequests
+from atlas.api.problems import TooManyRequests
 
-# How long a call waits for others of its share.
+# How long a request waits for a connection of the pool.
+ACQUIRE_SECONDS = 10.0
+# How long a request waits for others of its share.
 SHARE_SECONDS = 5.0
 AGAIN_SECONDS = 2.0
 
 
 @dataclass(slots=True)
 class _TenantShare:
-    """The connections that one share may have in use, and how many calls use or await one."""
+    """The connections that one share may use, and how many requests use or await one."""
 
-    places: asyncio.Semaphore
+    slots: asyncio.Semaphore
     calls: int = 0
 
 
 class ConnectionShares:
-    """The connections of a pool of this size, as calls share them: a fifth is for no call, three tenths are one share.
+    """Divides a pool of this size: one share is three tenths of it, and a fifth is kept from all shares.
 
-    The people of a tenant have one and its machines another; both together leave some to everyone else.
+    The people of a tenant have one share and its machines another; both together leave some to everyone else.
     """
 
     def __init__(self, size: int) -> None:
@@ -39,14 +40,14 @@ class ConnectionShares:
 
     @asynccontextmanager
     async def taken(self, key: Hashable) -> AsyncIterator[None]:
-        """Leave to take a connection, for as long as the block lasts."""
+        """Permission to take a connection, for as long as the block lasts."""
         share = self._shares.get(key)
         if share is None:
             share = self._shares[key] = _TenantShare(asyncio.Semaphore(self._each))
         share.calls += 1
         try:
             try:
-                await _enter(share.places, SHARE_SECONDS)
+                await _enter(share.slots, SHARE_SECONDS)
             except TimeoutError:
                 raise TooManyRequests("of this caller at the same time", AGAIN_SECONDS) from None
             try:
@@ -56,17 +57,17 @@ class ConnectionShares:
                 finally:
                     self._all.release()
             finally:
-                share.places.release()
+                share.slots.release()
         finally:
             share.calls -= 1
             if not share.calls:
                 del self._shares[key]
 
 
-async def _enter(places: asyncio.Semaphore, seconds: float) -> None:
-    if not places.locked():
-        # At once, and without the cost of a timer.
-        await places.acquire()
+async def _enter(slots: asyncio.Semaphore, seconds: float) -> None:
+    if not slots.locked():
+        # Without the cost of a timer.
+        await slots.acquire()
         return
     async with asyncio.timeout(seconds):
-        await places.acquire()
+        await slots.acquire()

@@ -1,8 +1,14 @@
-"""How fast a caller may be: token buckets in this process. Several processes each allow the rate."""
+"""Rate limits: token buckets in this process. Each of several processes allows the full rate."""
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from uuid import UUID
+
+from atlas.api.problems import TooManyRequests, Unauthenticated
+from atlas.api.tenant_cache import TenantCache
 
 MOST_BUCKETS = 20_000
 
@@ -18,15 +24,57 @@ class Rates:
     most_failures: float = 20.0
 
 
+class RateLimiter:
+    """The rates of tokens and of tenants."""
+
+    def __init__(self, rates: Rates, tenants: TenantCache) -> None:
+        self._rates = rates
+        self._tenants = tenants
+        self._buckets = Buckets()
+
+    async def check(self, token_id: UUID, tenant_id: UUID | None) -> None:
+        """Refuse a request beyond the rate of its token or of its tenant."""
+        rates = self._rates
+        wait = self._buckets.take(token_id, rates.token, rates.token * rates.burst_seconds)
+        if wait:
+            raise TooManyRequests("with this token", wait)
+        if tenant_id is not None:
+            limits = (self._tenants.peek(str(tenant_id)) or await self._tenants.find(tenant_id)).limits
+            rate = float(limits.get("requests_per_second", rates.tenant))
+            wait = self._buckets.take(tenant_id, rate, max(1.0, rate * rates.burst_seconds))
+            if wait:
+                raise TooManyRequests("of this tenant", wait)
+
+
+class FailedSignIns:
+    """The rate of wrong credentials from one address."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._buckets = Buckets()
+        # Addresses that may be guessing share this, so that they use one connection at most.
+        self._one_at_a_time = asyncio.Semaphore(1)
+
+    def lookup(self, address: str) -> AbstractAsyncContextManager[None]:
+        """Hold this while looking up a credential. A good one is accepted, whatever else came from its address."""
+        wait = self._buckets.wait(address, self._rates.failures, self._rates.most_failures)
+        return self._one_at_a_time if wait else nullcontext()
+
+    def count(self, address: str) -> Unauthenticated | TooManyRequests:
+        """Count a wrong credential and return the error to raise."""
+        wait = self._buckets.take(address, self._rates.failures, self._rates.most_failures)
+        return TooManyRequests("with wrong credentials from this address", wait) if wait else Unauthenticated()
+
+
 class Buckets:
-    """Buckets by key; each fills at its rate up to its size, and a request takes one drop."""
+    """Token buckets by key; each fills at its rate up to its size, and a request takes one token."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._levels: dict[object, tuple[float, float]] = {}
 
     def take(self, key: object, rate: float, size: float) -> float:
-        """Zero if there was a drop to take; otherwise how many seconds until there is one."""
+        """Take a token and return zero, or return how many seconds until there is one."""
         now = self._clock()
         level, at = self._levels.get(key, (size, now))
         level = min(size, level + (now - at) * rate)
@@ -35,16 +83,16 @@ class Buckets:
             return (1 - level) / rate
         self._levels[key] = (level - 1, now)
         if len(self._levels) > MOST_BUCKETS:
-            self._forget(now)
+            self._forget()
         return 0.0
 
-    def is_empty(self, key: object, rate: float, size: float) -> float:
-        """The same without taking any."""
+    def wait(self, key: object, rate: float, size: float) -> float:
+        """How many seconds until there is a token; takes none."""
         level, at = self._levels.get(key, (size, self._clock()))
         level = min(size, level + (self._clock() - at) * rate)
         return 0.0 if level >= 1 else (1 - level) / rate
 
-    def _forget(self, now: float) -> None:
-        """Let go of the half that was used longest ago: most of them are full again."""
+    def _forget(self) -> None:
+        """Drop the half that was used longest ago: most of them are full again."""
         oldest_first = sorted(self._levels.items(), key=lambda item: item[1][1])
         self._levels = dict(oldest_first[len(oldest_first) // 2 :])

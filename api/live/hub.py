@@ -17,9 +17,9 @@ import orjson
 
 from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
-from atlas.api.errors import AWAY
 from atlas.api.live.changes import JobChanges, Running, place_of, read_place, read_running, read_window, write_place
 from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
+from atlas.api.problems import AWAY
 from atlas.audit.find import Horizon
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
@@ -66,7 +66,7 @@ class Hub:
     async def join(self, room: Room, since: str | None) -> Watcher:
         """Begin to watch a tenant, or everything; `since` is the place of the last frame that was seen."""
         watcher = Watcher(room)
-        async with self._api.acquire() as conn:
+        async with self._api.db.connection() as conn:
             if self._place is None:
                 place, running = await read_place(conn), await read_running(conn)
                 # Someone may have come in the meantime, and frames been sent from there on.
@@ -109,7 +109,7 @@ class Hub:
         since = self._place
         if since is None:
             return
-        async with self._api.acquire() as conn:
+        async with self._api.db.connection() as conn:
             window = await read_window(conn, since, ACTIONS, most_each=MOST_OF_A_KIND)
             running = await read_running(conn)
         before, self._running = self._running, running

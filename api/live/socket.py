@@ -15,9 +15,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, own_origin
-from atlas.api.errors import AWAY, Forbidden, TooManyRequests, Unauthenticated
 from atlas.api.live.hub import Hub, Room, Watcher
-from atlas.api.problems import response_of, told_of
+from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
 from atlas.api.request_context import named_tenant
 from atlas.api.routing import PREFIX
 from atlas.engine.tokens import ROLES
@@ -58,7 +57,7 @@ async def live(socket: WebSocket) -> None:
             place.enter_context(api.watchers.taken(caller.share))
         except (AtlasError, asyncpg.PostgresError, *AWAY) as error:
             # Before it is accepted, so that the client sees a plain answer, with its status and when to come back.
-            await socket.send_denial_response(response_of(told_of(error)))
+            await socket.send_denial_response(response_of(problem_of(error)))
             return
         await socket.accept()
         watcher = await hub.join(room, socket.query_params.get("since"))
@@ -74,7 +73,7 @@ async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     # A page of another site may open a socket with the visitor's cookie; a program has no page, and no cookie.
     if origin != own_origin(socket) and (origin is not None or caller.session is not None):
         raise Forbidden("The page that asks is not one of this Atlas.")
-    await api.slow_down(caller)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
     if caller.role not in WATCHERS:
         raise Forbidden(f"The role {caller.role} does not watch.")
     wanted = socket.query_params.get("tenant")

@@ -1,15 +1,13 @@
-"""Jobs as they are asked for and as they are shown."""
+"""Bodies of requests about jobs, and a row of the queue as a response."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
-from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from atlas.api.models.common import Body, Document, Id, Moment, Number, Shown, Whole
-from atlas.engine.jobs import Explanation, JobRow
+from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
+from atlas.client.models import ApiModel, Job
+from atlas.engine.jobs import JobRow
 
-JobStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 MOST_JOBS = 1000
@@ -21,7 +19,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 class NewJobBody(Body):
-    """A job to be. Name its `job_type`, or the `definition_key` of an allow-listed command."""
+    """A job to enqueue. Name its `job_type`, or the `definition_key` of an allow-listed command."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -38,17 +36,17 @@ class NewJobBody(Body):
         }
     )
 
-    # Exactly one of the two is given; the other one stays empty, which cannot be sent.
+    # Exactly one of the two is sent; the other stays empty, which no caller can send.
     job_type: JobTypeName = Field(default="", json_schema_extra=_without_default)
     definition_key: JobTypeName = Field(default="", json_schema_extra=_without_default)
     payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
-    scheduled_for: Moment | None = Field(default=None, description="Not before this moment; now if left out.")
+    scheduled_for: Timestamp | None = Field(default=None, description="Not before this time; now if left out.")
     delay_seconds: Annotated[Number, Field(ge=0, le=LONGEST_DELAY)] | None = Field(
         default=None, description="Not before so long from now, by the database's clock; instead of `scheduled_for`."
     )
     dedupe_key: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="An active job under the same key is the answer instead of a new one."
+        default=None, description="An active job under the same key is returned instead of a new one."
     )
     max_retries: Annotated[Whole, Field(ge=0, le=1000)] | None = None
     correlation_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
@@ -72,120 +70,6 @@ class NewJobBody(Body):
         return self.job_type or self.definition_key
 
 
-class EnqueuedJob(Shown):
-    """What came of a request for a job."""
-
-    id: UUID
-    tenant_id: UUID
-    status: str
-    job_type: str
-    definition_key: str | None = None
-    queued_at: datetime
-    deduplicated: bool = Field(description="True if an active job held the same dedupe key; the id is that job's.")
-
-
-class JobShown(Shown):
-    """A job. Secret fields of its payload are shown as fingerprints."""
-
-    id: UUID
-    tenant_id: UUID
-    status: JobStatus = Field(validation_alias=AliasChoices("shown_status", "status"))
-    job_type: str
-    definition_id: UUID | None
-    definition_key: str | None
-    priority: int
-    payload: Document
-    output: Document
-    error: Document
-    cost_cents: int
-    retry_count: int
-    max_retries: int
-    attempt_count: int
-    lost_count: int
-    scheduled_for: datetime | None
-    queued_at: datetime
-    updated_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    lease_expires_at: datetime | None
-    dead_lettered_at: datetime | None
-    cancel_requested_at: datetime | None
-    cancel_requested_by: str | None
-    claimed_by: str | None
-    dedupe_key: str | None
-    correlation_id: str | None
-    source: JobSource
-    source_ref: str | None
-    created_by: str | None
-    timeout_seconds: int | None
-    host_id: UUID | None
-    server_instance_id: UUID | None
-    parent_run_id: UUID | None
-    progress: Document | None
-
-    @classmethod
-    def of(cls, job: JobRow) -> "JobShown":
-        """A row of the queue as the API names things."""
-        values: dict[str, Any] = {name: getattr(job, name) for name in _SAME_NAMES}
-        return cls.model_construct(
-            **values,
-            status=job.shown_status,
-            definition_key=job.job_type if job.definition_id is not None else None,
-            payload=job.input,
-            scheduled_for=job.next_retry_at,
-            queued_at=job.created_at,
-        )
-
-
-_SAME_NAMES = tuple(name for name in JobShown.model_fields if name != "status" and name in JobRow.__slots__)
-
-
-class AttemptShown(Shown):
-    """One attempt at a job."""
-
-    job_run_id: str
-    attempt_no: int
-    worker_id: str | None
-    host_id: UUID | None
-    pid: int | None
-    status: Literal["running", "succeeded", "failed", "timeout", "canceled", "lost"]
-    started_at: datetime | None
-    finished_at: datetime | None
-    duration_ms: int | None
-    exit_code: int | None
-    stdout_tail: str | None
-    stderr_tail: str | None
-    error_text: str | None
-    outcome: str | None
-    result: Document
-    log_ref: str | None
-
-
-class ExplanationShown(Shown):
-    """Why a job is where it is: a word for programs, a sentence for people."""
-
-    job_id: UUID
-    status: str
-    reason: str
-    sentence: str
-
-    @classmethod
-    def of(cls, told: Explanation) -> "ExplanationShown":
-        return cls(job_id=told.job_id, status=told.status, reason=told.reason, sentence=told.sentence)
-
-
-class Canceled(Shown):
-    """`canceled` at once, or `requested` of the worker that runs it."""
-
-    id: UUID
-    verdict: Literal["canceled", "requested"]
-
-
-class Retried(Shown):
-    id: UUID
-    verdict: Literal["retried"] = "retried"
-
-
 class RetryDeadLetters(Body):
     """Which dead letters to queue again, oldest first."""
 
@@ -193,26 +77,25 @@ class RetryDeadLetters(Body):
     limit: Annotated[Whole, Field(ge=1, le=1000)] = 1000
 
 
-class RetriedMany(Shown):
-    """What became of each dead letter that was found."""
-
-    retried: int
-    verdicts: dict[str, str]
-
-
-class SummaryShown(Shown):
-    """How much there is of everything. Counts are exact up to 2,000; those in `estimated` are estimates."""
-
-    counts: dict[str, int]
-    estimated: list[str]
-    running: int
-    oldest_queued_seconds: float | None
-    per_minute: dict[str, float] = Field(description="Events of the last minutes, by kind, for each minute.")
-
-
-class Ticked(Shown):
+class Ticked(ApiModel):
     """What one tick did."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     ok: Literal[True] = True
+
+
+def job_of(row: JobRow) -> Job:
+    """A row of the queue under the API's names."""
+    values: dict[str, Any] = {name: getattr(row, name) for name in _SAME_NAMES}
+    return Job.model_construct(
+        **values,
+        status=row.shown_status,
+        definition_key=row.job_type if row.definition_id is not None else None,
+        payload=row.input,
+        scheduled_for=row.next_retry_at,
+        queued_at=row.created_at,
+    )
+
+
+_SAME_NAMES = tuple(name for name in Job.model_fields if name != "status" and name in JobRow.__slots__)

@@ -7,10 +7,11 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Limit, Name, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed, Page
 from atlas.engine.tokens import makers_of
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
@@ -22,7 +23,7 @@ ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "canceled
 Count = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 
 
-class ApprovalShown(Shown):
+class ApprovalShown(ApiModel):
     """A question to a person, bound to the exact input it is about."""
 
     id: UUID
@@ -50,7 +51,7 @@ class DecisionBody(Body):
     input_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
-class Decided(Shown):
+class Decided(ApiModel):
     id: UUID
     status: Literal["approved", "rejected"]
 
@@ -68,7 +69,7 @@ class RuleBody(Body):
     runs_per_day: Count | None = None
 
 
-class RuleShown(Shown):
+class RuleShown(ApiModel):
     """A rule of the policy."""
 
     id: UUID
@@ -82,7 +83,7 @@ class RuleShown(Shown):
     runs_per_day: int | None
 
 
-class RuleAdded(Shown):
+class RuleAdded(ApiModel):
     id: UUID
 
 
@@ -95,7 +96,7 @@ async def show_list(
     limit: Limit = 50,
     cursor: Id | None = None,
 ) -> Page[ApprovalShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_approvals(
             conn, tenant_id=call.tenant_id, run_id=run_id, status=status, before=cursor, limit=limit
         )
@@ -106,7 +107,7 @@ async def show_list(
 @router.get("/approvals/{approval_id:uuid}", summary="One approval")
 @requires(*READERS)
 async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
     if not found:
         raise NotFound("approval", approval_id)
@@ -118,7 +119,7 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     """Nor may a token that goes back to who asked: whoever makes a token under another name is not two people."""
     await _require_other_hands(approval_id, call)
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         status = await decide_approval(
             conn,
             approval_id,
@@ -134,7 +135,7 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
 @router.get("/policies", summary="The rules that decide about intents", tags=["policies"])
 @requires(*READERS)
 async def show_rules(call: Calling) -> Listed[RuleShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_rules(conn, tenant_id=call.tenant_id)
     return Listed(items=[RuleShown.model_validate(one) for one in found])
 
@@ -142,19 +143,19 @@ async def show_rules(call: Calling) -> Listed[RuleShown]:
 @router.post("/policies", status_code=201, summary="Add a rule, for one tenant or for all", tags=["policies"])
 @requires("operator")
 async def add(body: RuleBody, call: Calling) -> RuleAdded:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
 
 
 @router.delete("/policies/{label}", status_code=204, summary="Remove a rule", tags=["policies"])
 @requires("operator")
 async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call: Calling) -> None:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
 
 
 async def _require_other_hands(approval_id: UUID, call: RequestContext) -> None:
-    async with call.as_engine() as conn:
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
         makers = await makers_of(conn, call.caller.token)
     if found and found[0].requested_by in makers:

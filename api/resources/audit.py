@@ -12,14 +12,15 @@ from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from atlas.api.errors import Forbidden
-from atlas.api.models.common import Document, Limit, Moment, Page, Shown
+from atlas.api.models.common import Document, Limit, Timestamp
+from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Extract, export, find, prove
 from atlas.audit import Query as AuditQuery
 from atlas.audit.keys import public_key_files
+from atlas.client.models import ApiModel, Page
 from atlas.db.statements import fetch, statement
 from atlas.errors import NotFound
 from atlas.logs import get_logger
@@ -41,7 +42,7 @@ Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
 Number = Annotated[int | None, Query(ge=1, le=NEWEST, description="The `next_cursor` of the page before.")]
 
 
-class EntryShown(Shown):
+class EntryShown(ApiModel):
     """One row of the account."""
 
     id: int
@@ -57,7 +58,7 @@ class EntryShown(Shown):
     meta: Document
 
 
-class SealShown(Shown):
+class SealShown(ApiModel):
     """A batch of rows that became leaves of the tree, and the tree's root after it."""
 
     n: int
@@ -69,7 +70,7 @@ class SealShown(Shown):
     root: str
 
 
-class CheckpointShown(Shown):
+class CheckpointShown(ApiModel):
     """The tree's size and root, signed; anyone with the public key can check it."""
 
     size: int
@@ -87,8 +88,8 @@ async def show_list(
     action: Annotated[list[Action] | None, Query(max_length=50)] = None,
     entity_type: Words = None,
     entity_id: Words = None,
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: Timestamp | None = None,
+    until: Timestamp | None = None,
     text: Annotated[
         str | None, Query(max_length=200, description="Searched in action, entity, actor, message and meta.")
     ] = None,
@@ -107,7 +108,7 @@ async def show_list(
         until,
         text,
     )
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await find(conn, wanted, limit=limit, cursor=cursor)
     return Page(items=[EntryShown.model_validate(one) for one in found.entries], next_cursor=found.cursor)
 
@@ -115,7 +116,7 @@ async def show_list(
 @router.get("/seals", summary="The seals, newest first")
 @requires("operator", "auditor", whole=True)
 async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[SealShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         rows = await fetch(conn, SEALS, before=cursor or NEWEST, limit=limit)
     items = [SealShown.model_validate(dict(row)) for row in rows]
     return Page(items=items, next_cursor=str(items[-1].n) if len(items) == limit else None)
@@ -125,7 +126,7 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) ->
 @requires(*READERS, by_tenant=False)
 async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[CheckpointShown]:
     """They say nothing about what is in the account, only how large it is and that it has not changed."""
-    async with call.as_engine() as conn:
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
         rows = await fetch(conn, CHECKPOINTS, before=cursor or NEWEST, limit=limit)
     items = [CheckpointShown.model_validate(dict(row)) for row in rows]
     return Page(items=items, next_cursor=str(items[-1].size) if len(items) == limit else None)
@@ -163,8 +164,8 @@ async def show_key(call: Calling) -> str:
 @requires(*READERS)
 async def take_along(
     call: Calling,
-    since: Annotated[Moment | None, Query(description="By the time of sealing.")] = None,
-    until: Moment | None = None,
+    since: Annotated[Timestamp | None, Query(description="By the time of sealing.")] = None,
+    until: Timestamp | None = None,
     personal: Annotated[bool, Query(description="With personal values that were not erased; for operators.")] = False,
 ) -> Response:
     """That it was made is an event itself. `atlas audit verify --export` checks it without a database."""
@@ -180,14 +181,14 @@ async def take_along(
 @router.get("/{row_id}/proof", summary="A proof that one row is in the signed tree, for anyone with the public key")
 @requires(*READERS)
 async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Calling) -> Document:
-    async with call.as_engine() as conn:
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 
 
 async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes, None]:
     # No transaction around it: the event that tells of the export stands, however the reading ends.
     with call.api.exports.taken(call.caller.share):
-        async with call.api.acquire(watched=False, share=call.caller.share) as conn:
+        async with call.api.db.connection(watched=False, share=call.caller.share) as conn:
             async for line in export(conn, extract, actor=call.actor):
                 yield line
 

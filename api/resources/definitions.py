@@ -7,9 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
-from atlas.api.models.common import Body, Document, Flag, Listed, Name, Number, Shown, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -37,7 +38,7 @@ Argument = str | WhenGiven
 Seconds = Annotated[Whole, Field(ge=1, le=7 * 86_400)]
 
 
-class DefinitionShown(Shown):
+class DefinitionShown(ApiModel):
     """A command that jobs may run."""
 
     id: UUID
@@ -118,7 +119,7 @@ class NewDefinition(DefinitionChange):
 @router.get("", summary="List the definitions")
 @requires(*READERS, whole=True)
 async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False) -> Listed[DefinitionShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_definitions(conn, active_only=active_only)
     return Listed(items=[DefinitionShown.of(one) for one in found])
 
@@ -126,26 +127,26 @@ async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False
 @router.post("", status_code=201, summary="Allow a command")
 @requires("operator", whole=True)
 async def create(body: NewDefinition, call: Calling) -> DefinitionShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return DefinitionShown.of(await add_definition(conn, body.described(), actor=call.actor))
 
 
 @router.get("/{key}", summary="One definition")
 @requires(*READERS, whole=True)
 async def show_one(key: Key, call: Calling) -> DefinitionShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return DefinitionShown.of(await find_definition(conn, key))
 
 
 @router.patch("/{key}", summary="Change a definition; it holds for attempts that begin afterwards")
 @requires("operator", whole=True)
 async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
 
 
 @router.delete("/{key}", summary="Disable a definition: none of its jobs is made or begun any more")
 @requires("operator", whole=True)
 async def disable(key: Key, call: Calling) -> DefinitionShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return DefinitionShown.of(await disable_definition(conn, key, actor=call.actor))

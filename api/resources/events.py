@@ -8,11 +8,12 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, create_once
-from atlas.api.models.common import Body, Document, Name, Shown
+from atlas.api.models.common import Body, Document, Name
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
+from atlas.client.models import ApiModel
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import publish_event
 
@@ -31,7 +32,7 @@ class NewEvent(Body):
     correlation_id: Name | None = None
 
 
-class EventPublished(Shown):
+class EventPublished(ApiModel):
     """An event that is stored, and how many waiting runs it woke."""
 
     id: UUID

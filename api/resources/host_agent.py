@@ -9,11 +9,12 @@ from pydantic import ConfigDict, Field
 
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
-from atlas.api.models.common import Body, Document, Id, Listed, Number, Shown, Text, Whole
+from atlas.api.models.common import Body, Document, Id, Number, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.hosts import HostShown
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
+from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
 from atlas.engine.hosts.host_jobs import (
     HostJob,
@@ -39,7 +40,7 @@ LONGEST_WAIT = 60
 LOOK_SECONDS = 10.0
 
 
-class AgentJob(Shown):
+class AgentJob(ApiModel):
     """A job for a host. `lease` goes into every call about it; it lasts `lease_seconds` from each heartbeat on."""
 
     job_id: UUID
@@ -80,13 +81,13 @@ class ResultBody(LeaseBody):
     error: Annotated[str, Field(max_length=20_000)] | None = None
 
 
-class Kept(Shown):
+class Kept(ApiModel):
     """The lease is renewed. `cancel_requested`: end the job and report."""
 
     cancel_requested: bool
 
 
-class ResultRecorded(Shown):
+class ResultRecorded(ApiModel):
     """What the job is now: succeeded, queued for a retry, failed or canceled."""
 
     job_id: UUID
@@ -97,7 +98,7 @@ class ResultRecorded(Shown):
 @requires("host", by_tenant=False)
 async def show_hosts(call: Calling) -> Listed[HostShown]:
     own = _own_host(call)
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = [one for one in await list_hosts(conn, tenant_id=call.tenant_id) if one.id == own]
     return Listed(items=[HostShown.model_validate(one) for one in found])
 
@@ -125,7 +126,7 @@ async def fetch_next(
             bell.clear()
             await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
-            async with call.claiming() as conn:
+            async with call.connection() as conn:
                 found = await next_host_job(conn, host_id, lease=lease)
             if found is not None:
                 if await request.is_disconnected():
@@ -141,7 +142,7 @@ async def fetch_next(
 @requires("host", by_tenant=False)
 async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
     await _require(call, host_id)
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         lease = call.api.settings.atlas_lease_seconds
         return Kept(cancel_requested=await heartbeat_host_job(conn, host_id, job_id, body.lease, lease=lease))
 
@@ -150,7 +151,7 @@ async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
 @requires("host", by_tenant=False)
 async def tell(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
     await _require(call, host_id)
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         await host_progress(conn, host_id, job_id, body.lease, percent=body.percent, message=body.message)
 
 
@@ -159,7 +160,7 @@ async def tell(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> No
 async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> ResultRecorded:
     await _require(call, host_id)
     result = HostResult(body.status, body.duration_ms, body.output, body.error)
-    async with call.claiming() as conn, conn.transaction():
+    async with call.connection() as conn, conn.transaction():
         status = await host_result(conn, host_id, job_id, body.lease, result)
         # The job's own event names the host; this one, who spoke for it, from where and in which request.
         meta = {"job_id": str(job_id), "lease": body.lease, "status": status}
@@ -172,7 +173,7 @@ async def _require(call: RequestContext, host_id: UUID) -> Host:
     """The host that the token's scope names, behind the wall of its tenant; any other does not exist for it."""
     if _own_host(call) != host_id:
         raise NotFound("host", host_id, remedy="`atlas host list` shows the hosts there are.")
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return await _find(conn, host_id, call)
 
 
@@ -186,7 +187,7 @@ async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
 
 async def _give_back(call: RequestContext, found: HostJob) -> None:
     """Nobody is there to take it: back to the queue, nothing counted."""
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         claimant = Claimant(claimant_of(found.host_id), None, lease=1.0)
         await finish(conn, claimant, [release_attempt(found.job.id, found.job.attempt)])
 

@@ -5,10 +5,11 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
-from atlas.api.models.common import Body, Flag, Id, Listed, Name, Shown
+from atlas.api.models.common import Body, Flag, Id, Name
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import (
     Host,
@@ -35,7 +36,7 @@ class HostChange(Body):
     is_active: Flag
 
 
-class HostShown(Shown):
+class HostShown(ApiModel):
     """A machine of a tenant, and the names of the servers it looks after."""
 
     id: UUID
@@ -47,7 +48,7 @@ class HostShown(Shown):
     instances: list[str]
 
 
-class InstanceShown(Shown):
+class InstanceShown(ApiModel):
     """A server that a host looks after."""
 
     id: UUID
@@ -60,7 +61,7 @@ class InstanceShown(Shown):
 @router.get("", summary="List the hosts")
 @requires(*READERS)
 async def show_list(call: Calling) -> Listed[HostShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_hosts(conn, tenant_id=call.tenant_id)
     return Listed(items=[HostShown.model_validate(one) for one in found])
 
@@ -68,21 +69,21 @@ async def show_list(call: Calling) -> Listed[HostShown]:
 @router.post("", status_code=201, summary="Make a host known; it comes with a token of the role host")
 @requires(*MANAGERS)
 async def create(body: NewName, call: Calling) -> HostShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return HostShown.model_validate(await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor))
 
 
 @router.get("/{host_id:uuid}", summary="One host")
 @requires(*READERS)
 async def show_one(host_id: Id, call: Calling) -> HostShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return await _shown(conn, await _find(conn, host_id, call))
 
 
 @router.patch("/{host_id:uuid}", summary="Let a host fetch jobs, or not")
 @requires(*MANAGERS)
 async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
 
@@ -90,7 +91,7 @@ async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
 @router.get("/{host_id:uuid}/instances", summary="The servers a host looks after")
 @requires(*READERS)
 async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         host = await _find(conn, host_id, call)
         found = await list_server_instances(conn, host.id)
     return Listed(items=[InstanceShown.model_validate(one) for one in found])
@@ -99,7 +100,7 @@ async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
 @router.post("/{host_id:uuid}/instances", status_code=201, summary="Make a server of a host known")
 @requires(*MANAGERS)
 async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         return InstanceShown.model_validate(await add_server_instance(conn, host, name=body.name, actor=call.actor))
 

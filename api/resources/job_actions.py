@@ -7,23 +7,15 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from atlas.api.errors import Forbidden
 from atlas.api.idempotency import IdempotencyKey, do_once
-from atlas.api.models.common import Body, Id, Listed, Whole
-from atlas.api.models.jobs import (
-    AttemptShown,
-    Canceled,
-    ExplanationShown,
-    JobShown,
-    Retried,
-    RetriedMany,
-    RetryDeadLetters,
-    Ticked,
-)
+from atlas.api.models.common import Body, Id, Whole
+from atlas.api.models.jobs import RetryDeadLetters, Ticked, job_of
+from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
+from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Listed, Retried, RetriedMany
 from atlas.db.pool import Connection
 from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
 from atlas.errors import NotFound
@@ -46,36 +38,36 @@ async def retry_many(
             conn, actor=call.actor, tenant_id=call.tenant_id, job_type=body.job_type, limit=body.limit
         )
         retried = sum(verdict == "retried" for verdict in found.values())
-        return RetriedMany(retried=retried, verdicts={str(id): verdict for id, verdict in found.items()})
+        return RetriedMany(retried=retried, verdicts={**found})
 
     return await do_once(request, call, idempotency_key, work)
 
 
 @router.get("/jobs/{job_id:uuid}", summary="One job")
 @requires(*JOB_READERS)
-async def show_one(job_id: Id, call: Calling) -> JobShown:
-    async with call.reading() as conn:
+async def show_one(job_id: Id, call: Calling) -> Job:
+    async with call.transaction(read_only=True) as conn:
         job = await get_job(conn, job_id, tenant_id=call.tenant_id)
     if job is None:
         raise NotFound("job", job_id)
-    return JobShown.of(job)
+    return job_of(job)
 
 
 @router.get("/jobs/{job_id:uuid}/attempts", summary="Every attempt at a job, oldest first")
 @requires(*JOB_READERS)
-async def show_attempts(job_id: Id, call: Calling) -> Listed[AttemptShown]:
-    async with call.reading() as conn:
+async def show_attempts(job_id: Id, call: Calling) -> Listed[Attempt]:
+    async with call.transaction(read_only=True) as conn:
         if await get_job(conn, job_id, tenant_id=call.tenant_id) is None:
             raise NotFound("job", job_id)
         found = await list_attempts(conn, job_id, tenant_id=call.tenant_id)
-    return Listed(items=[AttemptShown.model_validate(dict(one)) for one in found])
+    return Listed(items=[Attempt.model_validate(dict(one)) for one in found])
 
 
 @router.get("/jobs/{job_id:uuid}/explain", summary="Why a job is not running, in one sentence")
 @requires(*JOB_READERS)
-async def show_explanation(job_id: Id, call: Calling) -> ExplanationShown:
-    async with call.reading() as conn:
-        return ExplanationShown.of(await explain(conn, job_id, tenant_id=call.tenant_id))
+async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
+    async with call.transaction(read_only=True) as conn:
+        return JobExplanation.model_validate(await explain(conn, job_id, tenant_id=call.tenant_id))
 
 
 @router.post(
@@ -109,7 +101,7 @@ async def retry_one(request: Request, job_id: Id, call: Calling, idempotency_key
 @requires(*MANAGERS)
 async def delete_one(job_id: Id, call: Calling) -> None:
     """With its attempts and its secrets, for good. The account keeps what happened to it."""
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         await delete(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
 
 
@@ -125,7 +117,7 @@ async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
     """For development and for places without a worker; answers when they have ended, with counts."""
     if call.api.tick is None:
         raise Forbidden("This API was started without the means to run jobs.", remedy="Run `atlas worker`.")
-    counts = asdict(await call.api.tick(call.api.pool, call.api.url, limit=(body or TickBody()).limit))
-    async with call.writing() as conn:
+    counts = asdict(await call.api.tick(call.api.db.pool, call.api.url, limit=(body or TickBody()).limit))
+    async with call.transaction() as conn:
         await record(conn, Event("JOBS_TICKED", "system", "tick", call.actor, meta=counts))
     return Ticked(**counts)

@@ -11,22 +11,15 @@ from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.idempotency import create_once
 from atlas.api.json_response import json_answer, json_bytes
 from atlas.api.middleware import header
-from atlas.api.models.common import Id, Limit, Moment, Page
-from atlas.api.models.jobs import (
-    MOST_JOBS,
-    EnqueuedJob,
-    JobShown,
-    JobSource,
-    JobStatus,
-    NewJobBody,
-    SummaryShown,
-)
+from atlas.api.models.common import Id, Limit, Timestamp
+from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, job_of
 from atlas.api.paging import MOST_BYTES
 from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.job_request import Start, start_of
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, read_body, requires, terms_of
+from atlas.client.models import EnqueuedJob, Job, JobStatus, JobSummary, Page
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
 from atlas.engine.jobs import JobFilter, NewJob
@@ -96,32 +89,32 @@ async def show_list(
     job_type: Annotated[str | None, Query(max_length=200)] = None,
     source: JobSource | None = None,
     correlation_id: Annotated[str | None, Query(max_length=200)] = None,
-    created_after: Moment | None = None,
-    created_before: Moment | None = None,
+    created_after: Timestamp | None = None,
+    created_before: Timestamp | None = None,
     limit: Limit = 50,
     cursor: Annotated[Id | None, Query(description="The `next_cursor` of the page before.")] = None,
     offset: Annotated[
         int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
     ] = 0,
-) -> Page[JobShown]:
+) -> Page[Job]:
     """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more."""
     wanted = JobFilter(call.tenant_id, status, job_type, source, correlation_id, created_after, created_before)
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_page(conn, wanted, before=cursor, limit=limit, offset=offset, most_bytes=MOST_BYTES)
     return Page(
-        items=[JobShown.of(job) for job in found.jobs], next_cursor=str(found.jobs[-1].id) if found.goes_on else None
+        items=[job_of(job) for job in found.jobs], next_cursor=str(found.jobs[-1].id) if found.goes_on else None
     )
 
 
 @router.get("/jobs/summary", summary="Counts by status, the oldest that waits, and rates")
 @requires(*JOB_READERS)
-async def show_summary(call: Calling) -> SummaryShown:
-    async with call.reading() as conn:
+async def show_summary(call: Calling) -> JobSummary:
+    async with call.transaction(read_only=True) as conn:
         summary = await summarize(conn, tenant_id=call.tenant_id)
     if summary.estimated:
-        async with call.as_engine() as conn:
+        async with call.transaction(read_only=True, all_tenants=True) as conn:
             summary = await estimate(conn, summary, tenant_id=call.tenant_id)
-    return SummaryShown(
+    return JobSummary(
         counts=summary.counts,
         estimated=summary.estimated,
         running=summary.counts["running"],

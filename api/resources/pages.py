@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, Response
 
 from atlas.api.app_state import AppState
-from atlas.api.errors import Forbidden
 from atlas.api.metrics import CONTENT_TYPE, Metrics
+from atlas.api.problems import Forbidden
 from atlas.api.routing import GuardedRoute, requires
 from atlas.db.statements import fetch_value, parse
 from atlas.errors import NotFound
@@ -53,7 +53,7 @@ async def alive() -> dict[str, bool]:
 @requires()
 async def ready(request: Request) -> dict[str, bool]:
     api: AppState = request.app.state.api
-    async with asyncio.timeout(READY_SECONDS), api.acquire() as conn:
+    async with asyncio.timeout(READY_SECONDS), api.db.connection() as conn:
         await fetch_value(conn, READY)
     return {"ok": True}
 

@@ -7,11 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from atlas.api.errors import Forbidden
-from atlas.api.models.common import Body, Document, Flag, Id, Listed, Name, Number, Shown, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text, Whole
+from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import Kept, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed
 from atlas.engine.hosts.remote import (
     MOST_JOBS,
     Failure,
@@ -39,7 +40,7 @@ class ClaimBody(Body):
     limit: Annotated[Whole, Field(ge=1, le=MOST_JOBS)] = 1
 
 
-class ClaimedShown(Shown):
+class ClaimedShown(ApiModel):
     """A job in this worker's hands. `attempt` goes into every call about it."""
 
     job_id: UUID
@@ -98,7 +99,7 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     if RUNS in {canonical(one) for one in body.job_types}:
         raise Forbidden("Runs of workflows are driven by Atlas's own workers.")
     lease = call.api.settings.atlas_lease_seconds
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         found = await claim_remote(conn, call.caller.token.id, call.home, body.job_types, limit=body.limit, lease=lease)
     return Listed(items=[_shown(one, lease) for one in found])
 
@@ -106,7 +107,7 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
 @router.post("/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
 @requires("worker", by_tenant=False)
 async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         lease = call.api.settings.atlas_lease_seconds
         asked = await heartbeat_remote(conn, call.caller.token.id, job_id, body.attempt, lease=lease)
     return Kept(cancel_requested=asked)
@@ -115,7 +116,7 @@ async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
 @router.post("/{job_id:uuid}/progress", status_code=204, summary="Tell how far a job is")
 @requires("worker", by_tenant=False)
 async def tell(job_id: Id, body: RemoteProgress, call: Calling) -> None:
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         await progress_remote(
             conn, call.caller.token.id, job_id, body.attempt, percent=body.percent, message=body.message
         )
@@ -124,7 +125,7 @@ async def tell(job_id: Id, body: RemoteProgress, call: Calling) -> None:
 @router.post("/{job_id:uuid}/complete", summary="Report that a job succeeded")
 @requires("worker", by_tenant=False)
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         facts = call.actor.meta
         return _ended(job_id, await complete_remote(conn, _who(call), job_id, body.attempt, body.output, facts=facts))
 
@@ -133,7 +134,7 @@ async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
 @requires("worker", by_tenant=False)
 async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
-    async with call.claiming() as conn:
+    async with call.connection() as conn:
         failure = Failure(body.error, body.permanent, after)
         facts = call.actor.meta
         return _ended(job_id, await fail_remote(conn, _who(call), job_id, body.attempt, failure, facts=facts))

@@ -9,11 +9,12 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, create_once, do_once
-from atlas.api.models.common import Body, Document, Id, Limit, Listed, Name, Page, Shown, Whole
+from atlas.api.models.common import Body, Document, Id, Limit, Name, Whole
 from atlas.api.paging import read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed, Page
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.find import IntentRow, RunRow, StepRow, get_run, list_intents, list_runs, list_steps
@@ -40,13 +41,13 @@ class NewIntentBody(Body):
     correlation_id: Name | None = None
 
 
-class RunId(Shown):
+class RunId(ApiModel):
     """The id of the intent, and of the run that it becomes."""
 
     id: UUID
 
 
-class IntentShown(Shown):
+class IntentShown(ApiModel):
     """A request for a workflow, as it stands."""
 
     id: UUID
@@ -70,7 +71,7 @@ class IntentShown(Shown):
     updated_at: datetime
 
 
-class RunShown(Shown):
+class RunShown(ApiModel):
     """A run, as it stands. `waiting`: its time, or what it waits for, has not come."""
 
     id: UUID
@@ -95,7 +96,7 @@ class RunShown(Shown):
     finished_at: datetime | None
 
 
-class StepShown(Shown):
+class StepShown(ApiModel):
     """A step as it is recorded. `key` names it in its run, for a fork."""
 
     key: str
@@ -119,7 +120,7 @@ class StepShown(Shown):
     error: Document | None
 
 
-class Stopped(Shown):
+class Stopped(ApiModel):
     """`canceled` at once, `requested` of the worker that drives it, or `rejected` before it became a run."""
 
     id: UUID
@@ -139,7 +140,7 @@ class SignalBody(Body):
     context: Document = Field(default_factory=dict)
 
 
-class Signaled(Shown):
+class Signaled(ApiModel):
     """The event, and whether it woke the run; a run at work finds it when it waits."""
 
     id: UUID
@@ -175,7 +176,7 @@ async def show_intents(
     cursor: Id | None = None,
 ) -> Page[IntentShown]:
     """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
 
         async def read(before: UUID | None, limit: int) -> list[IntentRow]:
             filters: dict[str, Any] = {"workflow": workflow, "status": status}
@@ -188,7 +189,7 @@ async def show_intents(
 @router.get("/intents/{intent_id:uuid}", summary="One intent")
 @requires(*PEOPLE)
 async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
     if not found:
         raise NotFound("intent", intent_id)
@@ -206,7 +207,7 @@ async def show_list(
     cursor: Id | None = None,
 ) -> Page[RunShown]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
 
         async def read(before: UUID | None, limit: int) -> list[RunRow]:
             filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
@@ -221,14 +222,14 @@ async def show_list(
 @router.get("/runs/{run_id:uuid}", summary="One run")
 @requires(*PEOPLE)
 async def show_one(run_id: Id, call: Calling) -> RunShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return _run(await _find(conn, run_id, call.tenant_id))
 
 
 @router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they began")
 @requires(*PEOPLE)
 async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
         found = await list_steps(conn, run_id)
     return Listed(items=[_step(one) for one in found])

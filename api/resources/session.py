@@ -10,10 +10,11 @@ from pydantic import Field, StringConstraints
 from atlas.actors import Actor
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, address_of, cookie_name, own_origin
-from atlas.api.errors import Forbidden, Unauthenticated
-from atlas.api.models.common import Body, Shown
+from atlas.api.models.common import Body
+from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel
 from atlas.engine.sessions import csrf_token, end_session, open_session
 from atlas.engine.tokens import ROLES
 
@@ -28,7 +29,7 @@ class SignIn(Body):
     token: Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
-class SessionShown(Shown):
+class SessionShown(ApiModel):
     """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
 
     subject: str
@@ -46,11 +47,11 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
     _refuse_other_sites(request)
     address = address_of(request)
     caller = await api.callers.by_token(body.token.strip(), address)
-    await api.slow_down(caller)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
     if caller.role not in PEOPLES_ROLES:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
-    async with api.acquire(share=caller.share) as conn:
+    async with api.db.connection(share=caller.share) as conn:
         session, clear = await open_session(conn, caller.token, actor=actor)
     secure = request.url.scheme == "https"
     lifetime = int((session.expires_at - session.created_at).total_seconds())
@@ -72,7 +73,7 @@ async def sign_out(request: Request, response: Response, call: Calling) -> None:
     session = call.caller.session
     if session is None:
         raise Unauthenticated("There is no session to end; a token is revoked instead.")
-    async with call.api.acquire(share=call.caller.share) as conn:
+    async with call.api.db.connection(share=call.caller.share) as conn:
         await end_session(conn, session, actor=call.actor)
     call.api.callers.forget()
     response.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
@@ -87,7 +88,7 @@ def _refuse_other_sites(request: Request) -> None:
 
 
 async def _shown(api: AppState, caller: Caller) -> SessionShown:
-    tenant = None if caller.tenant_id is None else (await api.tenant(caller.tenant_id)).slug
+    tenant = None if caller.tenant_id is None else (await api.tenants.find(caller.tenant_id)).slug
     return SessionShown(
         subject=caller.subject,
         role=caller.role,

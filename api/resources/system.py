@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, do_once
-from atlas.api.models.common import Body, Document, Flag, Listed, Moment, Number, Shown, Text
+from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
 from atlas.api.request_context import Calling
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, EngineStatus, GateStatus, Listed, QueueDepth, SystemStatus, WorkerStatus
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import read_findings
@@ -27,17 +28,6 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
 WORKERS = statement("api/sql/workers.sql")
 JOB_TYPES = statement("api/sql/job_types.sql")
-
-
-class GateShown(Shown):
-    """The switch that every start obeys, and its story."""
-
-    online: bool
-    engine_enabled: bool
-    reason: str | None
-    by: str | None
-    since: datetime | None
-    until: datetime | None
 
 
 class GateBody(Body):
@@ -54,49 +44,7 @@ class GateBody(Body):
     )
 
 
-class DepthShown(Shown):
-    """How many active jobs of a type are in a state, and how long the oldest has waited."""
-
-    job_type: str
-    status: Literal["queued", "waiting", "running"]
-    count: int
-    oldest_seconds: float | None
-
-
-class WorkerShown(Shown):
-    """A worker process."""
-
-    worker_id: str
-    hostname: str
-    version: str
-    job_types: list[str]
-    running_count: int
-    started_at: datetime
-    last_seen_at: datetime
-    lease_expires_at: datetime
-    dead_at: datetime | None
-    is_alive: bool
-
-
-class EngineShown(Shown):
-    """Whether someone turns intents into runs, and how many wait for that."""
-
-    last_tick_at: datetime | None
-    silent_seconds: float | None
-    waiting: int
-    is_silent: bool
-
-
-class StatusShown(Shown):
-    """The gate, the queue and the workers."""
-
-    gate: GateShown
-    queue: list[DepthShown]
-    workers: list[WorkerShown]
-    engine: EngineShown
-
-
-class FindingShown(Shown):
+class FindingShown(ApiModel):
     """Something that a person should look at."""
 
     kind: str
@@ -104,7 +52,7 @@ class FindingShown(Shown):
     message: str
 
 
-class JobTypeShown(Shown):
+class JobTypeShown(ApiModel):
     """A job type that a worker has published, or a command."""
 
     key: str
@@ -121,7 +69,7 @@ class JobTypeShown(Shown):
         return cls.model_validate({**row, "input_schema": orjson.loads(row["input_schema"])})
 
 
-class UsageShown(Shown):
+class UsageShown(ApiModel):
     """Finished attempts and what they took."""
 
     tenant_id: UUID
@@ -140,12 +88,12 @@ class UsageShown(Shown):
 
 @router.get("/system/atlas-online", summary="Whether Atlas starts work")
 @requires(*PEOPLE, "host", "worker", by_tenant=False)
-async def show_gate(call: Calling) -> GateShown:
-    async with call.reading() as conn:
+async def show_gate(call: Calling) -> GateStatus:
+    async with call.transaction(read_only=True) as conn:
         return _gate(await read_gate(conn))
 
 
-@router.put("/system/atlas-online", response_model=GateShown, summary="Let work start, or nothing; what runs may end")
+@router.put("/system/atlas-online", response_model=GateStatus, summary="Let work start, or nothing; what runs may end")
 @requires("operator", whole=True)
 async def turn(request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     """When turning it off has been answered, nothing starts until it is on again.
@@ -154,7 +102,7 @@ async def turn(request: Request, body: GateBody, call: Calling, idempotency_key:
     """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
 
-    async def work(conn: Connection) -> GateShown:
+    async def work(conn: Connection) -> GateStatus:
         return _gate(await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until))
 
     return await do_once(request, call, idempotency_key, work)
@@ -162,38 +110,38 @@ async def turn(request: Request, body: GateBody, call: Calling, idempotency_key:
 
 @router.get("/system/status", summary="The gate, the queue and the workers")
 @requires("operator", "auditor", whole=True)
-async def show_status(call: Calling) -> StatusShown:
-    async with call.reading() as conn:
+async def show_status(call: Calling) -> SystemStatus:
+    async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
         workers = await fetch(conn, WORKERS, alive_only=True)
         engine = await read_engine(conn)
-    return StatusShown(
+    return SystemStatus(
         gate=_gate(gate),
-        queue=[DepthShown.model_validate(one) for one in queue],
-        workers=[WorkerShown.model_validate(dict(row)) for row in workers],
-        engine=EngineShown.model_validate(engine),
+        queue=[QueueDepth.model_validate(one) for one in queue],
+        workers=[WorkerStatus.model_validate(dict(row)) for row in workers],
+        engine=EngineStatus.model_validate(engine),
     )
 
 
 @router.get("/system/findings", summary="What a person should look at: silent workers, stuck intents, rising failures")
 @requires("operator", "auditor", whole=True)
 async def show_findings(call: Calling) -> Listed[FindingShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return Listed(items=[FindingShown.model_validate(one) for one in await read_findings(conn)])
 
 
 @router.get("/workers", summary="The worker processes, newest first", tags=["workers"])
 @requires("operator", "auditor", whole=True)
-async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = False) -> Listed[WorkerShown]:
-    async with call.reading() as conn:
+async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = False) -> Listed[WorkerStatus]:
+    async with call.transaction(read_only=True) as conn:
         rows = await fetch(conn, WORKERS, alive_only=alive_only)
-    return Listed(items=[WorkerShown.model_validate(dict(row)) for row in rows])
+    return Listed(items=[WorkerStatus.model_validate(dict(row)) for row in rows])
 
 
 @router.get("/job-types", summary="The job types that can be enqueued, with the schema of their payload", tags=["jobs"])
 @requires(*PEOPLE, "worker", by_tenant=False)
 async def show_types(call: Calling) -> Listed[JobTypeShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         rows = await fetch(conn, JOB_TYPES)
     return Listed(items=[JobTypeShown.of_row(row) for row in rows])
 
@@ -202,14 +150,14 @@ async def show_types(call: Calling) -> Listed[JobTypeShown]:
 @requires("operator", "tenant_admin", "auditor")
 async def show_usage(
     call: Calling,
-    start: Moment | None = None,
-    end: Moment | None = None,
+    start: Timestamp | None = None,
+    end: Timestamp | None = None,
     by_hour: Annotated[bool, Query()] = False,
 ) -> Listed[UsageShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await read_usage(conn, tenant_id=call.tenant_id, start=start, end=end, by_hour=by_hour)
     return Listed(items=[UsageShown.model_validate(one) for one in found])
 
 
-def _gate(gate: Gate) -> GateShown:
-    return GateShown(**asdict(gate))
+def _gate(gate: Gate) -> GateStatus:
+    return GateStatus(**asdict(gate))

@@ -7,10 +7,11 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from atlas.api.models.common import Body, Document, Listed, Name, Shown
+from atlas.api.models.common import Body, Document, Name
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import NotFound
@@ -44,7 +45,7 @@ class NewTenant(Body):
     timezone: Name = "UTC"
 
 
-class TenantShown(Shown):
+class TenantShown(ApiModel):
     """A customer."""
 
     id: UUID
@@ -59,7 +60,7 @@ class TenantShown(Shown):
 @router.get("", summary="List the tenants; those who belong to one see that one")
 @requires(*READERS, by_tenant=False)
 async def show_list(call: Calling) -> Listed[TenantShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = [one for one in await list_tenants(conn) if call.tenant_id in (None, one.id)]
     return Listed(items=[TenantShown.model_validate(one) for one in found])
 
@@ -67,7 +68,7 @@ async def show_list(call: Calling) -> Listed[TenantShown]:
 @router.post("", status_code=201, summary="Add a tenant")
 @requires("operator", whole=True)
 async def create(body: NewTenant, call: Calling) -> TenantShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
     return TenantShown.model_validate(made)
 
@@ -75,17 +76,17 @@ async def create(body: NewTenant, call: Calling) -> TenantShown:
 @router.get("/{slug_or_id}", summary="One tenant")
 @requires(*READERS, by_tenant=False)
 async def show_one(slug_or_id: SlugOrId, call: Calling) -> TenantShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return TenantShown.model_validate(await _find(conn, slug_or_id, call))
 
 
 @router.patch("/{slug_or_id}", summary="Change a tenant's name, time zone, limits or retention")
 @requires("operator", whole=True)
 async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> TenantShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
         changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor)
-    call.api.forget_tenants()
+    call.api.tenants.forget()
     return TenantShown.model_validate(changed)
 
 

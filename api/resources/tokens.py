@@ -7,11 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from atlas.api.errors import Forbidden
-from atlas.api.models.common import Body, Document, Id, Listed, Moment, Name, Shown
+from atlas.api.models.common import Body, Document, Id, Name, Timestamp
+from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
 from atlas.engine.tokens import Token, add_token, is_of_installation, list_tokens, revoke_token
@@ -38,10 +39,10 @@ class NewToken(Body):
         default_factory=dict,
         description="A worker's `job_types`, or none for every type; a host's `host_id`, which it needs.",
     )
-    expires_at: Moment | None = None
+    expires_at: Timestamp | None = None
 
 
-class TokenShown(Shown):
+class TokenShown(ApiModel):
     """A credential without its secret."""
 
     id: UUID
@@ -65,7 +66,7 @@ class TokenMade(TokenShown):
 @router.get("", summary="List the tokens, oldest first")
 @requires(*MANAGERS)
 async def show_list(call: Calling) -> Listed[TokenShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return Listed(items=[TokenShown.model_validate(one) for one in await _visible(conn, call)])
 
 
@@ -79,7 +80,7 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
     # An operator who names no tenant makes tokens for the whole installation, where the role allows that.
     whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
     tenant = None if whole else await call.home_tenant()
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         if body.role == "host":
             await _require_host(conn, call, body.scopes.get("host_id"))
         token, clear = await add_token(
@@ -97,7 +98,7 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
 @router.get("/{token_id:uuid}", summary="One token")
 @requires(*MANAGERS)
 async def show_one(token_id: Id, call: Calling) -> TokenShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return TokenShown.model_validate(await _find(conn, token_id, call))
 
 
@@ -105,7 +106,7 @@ async def show_one(token_id: Id, call: Calling) -> TokenShown:
 @requires(*MANAGERS)
 async def revoke(token_id: Id, call: Calling) -> TokenShown:
     """It is refused everywhere within 30 seconds, on open WebSockets too."""
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         found = await _find(conn, token_id, call)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
     call.api.callers.forget()
@@ -114,7 +115,7 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
 
 async def _require_own_name(call: RequestContext, subject: str) -> None:
     """Who acts for one tenant must not look like someone who acts for all."""
-    async with call.as_engine() as conn:
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
         if await is_of_installation(conn, subject):
             raise Conflict(f"{subject} is the name of someone who acts for all tenants.", remedy="Choose another one.")
 

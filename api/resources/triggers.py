@@ -8,10 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit, Listed, Name, Page, Shown, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Limit, Name, Whole
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Listed, Page
 from atlas.engine.triggers import (
     Cron,
     Trigger,
@@ -30,7 +31,7 @@ from atlas.engine.triggers import (
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
 
-class TriggerShown(Shown):
+class TriggerShown(ApiModel):
     """A trigger. `zone` is the clock that its schedule follows: its own, else its tenant's."""
 
     id: UUID
@@ -110,13 +111,13 @@ class FireBody(Body):
     context: Document = Field(default_factory=dict)
 
 
-class Fired(Shown):
+class Fired(ApiModel):
     """The job, or the intent and with it the run, that was started."""
 
     job_id: UUID
 
 
-class FireShown(Shown):
+class FireShown(ApiModel):
     """A firing as it is recorded."""
 
     id: UUID
@@ -139,7 +140,7 @@ class PreviewBody(Body):
     count: Annotated[Whole, Field(ge=1, le=100)] = 20
 
 
-class OccurrenceShown(Shown):
+class OccurrenceShown(ApiModel):
     """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
 
     utc: datetime
@@ -150,7 +151,7 @@ class OccurrenceShown(Shown):
 @router.get("", summary="List the triggers, oldest first")
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[TriggerShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_triggers(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
     return Page(
         items=[TriggerShown.of(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None
@@ -160,14 +161,14 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) 
 @router.post("", status_code=201, summary="Add a trigger")
 @requires(*MANAGERS)
 async def create(body: NewTrigger, call: Calling) -> TriggerShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor))
 
 
 @router.post("/preview", summary="The next times of a schedule, before it is kept")
 @requires(*READERS)
 async def look_ahead(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
     return await _occurrences(read_cron(body.cron_expr, body.timezone or zone), now, body.count)
 
@@ -175,14 +176,14 @@ async def look_ahead(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown
 @router.get("/{trigger_id:uuid}", summary="One trigger")
 @requires(*READERS)
 async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
 
 
 @router.patch("/{trigger_id:uuid}", summary="Change a trigger; a schedule that changes begins anew from now")
 @requires(*MANAGERS)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id)
     return TriggerShown.of(changed)
 
@@ -190,7 +191,7 @@ async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerSho
 @router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; what it did stays on record")
 @requires(*MANAGERS)
 async def remove(trigger_id: Id, call: Calling) -> None:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id)
 
 
@@ -198,7 +199,7 @@ async def remove(trigger_id: Id, call: Calling) -> None:
 @requires(*MANAGERS)
 async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
     context = (body or FireBody()).context
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         job_id = await fire_now(conn, trigger_id, actor=call.actor, context=context, tenant_id=call.tenant_id)
     return Fired(job_id=job_id)
 
@@ -206,7 +207,7 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
 @router.get("/{trigger_id:uuid}/fires", summary="What a trigger did lately, newest first")
 @requires(*READERS)
 async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed[FireShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         found = await list_fires(conn, trigger_id, tenant_id=call.tenant_id, limit=limit)
     return Listed(items=[FireShown.model_validate(one) for one in found])
@@ -217,7 +218,7 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed
 async def look_ahead_of(
     trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Listed[OccurrenceShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)
     return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(trigger.cron, now, count)

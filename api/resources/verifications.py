@@ -14,13 +14,14 @@ from fastapi import APIRouter, Request
 from atlas.actors import Actor
 from atlas.api.app_state import AppState
 from atlas.api.background_tasks import BackgroundTasks
-from atlas.api.errors import AWAY
-from atlas.api.models.common import Id, Listed, Shown
+from atlas.api.models.common import Id
+from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record, seal_first, verify
 from atlas.audit.checkpoint_copies import read_copies
 from atlas.audit.keys import checkpoint_folder, public_keys
+from atlas.client.models import ApiModel, Listed
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
@@ -38,7 +39,7 @@ END_TRIES = 30
 log = get_logger("api")
 
 
-class VerificationShown(Shown):
+class VerificationShown(ApiModel):
     """How far a verification is, and what it found. `lost`: the process that ran it is gone."""
 
     id: UUID
@@ -59,7 +60,7 @@ async def start(request: Request, call: Calling) -> VerificationShown:
     id = new_id()
     with contextlib.ExitStack() as place:
         place.enter_context(call.api.verifications.taken(None))
-        async with call.writing() as conn:
+        async with call.transaction() as conn:
             await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
             await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
             shown = await _find(conn, id)
@@ -71,14 +72,14 @@ async def start(request: Request, call: Calling) -> VerificationShown:
 @router.get("", summary="The last verifications, newest first")
 @requires("operator", "auditor", whole=True)
 async def show_list(call: Calling) -> Listed[VerificationShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return Listed(items=[_shown(row) for row in await fetch(conn, LIST)])
 
 
 @router.get("/{verification_id:uuid}", summary="How far a verification is, and what it found")
 @requires("operator", "auditor", whole=True)
 async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         return await _find(conn, verification_id)
 
 
@@ -104,11 +105,11 @@ async def _verify(api: AppState, id: UUID, actor: Actor, place: contextlib.ExitS
 
 async def _found(api: AppState, told: dict[str, Any]) -> dict[str, Any]:
     """What the whole account is found to be; `told` hears how far it is."""
-    refused = await seal_first(api.pool, api.settings)
+    refused = await seal_first(api.db.pool, api.settings)
     keys = public_keys(api.settings)
     copies = checkpoint_folder(api.settings)
     notes = await asyncio.to_thread(read_copies, copies) if copies.is_dir() else []
-    async with api.acquire(watched=False) as conn:
+    async with api.db.connection(watched=False) as conn:
         report = await verify(conn, keys, notes, progress=lambda done, total: told.update(done=done, total=total))
     if refused is not None:
         report.find("signer", refused.message)
@@ -125,7 +126,7 @@ async def _end(api: AppState, id: UUID, told: dict[str, Any]) -> None:
     """Tell the end; what broke it off may be a database that was away for a moment."""
     for _ in range(END_TRIES):
         try:
-            async with api.acquire() as conn:
+            async with api.db.connection() as conn:
                 await _keep(conn, id, told)
             return
         except (*AWAY, asyncpg.PostgresError) as error:
@@ -137,7 +138,7 @@ async def _tell(api: AppState, id: UUID, told: dict[str, Any]) -> None:
     while True:
         await asyncio.sleep(TELL_SECONDS)
         try:
-            async with api.acquire() as conn:
+            async with api.db.connection() as conn:
                 await _keep(conn, id, told)
         except (*AWAY, asyncpg.PostgresError) as error:
             # The next time it may be told again; who is silent for long counts as lost.

@@ -7,11 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import ConfigDict
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit, Page, Shown
+from atlas.api.models.common import Body, Document, Flag, Id, Limit
 from atlas.api.problems import ProblemField
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Page
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
 from atlas.errors import NotFound
@@ -21,7 +22,7 @@ router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=
 Key = Annotated[str, Path(min_length=1, max_length=200)]
 
 
-class WorkflowShown(Shown):
+class WorkflowShown(ApiModel):
     """A workflow: a declared one in its newest version, or (version 0) one in a worker's code."""
 
     id: UUID
@@ -57,7 +58,7 @@ class WorkflowDocument(Body):
     document: Document
 
 
-class SavedWorkflow(Shown):
+class SavedWorkflow(ApiModel):
     """The version that holds the document; `is_new` is false if the newest one held it already."""
 
     id: UUID
@@ -66,7 +67,7 @@ class SavedWorkflow(Shown):
     is_new: bool
 
 
-class Checked(Shown):
+class Checked(ApiModel):
     """What is wrong with a document, all at once; nothing if it can be saved."""
 
     ok: bool
@@ -82,7 +83,7 @@ class WorkflowChange(Body):
 @router.get("", summary="List the workflows, by key")
 @requires(*PEOPLE)
 async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[WorkflowShown]:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
     return Page(
         items=[WorkflowShown.model_validate(one) for one in found],
@@ -94,7 +95,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) 
 @requires(*MANAGERS)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     """An operator who names no tenant saves it for all of them. Running runs keep the version they began with."""
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id)
     return SavedWorkflow.model_validate(saved)
 
@@ -109,7 +110,7 @@ async def check(body: WorkflowDocument, call: Calling) -> Checked:
 @router.get("/{key}", summary="One workflow")
 @requires(*PEOPLE)
 async def show_one(key: Key, call: Calling) -> WorkflowShown:
-    async with call.reading() as conn:
+    async with call.transaction(read_only=True) as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
     if not found:
         raise NotFound("workflow", key)
@@ -120,5 +121,5 @@ async def show_one(key: Key, call: Calling) -> WorkflowShown:
 @router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; what runs goes on")
 @requires(*MANAGERS)
 async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
-    async with call.writing() as conn:
+    async with call.transaction() as conn:
         await enable_workflow(conn, key, enabled=body.is_enabled, actor=call.actor, tenant_id=call.tenant_id)

@@ -16,7 +16,7 @@ from atlas.agent.calls import AssignedJob, HostCalls, Result, is_final
 from atlas.agent.commands import AllowedCommands
 from atlas.agent.lease import Lease, Why
 from atlas.agent.work import carry_out
-from atlas.client.errors import ApiError, InvalidInput, LeaseLost, Unreachable
+from atlas.client.errors import ApiError, ApiInvalidInput, ApiLeaseLost, Unreachable
 from atlas.client.transport import RetryBudget, Transport
 from atlas.errors import SettingsError
 from atlas.waiting import wait_for
@@ -40,8 +40,8 @@ class Agent:
         self, url: str, token: str, commands: AllowedCommands, *, host: str | None = None, grace: float = 25.0
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._line = Transport(url, token)
-        self._calls = HostCalls(self._line)
+        self._transport = Transport(url, token)
+        self._calls = HostCalls(self._transport)
         self._commands = commands
         self._host = host
         self._grace = grace
@@ -63,7 +63,7 @@ class Agent:
                 if job is not None:
                     await self._serve(job)
         finally:
-            await self._line.close()
+            await self._transport.close()
 
     async def _find_host(self) -> str:
         found = await self._calls.hosts()
@@ -123,10 +123,10 @@ class Agent:
             tried += 1
             try:
                 return await self._calls.result(job, result)
-            except LeaseLost:
+            except ApiLeaseLost:
                 # Or an earlier report was accepted, and its answer lost.
                 return None
-            except (InvalidInput, RecursionError) as error:
+            except (ApiInvalidInput, RecursionError) as error:
                 fit = _without_what_was_refused(result, f"{UNFIT} {str(error)[:1000]}")
                 if fit is None:
                     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from atlas.client.errors import ApiError, Forbidden, NotFound, Unauthenticated, Unreachable, not_atlas
+from atlas.client.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnauthenticated, Unreachable, not_atlas
 from atlas.client.transport import Request, RetryBudget, Transport
 
 # Once: who asks knows best when to ask again.
@@ -49,14 +49,14 @@ class Result:
 
 def is_final(error: ApiError | Unreachable) -> bool:
     """True if Atlas itself says that this token or host is none of its own; anything else may pass."""
-    return isinstance(error, Unauthenticated | Forbidden | NotFound) and bool(error.problem)
+    return isinstance(error, ApiUnauthenticated | ApiForbidden | ApiNotFound) and bool(error.problem)
 
 
 class HostCalls:
     """The calls of one host. Each is sent once."""
 
-    def __init__(self, line: Transport) -> None:
-        self._line = line
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
     async def hosts(self) -> dict[str, str]:
         """The hosts that the token speaks for: names by id."""
@@ -82,7 +82,7 @@ class HostCalls:
                 told["timeout_seconds"],
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise not_atlas(self._line.url) from error
+            raise not_atlas(self._transport.url) from error
 
     async def heartbeat(self, job: AssignedJob) -> bool:
         """Keep the job's lease. True: the job was asked to stop."""
@@ -112,13 +112,13 @@ class HostCalls:
 
     async def _ask(self, request: Request, *names: str) -> Any:
         """The document that is answered, which has these names; None if there is none."""
-        answer = await self._line.call(request, patience=ONCE)
+        answer = await self._transport.call(request, retry=ONCE)
         if answer.status_code == 204:
             return None
         try:
             told = json.loads(answer.content)
         except ValueError as error:
-            raise not_atlas(self._line.url) from error
+            raise not_atlas(self._transport.url) from error
         if not isinstance(told, dict) or not told.keys() >= set(names):
-            raise not_atlas(self._line.url)
+            raise not_atlas(self._transport.url)
         return told

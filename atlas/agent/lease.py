@@ -12,7 +12,7 @@ import time
 from enum import StrEnum
 
 from atlas.agent.calls import AssignedJob, HostCalls, is_final
-from atlas.client.errors import ApiError, LeaseLost, Unreachable
+from atlas.client.errors import ApiError, ApiLeaseLost, Unreachable
 from atlas.programs.terminal_text import plain
 
 log = logging.getLogger("atlas.agent")
@@ -89,7 +89,7 @@ class Lease:
                 canceled = await self._calls.heartbeat(self._job)
         except (ApiError, Unreachable, TimeoutError) as error:
             log.warning("job %s could not be kept: %s", self._job.id, str(error) or "no answer in time")
-            if isinstance(error, LeaseLost) or (not isinstance(error, TimeoutError) and is_final(error)):
+            if isinstance(error, ApiLeaseLost) or (not isinstance(error, TimeoutError) and is_final(error)):
                 self.end(Why.LOST)
             return False
         self._good_until = asked + self._job.lease_seconds

@@ -1,18 +1,18 @@
-"""What can go wrong between a program and Atlas's API.
+"""Errors between a program and Atlas's API.
 
-ApiError                the API answered with a problem, or something answered that is not the API
-├── Unauthenticated     401, the token is not good now
-├── Forbidden           403, the token's role may not do this
-├── NotFound            404, it does not exist for this token
-├── Conflict            409, it does not fit the state the thing is in
-├── Refused             409, a rule forbids it
-├── LeaseLost           409, the job is in other hands
-├── InvalidInput        413, 415, 422, what was sent does not have the right shape
-├── TooManyRequests     429, and still after all tries
+ApiError                the API responded with a problem, or something responded that is not the API
+├── ApiUnauthenticated  401, the token is not valid now
+├── ApiForbidden        403, the token's role may not do this
+├── ApiNotFound         404, it does not exist for this token
+├── ApiConflict         409, it does not fit the state the thing is in
+├── ApiRefused          409, a rule forbids it
+├── ApiLeaseLost        409, the job belongs to another worker
+├── ApiInvalidInput     413, 415, 422, what was sent does not have the right shape
+├── ApiTooManyRequests  429, and still after all tries
 └── Unavailable         502, 503, 504, and still after all tries
-Unreachable             nothing answered, however often it was tried
+Unreachable             no response, however often it was tried
 
-Those that have a twin in `atlas.errors` extend it, so that who catches that one need not know which way it came.
+Those that have a counterpart in `atlas.errors` extend it, so that `except Conflict` catches both.
 """
 
 import email.utils
@@ -31,7 +31,7 @@ _PREFIX = "urn:atlas:problem:"
 
 
 class ApiError(AtlasError):
-    """The API answered with a problem. `problem` is its name for programs, `request_id` finds it in the API's log."""
+    """The API responded with a problem. `problem` is its name for programs, `request_id` finds it in the API's log."""
 
     def __init__(
         self,
@@ -49,60 +49,60 @@ class ApiError(AtlasError):
         self.problem = problem
         self.request_id = request_id
         self.errors = tuple(fields)
-        # Seconds after which the API wants to be asked again.
+        # Seconds until the next try, as Retry-After asks.
         self.after = after
-        # True where an earlier try of the same call may have been carried out.
+        # True if an earlier try of the same call may have been carried out.
         self.in_doubt = False
 
     @property
     def is_passing(self) -> bool:
-        """True if asking again later may help."""
+        """True if another try may succeed."""
         return self.status in PASSING
 
     @property
     def may_be_done(self) -> bool:
-        """True if the call may have been carried out all the same."""
+        """True if the call may have been carried out."""
         return self.status >= 500
 
 
-class Unauthenticated(ApiError):
-    """The token is not good now."""
+class ApiUnauthenticated(ApiError):
+    """The token is not valid now."""
 
 
-class Forbidden(ApiError, errors.Refused):
+class ApiForbidden(ApiError, errors.Refused):
     """The token's role may not do this."""
 
 
-class NotFound(ApiError):
+class ApiNotFound(ApiError, errors.NotFound):
     """It does not exist, or not for this token."""
 
 
-class Conflict(ApiError, errors.Conflict):
+class ApiConflict(ApiError, errors.Conflict):
     """The request does not fit the state the thing is in."""
 
 
-class Refused(ApiError, errors.Refused):
+class ApiRefused(ApiError, errors.Refused):
     """A rule forbids it."""
 
 
-class LeaseLost(ApiError, errors.LeaseLost):
-    """The job is in other hands, or has ended: nothing that is said about this attempt is recorded any more."""
+class ApiLeaseLost(ApiError, errors.LeaseLost):
+    """The job belongs to another worker, or has ended: no report about this attempt is recorded any more."""
 
 
-class InvalidInput(ApiError, errors.InvalidInput):
+class ApiInvalidInput(ApiError, errors.InvalidInput):
     """What was sent does not have the right shape; `errors` names each field and reason."""
 
 
-class TooManyRequests(ApiError):
-    """Faster than the token's share."""
+class ApiTooManyRequests(ApiError):
+    """The token exceeds a limit."""
 
 
 class Unavailable(ApiError):
-    """The API is there, and what it stands on is not."""
+    """The API runs, and its database does not."""
 
 
 class Unreachable(AtlasError):
-    """Nothing answers."""
+    """The API does not respond."""
 
     after: float | None = None
     is_passing = True
@@ -113,16 +113,16 @@ class Unreachable(AtlasError):
         self.in_doubt = False
 
 
-_BY_KIND: dict[str, type[ApiError]] = {"lease-lost": LeaseLost, "refused": Refused}
+_BY_KIND: dict[str, type[ApiError]] = {"lease-lost": ApiLeaseLost, "refused": ApiRefused}
 _BY_STATUS: dict[int, type[ApiError]] = {
-    401: Unauthenticated,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    413: InvalidInput,
-    415: InvalidInput,
-    422: InvalidInput,
-    429: TooManyRequests,
+    401: ApiUnauthenticated,
+    403: ApiForbidden,
+    404: ApiNotFound,
+    409: ApiConflict,
+    413: ApiInvalidInput,
+    415: ApiInvalidInput,
+    422: ApiInvalidInput,
+    429: ApiTooManyRequests,
     502: Unavailable,
     503: Unavailable,
     504: Unavailable,
@@ -130,14 +130,14 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def error_of(response: httpx.Response, url: str) -> ApiError:
-    """The error that an answer stands for."""
+    """The error of a response."""
     problem = _problem(response)
     kind = str(problem.get("type", "")).removeprefix(_PREFIX)
     found = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
     remedy = ""
     if not problem:
         remedy = "See that this is the address of an Atlas."
-    elif found is Unauthenticated:
+    elif found is ApiUnauthenticated:
         remedy = "`atlas token add` makes one."
     return found(
         str(problem.get("detail") or f"What answers at {url} says {response.status_code} and nothing that Atlas says."),
@@ -151,7 +151,7 @@ def error_of(response: httpx.Response, url: str) -> ApiError:
 
 
 def not_atlas(url: str) -> ApiError:
-    """What answered is not what the API answers."""
+    """The error of a response that is not the API's."""
     return ApiError(
         f"What answers at {url} is not Atlas, or one of another version.",
         remedy="See that this is the address of an Atlas.",

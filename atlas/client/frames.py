@@ -1,4 +1,4 @@
-"""What the live view sends: a greeting, events, or the mark that too much was missed to be told."""
+"""Frames of the live view: Hello, Events, or Refetch when too much was missed."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
@@ -23,7 +23,7 @@ class JobEvent(ApiModel):
 
 
 class GateEvent(ApiModel):
-    """Atlas was turned on or off."""
+    """Atlas went online or offline."""
 
     event: Literal["atlas.online"]
     online: bool
@@ -32,7 +32,7 @@ class GateEvent(ApiModel):
 
 
 class RunEvent(ApiModel):
-    """A workflow's run got on."""
+    """A workflow's run changed."""
 
     event: Literal["run.updated"]
     run_id: UUID
@@ -43,7 +43,7 @@ Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent, Field(discriminato
 
 
 class Hello(ApiModel):
-    """A connection stands: what happens from now on is told. Sent anew after each reconnection."""
+    """The connection is open: events from now on are sent. Sent again after each reconnection."""
 
     type: Literal["hello"] = "hello"
     place: str
@@ -51,7 +51,7 @@ class Hello(ApiModel):
 
 
 class Events(ApiModel):
-    """What happened since the frame before. `more` counts by kind what is not told one by one."""
+    """What happened since the frame before. `more` counts by kind the events that are not listed."""
 
     type: Literal["events"] = "events"
     place: str
@@ -60,7 +60,7 @@ class Events(ApiModel):
 
 
 class Refetch(ApiModel):
-    """Too much happened, or too long ago: what is on the screen must be fetched anew."""
+    """Too much happened, or too long ago: fetch again what is shown."""
 
     type: Literal["refetch"] = "refetch"
     place: str | None = None
@@ -72,7 +72,7 @@ _FRAMES: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="
 
 
 def frame_of(text: str | bytes) -> Frame:
-    """A frame as it was sent. One that only a newer client understands is a reason to fetch anew."""
+    """Read a frame. One that only a newer client understands counts as a Refetch."""
     try:
         return _FRAMES.validate_json(text)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Following the live view: one WebSocket after the other, each from where the one before it ended."""
+"""Following the live view: one WebSocket after another, each from where the one before it ended."""
 
 import asyncio
 import ssl
@@ -9,48 +9,48 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from atlas.client.errors import ApiError, Unauthenticated, Unreachable, error_of
+from atlas.client.errors import ApiError, ApiUnauthenticated, Unreachable, error_of
 from atlas.client.frames import Frame, Hello, Refetch, frame_of
 from atlas.client.transport import PREFIX, Transport
 from atlas.http import CONNECT_SECONDS, tls_context
 
 REVOKED = 4401
-_CUT_OFF = (OSError, TimeoutError, InvalidHandshake, ConnectionClosed)
+_DISCONNECTED = (OSError, TimeoutError, InvalidHandshake, ConnectionClosed)
 
 
-async def follow(line: Transport, *, tenant: str | None = None, since: str | None = None) -> AsyncIterator[Frame]:
-    """Frames for as long as they are asked for.
+async def follow(transport: Transport, *, tenant: str | None = None, since: str | None = None) -> AsyncIterator[Frame]:
+    """Frames for as long as the caller iterates.
 
-    A first connection that cannot be made is an error once the line's patience has ended; later ones are tried for
-    ever. After each, what was missed is sent, or the mark that it must be fetched anew. Some may be told twice.
+    A first connection that cannot be made is an error once the retry budget is spent; later ones are tried for ever.
+    After each reconnection the missed events are sent, or a Refetch. Some events may be sent twice.
     """
     place, tried, connected = since, 0, False
     while True:
         refusal: ApiError | None = None
         try:
-            async with await _open(line, tenant, place) as socket:
+            async with await _open(transport, tenant, place) as socket:
                 tried, connected = 0, True
                 async for frame in _frames(socket, place):
                     place = frame[1]
                     yield frame[0]
-        except _CUT_OFF as error:
-            refusal = _refusal(error, line.url)
+        except _DISCONNECTED as error:
+            refusal = _refusal(error, transport.url)
             tried += 1
             if refusal is not None and not refusal.is_passing:
                 raise refusal from error
-            if not connected and tried >= line.patience.tries:
+            if not connected and tried >= transport.retry.tries:
                 reason = str(error) or type(error).__name__
-                raise refusal or Unreachable(line.url, reason, may_be_done=False) from error
-        await asyncio.sleep(line.patience.pause(max(tried, 1), refusal.after if refusal else None))
+                raise refusal or Unreachable(transport.url, reason, may_be_done=False) from error
+        await asyncio.sleep(transport.retry.pause(max(tried, 1), refusal.after if refusal else None))
 
 
-async def _open(line: Transport, tenant: str | None, place: str | None) -> ClientConnection:
+async def _open(transport: Transport, tenant: str | None, place: str | None) -> ClientConnection:
     asked = {name: value for name, value in (("tenant", tenant), ("since", place)) if value is not None}
-    address = f"ws{line.url.removeprefix('http')}{PREFIX}/live{'?' if asked else ''}{urlencode(asked)}"
-    context: ssl.SSLContext | None = tls_context() if line.url.startswith("https") else None
+    address = f"ws{transport.url.removeprefix('http')}{PREFIX}/live{'?' if asked else ''}{urlencode(asked)}"
+    context: ssl.SSLContext | None = tls_context() if transport.url.startswith("https") else None
     return await connect(
         address,
-        additional_headers={"Authorization": f"Bearer {line.token}"},
+        additional_headers={"Authorization": f"Bearer {transport.token}"},
         open_timeout=CONNECT_SECONDS,
         ssl=context,
         proxy=None,
@@ -58,9 +58,9 @@ async def _open(line: Transport, tenant: str | None, place: str | None) -> Clien
 
 
 async def _frames(socket: ClientConnection, place: str | None) -> AsyncIterator[tuple[Frame, str | None]]:
-    """Each frame, and the place to come back to after it.
+    """Each frame, and the place to resume from after it.
 
-    A greeting names the present, but what was missed before it comes after it: who came back with a place keeps it
+    A Hello names the present place, but the missed events come after it: a client that resumes keeps its own place
     until then.
     """
     greeted: str | None = None
@@ -78,14 +78,14 @@ async def _frames(socket: ClientConnection, place: str | None) -> AsyncIterator[
 
 
 def _refusal(error: BaseException, url: str) -> ApiError | None:
-    """What the API says about an end, if it says anything: some are for good, after others one may come back."""
+    """The API's reason for ending a connection, if it gave one. Some are final, after others a retry may succeed."""
     if isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code == REVOKED:
-        return Unauthenticated("The token is no longer good.", remedy="`atlas token add` makes one.", status=401)
+        return ApiUnauthenticated("The token is no longer valid.", remedy="`atlas token add` makes one.", status=401)
     if not isinstance(error, InvalidStatus):
         return None
     given = error.response
     found = error_of(
         httpx.Response(given.status_code, headers=[*given.headers.raw_items()], content=bytes(given.body)), url
     )
-    # A server that stumbles may stand again.
+    # A server that fails may recover.
     return found if found.is_passing or 400 <= found.status < 500 else None

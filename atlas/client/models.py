@@ -1,22 +1,33 @@
-"""What is sent to the API and what it answers, typed. Names that a newer API adds are passed over."""
+"""The API's requests and responses, typed. The API sends these models and the client reads them.
+
+The client ignores fields that a newer API adds. Where a newer API may add values, the type is a plain string with the
+known values in its schema.
+"""
 
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 JobStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 
+JobSource: TypeAlias = Annotated[
+    str, Field(json_schema_extra={"enum": ["manual", "event", "schedule", "workflow", "system"]})
+]
+AttemptStatus: TypeAlias = Annotated[
+    str, Field(json_schema_extra={"enum": ["running", "succeeded", "failed", "timeout", "canceled", "lost"]})
+]
+
 T = TypeVar("T")
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
 
 
-class NewJob(BaseModel):
-    """A job to be. Name its `job_type`, or the `definition_key` of an allow-listed command."""
+class JobRequest(BaseModel):
+    """A job to enqueue. Name its `job_type`, or the `definition_key` of an allow-listed command."""
 
-    # What is no JSON is sent as it is, so that the API refuses it instead of storing something else.
+    # NaN and infinity are sent as they are, so that the API refuses them instead of storing something else.
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
     job_type: str | None = None
@@ -34,13 +45,13 @@ class NewJob(BaseModel):
 
 
 class ApiModel(BaseModel):
-    """Something that the API answers."""
+    """A response of the API, built from keywords or from an object with the same attributes."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True)
 
 
 class EnqueuedJob(ApiModel):
-    """What came of a request for a job. `deduplicated`: an active job held the same key, and the id is that job's."""
+    """The job that a request created, or the active job that held its dedupe key."""
 
     id: UUID
     tenant_id: UUID
@@ -48,18 +59,18 @@ class EnqueuedJob(ApiModel):
     job_type: str
     definition_key: str | None = None
     queued_at: datetime
-    deduplicated: bool
+    deduplicated: bool = Field(description="True if an active job held the same dedupe key; the id is that job's.")
 
 
 class Job(ApiModel):
-    """A job. Secret fields of its payload are fingerprints."""
+    """A job. Secret fields of its payload are shown as fingerprints."""
 
     id: UUID
     tenant_id: UUID
     status: JobStatus
     job_type: str
+    definition_id: UUID | None
     definition_key: str | None
-    definition_id: UUID | None = None
     priority: int
     payload: dict[str, Any]
     output: dict[str, Any]
@@ -74,14 +85,14 @@ class Job(ApiModel):
     updated_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    lease_expires_at: datetime | None = None
+    lease_expires_at: datetime | None
     dead_lettered_at: datetime | None
     cancel_requested_at: datetime | None
     cancel_requested_by: str | None
     claimed_by: str | None
     dedupe_key: str | None
     correlation_id: str | None
-    source: str
+    source: JobSource
     source_ref: str | None
     created_by: str | None
     timeout_seconds: int | None
@@ -92,12 +103,12 @@ class Job(ApiModel):
 
     @property
     def has_ended(self) -> bool:
-        """True if nothing will happen to it by itself any more."""
+        """True if it will not run again by itself."""
         return self.status in ENDED
 
 
-class JobFilter(BaseModel):
-    """Which jobs: every field that is set must fit."""
+class JobQuery(BaseModel):
+    """Which jobs to list: every field that is set must match."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -109,11 +120,13 @@ class JobFilter(BaseModel):
     created_before: datetime | None = None
 
 
-class JobPage(ApiModel):
+class Page(ApiModel, Generic[T]):
     """A part of a list, and where the next part begins."""
 
-    items: list[Job]
-    next_cursor: UUID | None
+    items: list[T]
+    next_cursor: str | None = Field(
+        default=None, description="Send it as `cursor` for the next page; null after the last."
+    )
 
 
 class Listed(ApiModel, Generic[T]):
@@ -130,7 +143,7 @@ class Attempt(ApiModel):
     worker_id: str | None
     host_id: UUID | None
     pid: int | None
-    status: str
+    status: AttemptStatus
     started_at: datetime | None
     finished_at: datetime | None
     duration_ms: int | None
@@ -143,7 +156,7 @@ class Attempt(ApiModel):
     log_ref: str | None
 
 
-class Explanation(ApiModel):
+class JobExplanation(ApiModel):
     """Why a job is where it is: a word for programs, a sentence for people."""
 
     job_id: UUID
@@ -152,11 +165,18 @@ class Explanation(ApiModel):
     sentence: str
 
 
-class Verdict(ApiModel):
-    """What became of a job that was steered."""
+class Canceled(ApiModel):
+    """`canceled` at once, or `requested` of the worker that runs it."""
 
     id: UUID
-    verdict: Literal["canceled", "requested", "retried"]
+    verdict: Literal["canceled", "requested"]
+
+
+class Retried(ApiModel):
+    """A job that is queued again."""
+
+    id: UUID
+    verdict: Literal["retried"] = "retried"
 
 
 class RetriedMany(ApiModel):
@@ -166,18 +186,18 @@ class RetriedMany(ApiModel):
     verdicts: dict[UUID, str]
 
 
-class Summary(ApiModel):
-    """How much there is of everything. Counts of the statuses in `estimated` are estimates."""
+class JobSummary(ApiModel):
+    """Counts of jobs. They are exact up to 2,000; those of the statuses in `estimated` are estimates."""
 
     counts: dict[str, int]
     estimated: list[str]
     running: int
     oldest_queued_seconds: float | None
-    per_minute: dict[str, float]
+    per_minute: dict[str, float] = Field(description="Events of the last minutes, by kind, for each minute.")
 
 
-class Gate(ApiModel):
-    """The switch that every start obeys, and its story."""
+class GateStatus(ApiModel):
+    """Whether Atlas starts work, who decided that, when and why."""
 
     online: bool
     engine_enabled: bool
@@ -187,7 +207,7 @@ class Gate(ApiModel):
     until: datetime | None
 
 
-class Depth(ApiModel):
+class QueueDepth(ApiModel):
     """How many active jobs of a type are in a state, and how long the oldest has waited."""
 
     job_type: str
@@ -196,7 +216,7 @@ class Depth(ApiModel):
     oldest_seconds: float | None
 
 
-class Worker(ApiModel):
+class WorkerStatus(ApiModel):
     """A worker process."""
 
     worker_id: str
@@ -211,8 +231,8 @@ class Worker(ApiModel):
     is_alive: bool
 
 
-class Engine(ApiModel):
-    """Whether someone turns intents into runs, and how many wait for that."""
+class EngineStatus(ApiModel):
+    """Whether a scheduler turns intents into runs, and how many intents wait for that."""
 
     last_tick_at: datetime | None
     silent_seconds: float | None
@@ -220,10 +240,10 @@ class Engine(ApiModel):
     is_silent: bool
 
 
-class Status(ApiModel):
+class SystemStatus(ApiModel):
     """The gate, the queue, the workers and the engine."""
 
-    gate: Gate
-    queue: list[Depth]
-    workers: list[Worker]
-    engine: Engine
+    gate: GateStatus
+    queue: list[QueueDepth]
+    workers: list[WorkerStatus]
+    engine: EngineStatus

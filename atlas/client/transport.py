@@ -1,7 +1,7 @@
-"""Calls to Atlas's API: each is sent until it is answered, or until patience ends.
+"""Calls to Atlas's API: each is sent until there is a response, or until its retry budget is spent.
 
-A call that was cut off may have been carried out. So every call that changes something carries an Idempotency-Key, the
-same one at each try, and an error tells whether an earlier try is in doubt. Needs httpx and nothing else.
+A call whose connection was lost may have been carried out. So every call that changes something carries an
+Idempotency-Key, the same one at each try, and an error says whether an earlier try is in doubt. Needs only httpx.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class RetryBudget:
     longest_pause: float = 10.0
 
     def pause(self, tried: int, after: float | None = None) -> float:
-        """Seconds until the next try. Never all at once: those who were cut off together come back one by one."""
+        """Seconds until the next try, with jitter: clients that lost a connection together return one by one."""
         if after is not None:
             return after + random.uniform(0, 0.25 * max(after, self.first_pause))
         longest = min(self.longest_pause, self.first_pause * 2.0 ** min(tried - 1, 30))
@@ -48,7 +48,7 @@ class Request:
     params: Mapping[str, Any] | None = None
     body: bytes | None = None
     key: str | None = None
-    # For answers that are waited for.
+    # For a long poll: how long the response may take.
     read_seconds: float | None = None
 
     def headers(self) -> dict[str, str]:
@@ -57,21 +57,21 @@ class Request:
 
 
 class Transport:
-    """A way to one API with one token; close it when done."""
+    """Connections to one API with one token; close it when done."""
 
-    def __init__(self, url: str, token: str, *, patience: RetryBudget | None = None) -> None:
+    def __init__(self, url: str, token: str, *, retry: RetryBudget | None = None) -> None:
         self.url = _checked_url(url)
         self.token = _checked_token(token)
-        self.patience = patience or RetryBudget()
+        self.retry = retry or RetryBudget()
         self._client = http_client()
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def call(self, request: Request, *, patience: RetryBudget | None = None) -> httpx.Response:
-        """The API's answer, or the error it stands for once there is no patience left."""
-        patience = patience or self.patience
-        end = time.monotonic() + patience.seconds
+    async def call(self, request: Request, *, retry: RetryBudget | None = None) -> httpx.Response:
+        """The API's response, or its error once the retry budget is spent."""
+        retry = retry or self.retry
+        end = time.monotonic() + retry.seconds
         in_doubt = False
         tried = 0
         while True:
@@ -81,8 +81,8 @@ class Transport:
             except (ApiError, Unreachable) as error:
                 error.in_doubt = in_doubt
                 in_doubt = in_doubt or error.may_be_done
-                pause = patience.pause(tried, error.after)
-                if not error.is_passing or tried >= patience.tries or time.monotonic() + pause > end:
+                pause = retry.pause(tried, error.after)
+                if not error.is_passing or tried >= retry.tries or time.monotonic() + pause > end:
                     raise
             await asyncio.sleep(pause)
 
@@ -91,7 +91,7 @@ class Transport:
         if request.read_seconds is not None:
             options["timeout"] = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=request.read_seconds)
         try:
-            answer = await self._client.request(
+            response = await self._client.request(
                 request.method,
                 f"{self.url}{PREFIX}{request.path}",
                 params=request.params,
@@ -100,16 +100,16 @@ class Transport:
                 **options,
             )
         except (httpx.RequestError, ssl.SSLError) as error:
-            # What TLS finds wrong once it stands comes through as it is.
+            # httpx does not wrap TLS errors on an open connection.
             reason = str(error) or type(error).__name__
             raise Unreachable(self.url, reason, may_be_done=not isinstance(error, NEVER_SENT)) from error
-        if not answer.is_success:
-            raise error_of(answer, self.url)
-        return answer
+        if not response.is_success:
+            raise error_of(response, self.url)
+        return response
 
 
 def new_key() -> str:
-    """A name for one logical call."""
+    """A new idempotency key."""
     return uuid4().hex
 
 
@@ -121,7 +121,7 @@ def _checked_url(url: str) -> str:
     is_ours = parsed.scheme in ("http", "https") and parsed.host and (parsed.port is None or 0 < parsed.port < 65536)
     if not is_ours or parsed.userinfo or parsed.query or parsed.fragment:
         raise SettingsError("The address of the API cannot be used.", remedy="Give one such as http://127.0.0.1:8080.")
-    # As it was understood: the scheme in small letters, say.
+    # Normalized by httpx: the scheme in lower case, say.
     return str(parsed).rstrip("/").removesuffix(PREFIX)
 
 

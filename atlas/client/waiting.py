@@ -1,4 +1,4 @@
-"""Waiting for a job's end: the live view says when to look, looking says whether it has ended."""
+"""Waiting for a job's end: the live view says when to fetch the job, the job says whether it has ended."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeGuard
 from uuid import UUID
 
-from atlas.client.errors import TooManyRequests, Unavailable, Unreachable
+from atlas.client.errors import ApiTooManyRequests, Unavailable, Unreachable
 from atlas.client.frames import Events, Frame, JobEvent
 from atlas.client.models import Job
 from atlas.errors import AtlasError
 from atlas.waiting import wait_for
 
-FIRST_LOOK = 0.2
-# How often a job is looked at when nothing is heard of it.
-LAST_LOOK = 2.0
+FIRST_POLL = 0.2
+# How often a job is fetched when no event about it arrives.
+LAST_POLL = 2.0
 
 
 class NotEnded(AtlasError, TimeoutError):
@@ -29,8 +29,8 @@ class NotEnded(AtlasError, TimeoutError):
         self.job_id = job_id
 
 
-class Bells:
-    """One live connection for all who wait, opened with the first and closed with the last."""
+class JobSignals:
+    """One live connection for all waiting callers, opened with the first and closed with the last."""
 
     def __init__(self, live: Callable[[], AsyncIterator[Frame]]) -> None:
         self._live = live
@@ -39,15 +39,15 @@ class Bells:
 
     @contextlib.asynccontextmanager
     async def about(self, job_id: UUID) -> AsyncIterator[asyncio.Event]:
-        """A bell that rings when something may have happened to the job."""
-        bell = asyncio.Event()
-        self._waiting[bell] = job_id
+        """An event that is set when something may have happened to the job."""
+        changed = asyncio.Event()
+        self._waiting[changed] = job_id
         if self._task is None:
             self._task = asyncio.create_task(self._listen(), name="atlas live")
         try:
-            yield bell
+            yield changed
         finally:
-            del self._waiting[bell]
+            del self._waiting[changed]
             task = self._task
             if not self._waiting and task is not None:
                 self._task = None
@@ -55,28 +55,28 @@ class Bells:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _listen(self) -> None:
-        # Whoever may not watch, or cannot, looks now and then instead.
+        # A caller whose token may not watch polls instead.
         with contextlib.suppress(AtlasError):
             async for frame in self._live():
-                told = {one.job_id for one in frame.events if isinstance(one, JobEvent)} if _is_whole(frame) else None
-                for bell, job_id in self._waiting.items():
-                    if told is None or job_id in told:
-                        bell.set()
+                named = {one.job_id for one in frame.events if isinstance(one, JobEvent)} if _is_whole(frame) else None
+                for changed, job_id in self._waiting.items():
+                    if named is None or job_id in named:
+                        changed.set()
 
 
-async def look_until_ended(look: Callable[[], Awaitable[Job]], bell: asyncio.Event) -> Job:
-    """Look at a job at every ring, and now and then, until it has ended. An API that is away is waited for."""
-    pause = FIRST_LOOK
+async def poll_until_ended(fetch: Callable[[], Awaitable[Job]], changed: asyncio.Event) -> Job:
+    """Fetch a job after every signal, and now and then, until it has ended. Waits while the API is away."""
+    pause = FIRST_POLL
     while True:
-        bell.clear()
-        with contextlib.suppress(Unreachable, Unavailable, TooManyRequests):
-            job = await look()
+        changed.clear()
+        with contextlib.suppress(Unreachable, Unavailable, ApiTooManyRequests):
+            job = await fetch()
             if job.has_ended:
                 return job
-        await wait_for(bell, within=pause * random.uniform(0.75, 1.0))
-        pause = min(LAST_LOOK, pause * 1.5)
+        await wait_for(changed, within=pause * random.uniform(0.75, 1.0))
+        pause = min(LAST_POLL, pause * 1.5)
 
 
 def _is_whole(frame: Frame) -> TypeGuard[Events]:
-    """True for a frame that tells everything one by one."""
+    """True for a frame that lists every event."""
     return isinstance(frame, Events) and not frame.more

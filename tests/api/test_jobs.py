@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-import atlas.api.app_state
+import atlas.api.db
 import atlas.api.enqueue_batcher
 import atlas.engine.jobs.summary
 from atlas.engine.jobs import NewJob, enqueue, enqueue_many
@@ -150,7 +150,7 @@ async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_eac
 
 
 async def test_a_change_of_what_another_holds_is_told_to_come_back(admin, conn, monkeypatch):
-    monkeypatch.setattr(atlas.api.app_state, "WRITE_TIMEOUT", "300ms")
+    monkeypatch.setattr(atlas.api.db, "WRITE_TIMEOUT", "300ms")
     made = await make(admin)
     async with conn.transaction():
         await conn.execute("select from jobs where id = $1 for update", UUID(made["id"]))

@@ -85,7 +85,7 @@ async def make(pool, tenant, count=1, **fields):
 @pytest.fixture
 def soon(monkeypatch):
     """Credentials are looked at again at once: the same checks, with shorter pauses between them."""
-    monkeypatch.setattr(atlas.api.authentication, "REMEMBERED_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.authentication, "CACHED_SECONDS", 0.1)
     monkeypatch.setattr(atlas.api.live.socket, "CHECK_SECONDS", 0.1)
 
 

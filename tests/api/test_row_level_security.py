@@ -166,7 +166,7 @@ async def test_without_a_tenant_nothing_exists(conn, world, things):
 
 async def test_a_connection_does_not_keep_the_tenant_of_its_last_borrower(pool, world, things):
     api = world.app.state.api
-    async with api.transaction(world.acme.id) as conn:
+    async with api.db.transaction(world.acme.id) as conn:
         assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 1
     async with pool.acquire() as conn:
         assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 2

@@ -14,7 +14,7 @@ import pytest
 from atlas.agent import agent as module
 from atlas.agent import calls
 from atlas.agent.work import TAIL, TAIL_OF_ERROR
-from atlas.client.errors import Unauthenticated
+from atlas.client.errors import ApiUnauthenticated
 from atlas.client.transport import RetryBudget
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs import cancel, enqueue_definition, get_job, list_attempts
@@ -190,7 +190,7 @@ async def test_a_fetch_that_is_cut_is_made_again(brief, proxy):
     assert agent.counts == {"succeeded": 1}
 
 
-async def test_an_answer_that_asks_for_endless_patience_is_not_obeyed(box, monkeypatch):
+async def test_an_endless_retry_after_is_not_obeyed(box, monkeypatch):
     monkeypatch.setattr(module, "LONGEST_AFTER", 0.1)
     busy = (503, {"retry-after": "3600"}, {})
     async with answering(lambda _: busy) as (url, heard), box.agent(url, host=str(box.host.id)):
@@ -425,7 +425,7 @@ async def test_a_stopped_agent_does_not_wait_for_an_answer_to_its_report(box, mo
 
 async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
     box.token = "atl_aaaaaaaa_" + "a" * 43
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(ApiUnauthenticated):
         async with box.agent() as agent:
             await asyncio.sleep(0.5)
             agent.stop()

@@ -17,21 +17,21 @@ from atlas import errors
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.client import (
+    ApiConflict,
+    ApiForbidden,
+    ApiInvalidInput,
+    ApiNotFound,
+    ApiTooManyRequests,
+    ApiUnauthenticated,
     AtlasClient,
-    Conflict,
     Events,
-    Forbidden,
     Hello,
-    InvalidInput,
     JobEvent,
-    JobFilter,
-    NewJob,
+    JobQuery,
+    JobRequest,
     NotEnded,
-    NotFound,
     Refetch,
     RetryBudget,
-    TooManyRequests,
-    Unauthenticated,
 )
 from atlas.client.transport import Request
 from atlas.engine.jobs import job as handles
@@ -51,7 +51,7 @@ async def at(server) -> AsyncIterator[Callable[..., AtlasClient]]:
 
         def make(whose: str = "all", role: str = "operator", *, url: str | None = None, **options: Any) -> AtlasClient:
             token = server.world.tokens[whose, role]
-            made = AtlasClient(url or server.address, token, **{"patience": QUICK, **options})
+            made = AtlasClient(url or server.address, token, **{"retry": QUICK, **options})
             stack.push_async_callback(made.close)
             return made
 
@@ -67,9 +67,11 @@ async def proxy(server) -> AsyncIterator[FaultyProxy]:
 async def test_a_job_is_made_found_explained_and_steered(at, conn):
     atlas = at("acme", "tenant_admin")
     later = datetime.now(UTC) + timedelta(hours=1)
-    made = await atlas.enqueue(NewJob(job_type="x.work", payload={"n": 1, "none": None}, priority=7, dedupe_key="k"))
-    again = await atlas.enqueue(NewJob(job_type="x.work", payload={"n": 1, "none": None}, dedupe_key="k"))
-    many = await atlas.enqueue_many([NewJob(job_type="x.work", scheduled_for=later), NewJob(job_type="y.work")])
+    made = await atlas.enqueue(
+        JobRequest(job_type="x.work", payload={"n": 1, "none": None}, priority=7, dedupe_key="k")
+    )
+    again = await atlas.enqueue(JobRequest(job_type="x.work", payload={"n": 1, "none": None}, dedupe_key="k"))
+    many = await atlas.enqueue_many([JobRequest(job_type="x.work", scheduled_for=later), JobRequest(job_type="y.work")])
     found = await atlas.get_job(made.id)
 
     assert (again.id, again.deduplicated) == (made.id, True)
@@ -87,18 +89,18 @@ async def test_a_job_is_made_found_explained_and_steered(at, conn):
     )
     assert (await atlas.retry_dead_letters(job_type="y.work")).verdicts == {many[1].id: "retried"}
     await atlas.delete(made.id)
-    with pytest.raises(NotFound, match=f"There is no job {made.id}"):
+    with pytest.raises(ApiNotFound, match=f"There is no job {made.id}"):
         await atlas.get_job(made.id)
 
 
 async def test_a_list_is_walked_page_by_page_while_new_jobs_arrive(at):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue_many([NewJob(job_type="x.work", payload={"n": n}) for n in range(25)])
-    await atlas.enqueue(NewJob(job_type="y.work"))
+    made = await atlas.enqueue_many([JobRequest(job_type="x.work", payload={"n": n}) for n in range(25)])
+    await atlas.enqueue(JobRequest(job_type="y.work"))
     seen = []
-    async for job in atlas.list_jobs(JobFilter(job_type="x.work", status="queued"), page_size=10):
+    async for job in atlas.list_jobs(JobQuery(job_type="x.work", status="queued"), page_size=10):
         seen.append(job.id)
-        await atlas.enqueue(NewJob(job_type="x.work"))
+        await atlas.enqueue(JobRequest(job_type="x.work"))
 
     assert seen == [one.id for one in reversed(made)]
 
@@ -120,8 +122,8 @@ async def test_the_gate_is_turned_and_tells_its_story(at):
 
 
 async def test_an_operator_names_the_tenant_it_means(at, server):
-    made = await at(tenant="acme").enqueue(NewJob(job_type="x.work"))
-    own = await at().enqueue(NewJob(job_type="x.work"))
+    made = await at(tenant="acme").enqueue(JobRequest(job_type="x.work"))
+    own = await at().enqueue(JobRequest(job_type="x.work"))
 
     assert made.tenant_id == server.world.acme.id
     assert [job.id async for job in at(tenant="acme").list_jobs()] == [made.id]
@@ -129,17 +131,17 @@ async def test_an_operator_names_the_tenant_it_means(at, server):
 
 
 async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server):
-    wrong = AtlasClient(server.address, "atl_aaaaaaaa_" + "a" * 43, patience=QUICK)
-    with pytest.raises(Unauthenticated, match="a token that is good now") as unknown:
+    wrong = AtlasClient(server.address, "atl_aaaaaaaa_" + "a" * 43, retry=QUICK)
+    with pytest.raises(ApiUnauthenticated, match="a token that is good now") as unknown:
         await wrong.gate()
     await wrong.close()
-    with pytest.raises(Forbidden, match="The role enqueuer may not do this") as forbidden:
+    with pytest.raises(ApiForbidden, match="The role enqueuer may not do this") as forbidden:
         await at("acme", "enqueuer").offline()
-    with pytest.raises(InvalidInput, match="is not JSON") as invalid:
-        await at().enqueue(NewJob(job_type="EMAIL_SEND", payload={"n": float("nan")}))
-    made = await at().enqueue(NewJob(job_type="x.work", dedupe_key="k", payload={"n": 1}))
-    with pytest.raises(Conflict, match="is held by job"):
-        await at().enqueue(NewJob(job_type="x.work", dedupe_key="k", payload={"n": 2}))
+    with pytest.raises(ApiInvalidInput, match="is not JSON") as invalid:
+        await at().enqueue(JobRequest(job_type="EMAIL_SEND", payload={"n": float("nan")}))
+    made = await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 1}))
+    with pytest.raises(ApiConflict, match="is held by job"):
+        await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 2}))
     with pytest.raises(errors.Conflict, match="Only failed and canceled jobs"):
         await at().retry(made.id)
 
@@ -153,9 +155,9 @@ async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server)
 async def test_what_cannot_be_sent_is_an_error_of_ours_too(at):
     atlas = at("acme", "tenant_admin")
     wrong = {
-        "key": lambda: atlas.enqueue(NewJob(job_type="x.work"), key="é"),
+        "key": lambda: atlas.enqueue(JobRequest(job_type="x.work"), key="é"),
         "job_id": lambda: atlas.get_job("nope"),
-        "payload": lambda: atlas.enqueue(NewJob(job_type="x.work", payload={"text": "\ud800"})),
+        "payload": lambda: atlas.enqueue(JobRequest(job_type="x.work", payload={"text": "\ud800"})),
     }
     for field, call in wrong.items():
         with pytest.raises(errors.InvalidInput) as refused:
@@ -178,16 +180,16 @@ async def swallowing(proxy: FaultyProxy, call: Awaitable[Any]) -> Any:
 
 async def test_a_call_whose_answer_was_lost_is_carried_out_once(at, proxy, conn):
     atlas = at("acme", "tenant_admin", url=proxy.address)
-    made = await swallowing(proxy, atlas.enqueue(NewJob(job_type="x.work")))
+    made = await swallowing(proxy, atlas.enqueue(JobRequest(job_type="x.work")))
     assert [job.id async for job in atlas.list_jobs()] == [made.id]
 
     assert await swallowing(proxy, atlas.cancel(made.id)) == "canceled"
-    with pytest.raises(Conflict, match="has ended already"):
+    with pytest.raises(ApiConflict, match="has ended already"):
         await atlas.cancel(made.id)
     await swallowing(proxy, atlas.retry(made.id))
     assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
     await swallowing(proxy, atlas.delete(made.id))
-    with pytest.raises(NotFound):
+    with pytest.raises(ApiNotFound):
         await atlas.delete(made.id)
 
 
@@ -204,7 +206,7 @@ async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[]
 
 async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
     atlas, other = at(url=proxy.address, tenant="acme"), at(tenant="acme")
-    made = await other.enqueue(NewJob(job_type="x.work"))
+    made = await other.enqueue(JobRequest(job_type="x.work"))
     await other.cancel(made.id)
 
     await once_done(proxy, atlas.retry(made.id), lambda: other.cancel(made.id))
@@ -218,7 +220,7 @@ async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(
 
 async def test_dead_letters_are_retried_once_whatever_became_of_the_answer(at, proxy, conn):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue_many([NewJob(job_type="x.work")] * 4)
+    made = await atlas.enqueue_many([JobRequest(job_type="x.work")] * 4)
     await conn.execute("update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
     told = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
 
@@ -245,7 +247,7 @@ def handler():
 
 async def test_a_job_is_waited_for_and_its_end_is_heard_of(at, pool, database_url, handler):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue(NewJob(job_type="client.sum", payload={"numbers": [1, 2]}))
+    made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [1, 2]}))
     waiting = [asyncio.create_task(atlas.wait_for(made, timeout=20)) for _ in range(3)]
     await asyncio.sleep(0.2)
     await run_jobs(pool, database_url)
@@ -259,8 +261,8 @@ async def test_a_job_is_waited_for_and_its_end_is_heard_of(at, pool, database_ur
 
 
 async def test_a_job_is_waited_for_through_an_outage_and_without_the_live_view(at, proxy, pool, database_url, handler):
-    atlas = at("acme", "tenant_admin", url=proxy.address, patience=RetryBudget(tries=1))
-    made = await atlas.enqueue(NewJob(job_type="client.sum", payload={"numbers": [4]}))
+    atlas = at("acme", "tenant_admin", url=proxy.address, retry=RetryBudget(tries=1))
+    made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [4]}))
     waiting = asyncio.create_task(atlas.wait_for(made, timeout=20))
     await asyncio.sleep(0.1)
     proxy.break_down()
@@ -272,7 +274,7 @@ async def test_a_job_is_waited_for_through_an_outage_and_without_the_live_view(a
 
 async def test_a_wait_that_takes_too_long_says_so_and_leaves_nothing_behind(at):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue(NewJob(job_type="x.work"))
+    made = await atlas.enqueue(JobRequest(job_type="x.work"))
     with pytest.raises(NotEnded, match="has not ended within 0.3 s") as late:
         await atlas.wait_for(made, timeout=0.3)
     assert isinstance(late.value, TimeoutError)
@@ -284,10 +286,10 @@ async def test_the_live_view_goes_on_after_a_cut_with_what_was_missed(at, proxy)
     frames = atlas.live()
     async with asyncio.timeout(20):
         hello = await anext(frames)
-        first = await direct.enqueue(NewJob(job_type="x.work"))
+        first = await direct.enqueue(JobRequest(job_type="x.work"))
         told = await anext(frames)
         proxy.break_down()
-        missed = await direct.enqueue(NewJob(job_type="x.work"))
+        missed = await direct.enqueue(JobRequest(job_type="x.work"))
         proxy.refuses = False
         later = [frame async for frame in _until(frames, str(missed.id))]
         await frames.aclose()
@@ -323,8 +325,8 @@ async def test_the_place_is_kept_until_what_was_missed_has_arrived():
     async with serve(cut_short, "127.0.0.1", 0) as there:
         address = f"http://127.0.0.1:{there.sockets[0].getsockname()[1]}"
         frames = []
-        async with AtlasClient(address, "t", patience=QUICK) as atlas, asyncio.timeout(10):
-            with pytest.raises(Unauthenticated, match="no longer good"):
+        async with AtlasClient(address, "t", retry=QUICK) as atlas, asyncio.timeout(10):
+            with pytest.raises(ApiUnauthenticated, match="no longer good"):
                 async for frame in atlas.live():
                     frames.append(frame)
 
@@ -333,21 +335,21 @@ async def test_the_place_is_kept_until_what_was_missed_has_arrived():
 
 
 async def test_who_may_not_watch_is_told_so_at_once(at, server):
-    with pytest.raises(Forbidden, match="does not watch"):
+    with pytest.raises(ApiForbidden, match="does not watch"):
         await anext(aiter(at("acme", "worker").live()))
-    with pytest.raises(NotFound, match="nobody"):
+    with pytest.raises(ApiNotFound, match="nobody"):
         await anext(aiter(at(tenant="nobody").live()))
-    async with AtlasClient(server.address, "atl_wrong", patience=QUICK) as stranger:
-        with pytest.raises(Unauthenticated):
+    async with AtlasClient(server.address, "atl_wrong", retry=QUICK) as stranger:
+        with pytest.raises(ApiUnauthenticated):
             await anext(aiter(stranger.live()))
 
 
 async def test_who_was_too_fast_watches_a_moment_later(pool, database_url, settings):
     with served(database_url, settings, Rates(token=2, tenant=100)) as server:
         world = await furnish(pool, create_app(settings, pool, database_url))
-        async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], patience=QUICK) as atlas:
-            with pytest.raises(TooManyRequests):
-                await asyncio.gather(*(atlas._line._send(Request("GET", "/jobs")) for _ in range(8)))
+        async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], retry=QUICK) as atlas:
+            with pytest.raises(ApiTooManyRequests):
+                await asyncio.gather(*(atlas._transport._send(Request("GET", "/jobs")) for _ in range(8)))
             async with asyncio.timeout(10):
                 frames = atlas.live()
                 assert isinstance(await anext(frames), Hello)

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from atlas import errors
-from atlas.client import ApiError, AtlasClient, NewJob, RetryBudget, TooManyRequests, Unavailable, Unreachable
+from atlas.client import ApiError, ApiTooManyRequests, AtlasClient, JobRequest, RetryBudget, Unavailable, Unreachable
 
 QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
 
@@ -63,14 +63,14 @@ MADE = {
 async def test_what_is_not_an_atlas_is_named_so():
     for answer in ((200, {}, "<html>"), (302, {"location": "/login"}, ""), (404, {}, "nginx"), (200, {}, {"a": 1})):
         async with answering(lambda _, answer=answer: answer) as (url, _heard):
-            async with AtlasClient(url, "t", patience=QUICK) as atlas:
+            async with AtlasClient(url, "t", retry=QUICK) as atlas:
                 with pytest.raises(ApiError, match=f"What answers at {url}"):
                     await atlas.gate()
 
 
 async def test_an_answer_that_cannot_be_unpacked_is_none():
     async with answering(lambda _: (200, {"content-encoding": "gzip"}, "not gzip")) as (url, heard):
-        async with AtlasClient(url, "t", patience=RetryBudget(tries=2, first_pause=0.01)) as atlas:
+        async with AtlasClient(url, "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
             with pytest.raises(Unreachable) as told:
                 await atlas.gate()
     assert (told.value.may_be_done, len(heard)) == (True, 2)
@@ -98,26 +98,26 @@ async def test_a_call_is_tried_again_under_one_key_until_it_is_answered():
             return 429, {"retry-after": "0"}, problem("too-many-requests", 429)
         return (201, {}, MADE) if nth == 4 else (503, {}, problem("unavailable", 503))
 
-    async with answering(answers) as (url, heard), AtlasClient(url, "t", patience=QUICK) as atlas:
-        made = await atlas.enqueue(NewJob(job_type="x.work"))
+    async with answering(answers) as (url, heard), AtlasClient(url, "t", retry=QUICK) as atlas:
+        made = await atlas.enqueue(JobRequest(job_type="x.work"))
 
     assert str(made.id) == MADE["id"]
     assert len(heard) == 4
     assert len({headers["idempotency-key"] for headers in heard}) == 1
 
 
-async def test_patience_ends_with_the_last_answer():
+async def test_the_last_error_is_raised_when_the_retry_budget_is_spent():
     async with answering(lambda _: (503, {}, problem("unavailable", 503, "The database is away."))) as (url, heard):
-        async with AtlasClient(url, "t", patience=RetryBudget(tries=3, first_pause=0.01)) as atlas:
+        async with AtlasClient(url, "t", retry=RetryBudget(tries=3, first_pause=0.01)) as atlas:
             with pytest.raises(Unavailable, match="The database is away"):
                 await atlas.gate()
     assert len(heard) == 3
 
 
-async def test_a_retry_after_beyond_all_patience_is_not_waited_for():
+async def test_a_retry_after_beyond_the_retry_budget_is_not_waited_for():
     async with answering(lambda _: (429, {"retry-after": "3600"}, problem("too-many-requests", 429))) as (url, heard):
-        async with AtlasClient(url, "t", patience=QUICK) as atlas:
-            with pytest.raises(TooManyRequests) as refused:
+        async with AtlasClient(url, "t", retry=QUICK) as atlas:
+            with pytest.raises(ApiTooManyRequests) as refused:
                 await atlas.gate()
     assert (refused.value.after, len(heard)) == (3600, 1)
 
@@ -127,9 +127,9 @@ async def test_a_retry_after_is_honoured():
         def answers(nth: int) -> tuple[int, dict[str, str], Any]:
             return (429, {"retry-after": after}, problem("x", 429)) if nth == 1 else (201, {}, MADE)
 
-        async with answering(answers) as (url, _heard), AtlasClient(url, "t", patience=QUICK) as atlas:
+        async with answering(answers) as (url, _heard), AtlasClient(url, "t", retry=QUICK) as atlas:
             began = time.monotonic()
-            await atlas.enqueue(NewJob(job_type="x.work"))
+            await atlas.enqueue(JobRequest(job_type="x.work"))
             return time.monotonic() - began
 
     assert 1.0 <= await timed("1") < 2
@@ -137,7 +137,7 @@ async def test_a_retry_after_is_honoured():
 
 
 async def test_nobody_there_is_told_after_the_last_try():
-    async with AtlasClient("http://127.0.0.1:1", "t", patience=RetryBudget(tries=2, first_pause=0.01)) as atlas:
+    async with AtlasClient("http://127.0.0.1:1", "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
         with pytest.raises(Unreachable, match="Nothing answers at http://127.0.0.1:1"):
             await atlas.gate()
         with pytest.raises(Unreachable):

@@ -1,0 +1,27 @@
+"""A cache of tenants, by slug and by id."""
+
+from uuid import UUID
+
+from atlas.api.db import Database
+from atlas.api.ttl_cache import TtlCache
+from atlas.engine.tenants import Tenant, find_tenant
+
+TENANT_SECONDS = 5.0
+
+
+class TenantCache(TtlCache[str, Tenant]):
+    """Tenants as they were at most some seconds ago."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(TENANT_SECONDS)
+        self._db = db
+
+    async def find(self, slug_or_id: str | UUID) -> Tenant:
+        """A tenant; NotFound if there is none."""
+        key = str(slug_or_id)
+
+        async def look_up() -> Tenant:
+            async with self._db.connection() as conn:
+                return await find_tenant(conn, key)
+
+        return await self.get(key, look_up)
