@@ -1,1 +1,1 @@
-"""Answers people and programs over HTTP."""
+"""Serves people and programs over HTTP."""

@@ -1,4 +1,4 @@
-"""The application: every route behind its door, and what lives as long as the process does."""
+"""The FastAPI application: its routes, middleware and background tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp
 
 from atlas import __version__
 from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.enqueue_batcher import EnqueueBatcher
-from atlas.api.fast_route import FastRouteApp
 from atlas.api.host_polling import HostPolling
 from atlas.api.limits.rates import Rates
 from atlas.api.live import socket
@@ -41,7 +42,7 @@ from atlas.api.resources import (
     verifications,
     workflows,
 )
-from atlas.api.routing import PREFIX
+from atlas.api.routing import PREFIX, direct_app
 from atlas.db.pool import Pool
 from atlas.engine.idempotency import forget_answers
 from atlas.engine.sessions import forget_sessions
@@ -53,7 +54,7 @@ log = get_logger("api")
 CLEAN_SECONDS = 600.0
 CLEAN_BATCH = 1000
 
-# The first are those asked for most. One job comes after the triggers, whose addresses begin like its own.
+# The most used come first. `job_actions` comes after `triggers`, whose addresses begin like its own.
 ROUTERS = (
     jobs.router,
     host_agent.router,
@@ -81,44 +82,51 @@ ROUTERS = (
 def create_app(
     settings: Settings, pool: Pool, url: str, *, tick: Tick | None = None, rates: Rates | None = None
 ) -> FastAPI:
-    """The API on an open pool. `url` is where the same database can be listened to; `tick` runs due jobs in-process."""
+    """The API on an open pool. `url` is the database's address for LISTEN; `tick` runs due jobs in-process."""
     api = AppState(settings, pool, url, tick=tick, rates=rates or Rates())
-    app = FastRouteApp(
-        title="Atlas", version=__version__, lifespan=_live, docs_url=None, redoc_url=None, redirect_slashes=False
+    app = FastAPI(
+        title="Atlas", version=__version__, lifespan=_run, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.api = api
-    app.state.chores = BackgroundTasks()
-    app.state.gathering = EnqueueBatcher(api)
-    app.state.hints = ChangeSignals(url)
-    app.state.hub = Hub(api, app.state.hints)
-    app.state.waiting_hosts = HostPolling(api, app.state.hints)
-    app.state.traffic = RequestStats()
-    app.state.metrics = Metrics(api, app.state.traffic, app.state.hub, app.state.hints)
+    app.state.background = BackgroundTasks()
+    app.state.enqueue_batcher = EnqueueBatcher(api)
+    app.state.signals = ChangeSignals(url)
+    app.state.hub = Hub(api, app.state.signals)
+    app.state.host_polling = HostPolling(api, app.state.signals)
+    app.state.stats = RequestStats()
+    app.state.metrics = Metrics(api, app.state.stats, app.state.hub, app.state.signals)
     add_problem_handlers(app)
-    # Flat, not included: a router within a router is found more slowly.
+    # Flat, not included: a router within a router is searched more slowly.
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     describe(app)
-    app.add_middleware(RequestMiddleware, traffic=app.state.traffic)
-    app.open_lane(f"{PREFIX}/jobs", app.state.traffic)
+    app.add_middleware(RequestMiddleware, stats=app.state.stats, direct=_direct_routes(app, ("POST", f"{PREFIX}/jobs")))
     return app
 
 
 @asynccontextmanager
-async def _live(app: FastAPI) -> AsyncIterator[None]:
-    chores: BackgroundTasks = app.state.chores
-    hints: ChangeSignals = app.state.hints
-    hints.start()
-    chores.start(app.state.hub.run())
-    chores.start(app.state.waiting_hosts.run())
-    chores.start(_clean(app.state.api))
+async def _run(app: FastAPI) -> AsyncIterator[None]:
+    background: BackgroundTasks = app.state.background
+    signals: ChangeSignals = app.state.signals
+    signals.start()
+    background.start(app.state.hub.run())
+    background.start(app.state.host_polling.run())
+    background.start(_delete_expired(app.state.api))
     yield
-    await chores.stop()
-    await hints.stop()
+    await background.stop()
+    await signals.stop()
 
 
-async def _clean(api: AppState) -> None:
-    """Remove sessions and answers that are past their time, all of them, now and then."""
+def _direct_routes(app: FastAPI, *addresses: tuple[str, str]) -> dict[tuple[str, str], ASGIApp]:
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    return {
+        (method, path): direct_app(next(one for one in routes if one.path == path and method in (one.methods or ())))
+        for method, path in addresses
+    }
+
+
+async def _delete_expired(api: AppState) -> None:
+    """Delete expired sessions and stored responses, all of them, every ten minutes."""
     while True:
         try:
             for forget in (forget_sessions, forget_answers):
@@ -127,5 +135,5 @@ async def _clean(api: AppState) -> None:
                     async with api.db.connection() as conn:
                         removed = await forget(conn, most=CLEAN_BATCH)
         except (*AWAY, asyncpg.PostgresError) as error:
-            log.warning("what is past its time could not be removed", reason=str(error) or type(error).__name__)
+            log.warning("expired rows could not be deleted", reason=str(error) or type(error).__name__)
         await asyncio.sleep(CLEAN_SECONDS)

@@ -1,4 +1,4 @@
-"""What the process does beside its requests: started here, looked after, and stopped with it."""
+"""Background tasks of the API's process."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,19 +10,19 @@ log = get_logger("api")
 
 
 class BackgroundTasks:
-    """Background tasks. One that fails is told in the log and ends; it takes nothing else along."""
+    """Tasks that run beside the requests. One that fails is logged and ends; the others go on."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin something."""
+        """Start a task."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """End everything."""
+        """Cancel all tasks and wait for their end."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Hints from the database that something changed, for those who would otherwise look again and again."""
+"""Signals that something changed in the database, for tasks that would otherwise poll often."""
 
 import asyncio
 
@@ -6,23 +6,23 @@ from atlas.db.notifications import Listener
 
 
 class ChangeSignal:
-    """Rings for everyone who waits at that moment."""
+    """Wakes every task that waits for it."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def next(self) -> asyncio.Event:
-        """The next ring. Taken before one looks, no ring is missed in between."""
+        """The event of the next change. Take it before querying, and no change is missed."""
         return self._next
 
-    def ring(self) -> None:
-        """Let everyone look."""
+    def fire(self) -> None:
+        """Wake all that wait."""
         self._next.set()
         self._next = asyncio.Event()
 
 
 class ChangeSignals:
-    """A bell for each kind of change. A lost hint costs those who wait a moment, never an answer."""
+    """A signal for each kind of change. A lost notification delays those who wait, and loses nothing."""
 
     CHANNELS = ("atlas_jobs", "atlas_gate", "atlas_cancel")
 
@@ -30,31 +30,31 @@ class ChangeSignals:
         self.jobs = ChangeSignal()
         self.gate = ChangeSignal()
         self.closing = False
-        self._listener = Listener(url, self.CHANNELS, self._heard)
+        self._listener = Listener(url, self.CHANNELS, self._notified)
 
     @property
     def hears(self) -> bool:
-        """True if hints arrive."""
+        """True if notifications arrive."""
         return self._listener.hears
 
     @property
     def lag_seconds(self) -> float | None:
-        """How long the last notification that the listener sent itself was under way."""
+        """How long the last notification that the listener sent to itself took."""
         return self._listener.lag_seconds
 
     def start(self) -> None:
         self._listener.start()
 
     def close(self) -> None:
-        """Send everyone who waits away with what there is: the process is about to end."""
+        """Wake all that wait, so that they end: the process shuts down."""
         self.closing = True
-        self.jobs.ring()
-        self.gate.ring()
+        self.jobs.fire()
+        self.gate.fire()
 
     async def stop(self) -> None:
         await self._listener.stop()
 
-    def _heard(self, channel: str, _payload: str) -> None:
+    def _notified(self, channel: str, _payload: str) -> None:
         if channel == "atlas_gate":
-            self.gate.ring()
-        self.jobs.ring()
+            self.gate.fire()
+        self.jobs.fire()

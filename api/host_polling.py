@@ -1,7 +1,7 @@
-"""Hosts that wait for a job: one look for all of them tells who has one.
+"""Long polling for hosts: one query for all waiting hosts says which of them have a job.
 
-Every enqueue of anyone is a hint. If each who waits looked at every hint, some hundred idle hosts would keep the
-database from everyone else.
+Every enqueue sends a notification. If each waiting request queried after every notification, a few hundred idle hosts
+would keep the database from everyone else.
 """
 
 import asyncio
@@ -21,60 +21,60 @@ from atlas.waiting import wait_for
 
 WITH_WORK = statement("api/sql/hosts_with_work.sql")
 
-# How often is looked without a hint, and at most with hints.
-LOOK_SECONDS = 2.0
-LEAST_SECONDS = 0.1
+# How often is polled without a notification, and the shortest pause between two polls.
+POLL_SECONDS = 2.0
+PAUSE_SECONDS = 0.1
 
 log = get_logger("api")
 
 
 class HostPolling:
-    """All who wait in this process, by their host."""
+    """All requests of hosts that wait in this process."""
 
-    def __init__(self, api: AppState, hints: ChangeSignals) -> None:
+    def __init__(self, api: AppState, signals: ChangeSignals) -> None:
         self._api = api
-        self._hints = hints
-        self._bells: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
-        self._someone = asyncio.Event()
+        self._signals = signals
+        self._waiting: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._is_waited = asyncio.Event()
 
     @contextlib.contextmanager
-    def bell(self, host_id: UUID) -> Iterator[asyncio.Event]:
-        """Rings when the host may have a job. Taken before one looks, nothing is missed in between."""
-        bell = asyncio.Event()
-        self._bells[host_id].add(bell)
-        self._someone.set()
+    def signal(self, host_id: UUID) -> Iterator[asyncio.Event]:
+        """An event that is set when the host may have a job. Take it before querying, and no change is missed."""
+        has_work = asyncio.Event()
+        self._waiting[host_id].add(has_work)
+        self._is_waited.set()
         try:
-            yield bell
+            yield has_work
         finally:
-            self._bells[host_id].discard(bell)
-            if not self._bells[host_id]:
-                del self._bells[host_id]
-            if not self._bells:
-                self._someone.clear()
+            self._waiting[host_id].discard(has_work)
+            if not self._waiting[host_id]:
+                del self._waiting[host_id]
+            if not self._waiting:
+                self._is_waited.clear()
 
     async def run(self) -> None:
-        """Look for as long as the process lives, while anyone waits."""
-        heard = self._hints.jobs.next()
+        """Poll for as long as the process runs, while any request waits."""
+        changed = self._signals.jobs.next()
         while True:
-            await self._someone.wait()
-            await wait_for(heard, within=LOOK_SECONDS)
-            heard = self._hints.jobs.next()
+            await self._is_waited.wait()
+            await wait_for(changed, within=POLL_SECONDS)
+            changed = self._signals.jobs.next()
             try:
-                await self._look()
+                await self._poll()
             except (*AWAY, asyncpg.PostgresError) as error:
-                log.warning("no look for hosts that wait", reason=str(error) or type(error).__name__)
-            await asyncio.sleep(LEAST_SECONDS)
+                log.warning("waiting hosts could not be polled", reason=str(error) or type(error).__name__)
+            await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _look(self) -> None:
-        if self._hints.closing:
-            for bells in self._bells.values():
-                for bell in bells:
-                    bell.set()
+    async def _poll(self) -> None:
+        if self._signals.closing:
+            for requests in self._waiting.values():
+                for has_work in requests:
+                    has_work.set()
             return
         async with self._api.db.connection() as conn:
-            found = await fetch(conn, WITH_WORK, hosts=list(self._bells))
+            found = await fetch(conn, WITH_WORK, hosts=list(self._waiting))
         for row in found:
-            # A host has one job at a time, however often it asks.
-            silent = next((bell for bell in self._bells.get(row["id"], ()) if not bell.is_set()), None)
-            if silent is not None:
-                silent.set()
+            # A host has one job at a time, however many requests it sends.
+            unset = next((one for one in self._waiting.get(row["id"], ()) if not one.is_set()), None)
+            if unset is not None:
+                unset.set()

@@ -1,8 +1,8 @@
-"""Figures for Prometheus: about this process, and about the installation as the database tells it.
+"""Metrics for Prometheus: of this process, and of the installation, read from the database.
 
-Counters of jobs come from the account: between two scrapes the rows committed since the last one are counted, so that
-every process of an installation shows the same movement, whoever did the work. Waiting and run times are taken from
-the jobs that ended in between, at most some thousand of them. What is asked of the database is kept for some seconds.
+Counters of jobs come from the audit log: each scrape counts the rows committed since the last one, so that every
+process of an installation shows the same rates. Wait and run times are those of the jobs that ended in between, at
+most some thousand of them. What is read from the database is cached for some seconds.
 """
 
 import time
@@ -34,11 +34,11 @@ EVENTS = statement("api/sql/metrics_events.sql")
 TIMES = statement("api/sql/metrics_times.sql")
 FACTS = statement("api/sql/metrics_facts.sql")
 
-KEPT_SECONDS = 3.0
-# In one statement, and in so many of them at one scrape: after a long pause the next ones go on.
+CACHED_SECONDS = 3.0
+# In one statement, and the statements of one scrape: after a long pause the next scrapes count the rest.
 MOST_EVENTS = 200_000
 MOST_PAGES = 5
-# Whoever enqueues may invent types, and a histogram is kept for ever; the rest of them share one.
+# Callers may invent job types, and a histogram is kept for ever; the rest of the types share one.
 MOST_TYPES = 200
 OTHER_TYPES = "(other)"
 MOST_TIMES = 2000
@@ -48,20 +48,20 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics(Collector):
-    """The figures of one process."""
+    """The metrics of one process."""
 
-    def __init__(self, api: AppState, traffic: RequestStats, hub: Hub, hints: ChangeSignals) -> None:
+    def __init__(self, api: AppState, stats: RequestStats, hub: Hub, signals: ChangeSignals) -> None:
         self._api = api
-        self._traffic = traffic
+        self._stats = stats
         self._hub = hub
-        self._hints = hints
+        self._signals = signals
         self._registry = CollectorRegistry()
         self._waits = self._histogram(
-            "atlas_job_wait_seconds", "From being made, a delay included, to the start of the first attempt."
+            "atlas_job_wait_seconds", "From enqueue, a delay included, to the start of the first attempt."
         )
         self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
         self._registry.register(self)
-        self._memory: TtlCache[str, bytes] = TtlCache(KEPT_SECONDS)
+        self._cache: TtlCache[str, bytes] = TtlCache(CACHED_SECONDS)
         self._place: Horizon | None = None
         self._window: _Window | None = None
         self._types: set[str] = set()
@@ -71,18 +71,18 @@ class Metrics(Collector):
         self._lag = 0.0
 
     async def text(self) -> bytes:
-        """What a scrape is answered; several at once share one look."""
-        return await self._memory.get("text", self._look)
+        """The response to a scrape; several at once share one read."""
+        return await self._cache.get("text", self._read)
 
     def collect(self) -> Iterable[Metric]:
-        """What is not a histogram, from the last look."""
+        """What is not a histogram, from the last read."""
         yield from self._of_process()
         yield from self._of_installation()
 
-    def _histogram(self, name: str, words: str) -> Histogram:
-        return Histogram(name, words, ["job_type"], buckets=BUCKETS, registry=self._registry)
+    def _histogram(self, name: str, description: str) -> Histogram:
+        return Histogram(name, description, ["job_type"], buckets=BUCKETS, registry=self._registry)
 
-    async def _look(self) -> bytes:
+    async def _read(self) -> bytes:
         async with self._api.db.transaction(None, read_only=True) as conn:
             self._depth = await fetch(conn, DEPTH)
             self._facts = dict(await fetch_row(conn, FACTS) or {})
@@ -93,7 +93,7 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     async def _count(self, conn: Connection) -> None:
-        """Count what was committed since the last look; what is left of a long window comes with the next."""
+        """Count what was committed since the last read; the rest of a long window is counted by the next."""
         if self._window is None:
             since, now = self._place, await read_place(conn)
             if since is None or since.epoch != now.epoch:
@@ -129,11 +129,11 @@ class Metrics(Collector):
 
     def _of_process(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
-            "atlas_http_requests", "Answered requests.", labels=["method", "route", "status"]
+            "atlas_http_requests", "Requests, by status.", labels=["method", "route", "status"]
         )
         seconds = CounterMetricFamily("atlas_http_seconds", "Time spent on them.", labels=["method", "route"])
         spent: dict[tuple[str, str], float] = defaultdict(float)
-        for (method, route, status), (count, total) in list(self._traffic.counts.items()):
+        for (method, route, status), (count, total) in list(self._stats.counts.items()):
             requests.add_metric([method, route, str(status)], count)
             spent[method, route] += total
         for labels, total in spent.items():
@@ -142,12 +142,12 @@ class Metrics(Collector):
         yield seconds
         pool = self._api.db.pool
         yield _gauge("atlas_pool_connections", "Connections of this process.", pool.get_size())
-        yield _gauge("atlas_pool_idle", "Those that nobody uses now.", pool.get_idle_size())
+        yield _gauge("atlas_pool_idle", "Idle connections of this process.", pool.get_idle_size())
         yield _gauge("atlas_live_watchers", "Open live connections.", len(self._hub))
-        yield _gauge("atlas_notifications", "1 if hints arrive, 0 while this process polls.", float(self._hints.hears))
-        lag = self._hints.lag_seconds
+        yield _gauge("atlas_notifications", "1 if notifications arrive, 0 if not.", float(self._signals.hears))
+        lag = self._signals.lag_seconds
         if lag is not None:
-            yield _gauge("atlas_notification_lag_seconds", "How long a notification to oneself took last.", lag)
+            yield _gauge("atlas_notification_lag_seconds", "Delay of the last test notification.", lag)
 
     def _of_installation(self) -> Iterator[Metric]:
         if not self._facts:
@@ -159,24 +159,24 @@ class Metrics(Collector):
             depth.add_metric([row["tenant"], row["job_type"], row["status"]], row["count"])
         yield depth
         events = CounterMetricFamily(
-            "atlas_job_events", "What happened to jobs since this process began.", labels=["kind"]
+            "atlas_job_events", "What happened to jobs since this process started.", labels=["kind"]
         )
         for kind, count in self._events.items():
             events.add_metric([kind], count)
         yield events
         yield _gauge("atlas_online", "1 if work may start.", float(self._facts["gate"].online))
-        yield _gauge("atlas_workers", "Workers whose lease stands.", self._facts["workers"])
-        yield _gauge("atlas_oldest_due_seconds", "How long the oldest due job waits.", self._facts["oldest"] or 0.0)
-        yield _gauge("atlas_seal_lag_seconds", "Age of the oldest row of the account without a seal.", self._lag)
+        yield _gauge("atlas_workers", "Workers with a valid lease.", self._facts["workers"])
+        yield _gauge("atlas_oldest_due_seconds", "Age of the oldest due job.", self._facts["oldest"] or 0.0)
+        yield _gauge("atlas_seal_lag_seconds", "Age of the oldest audit row without a seal.", self._lag)
         yield _gauge(
             "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
         )
-        yield _gauge("atlas_scraped_at_seconds", "When the database was looked at.", time.time())
+        yield _gauge("atlas_scraped_at_seconds", "When the database was read.", time.time())
 
 
 @dataclass(slots=True)
 class _Window:
-    """What was committed between two places, counted up to one in it."""
+    """Audit rows committed between two places, and how far they are counted."""
 
     since: Horizon
     now: Horizon
@@ -188,5 +188,5 @@ class _Window:
         return {"epoch": self.since.epoch, "prev": self.since.snapshot, "cur": self.now.snapshot}
 
 
-def _gauge(name: str, words: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, words, value=value)
+def _gauge(name: str, description: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, description, value=value)

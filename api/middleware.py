@@ -1,10 +1,11 @@
-"""What happens to every request and every answer, whatever route it takes: a name, headers, a figure, a log line."""
+"""The middleware of every request: its id, response headers, statistics, a log entry, and the direct routes."""
 
 import logging
 import os
 import re
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 from atlas.logs import get_logger
 
 log = get_logger("api.requests")
-# Asked whether a line would be written at all, before it is put together.
+# Asked whether an entry would be written at all, before it is built.
 _level = logging.getLogger("api.requests")
 
 SLOW_SECONDS = 1.0
@@ -30,13 +31,13 @@ HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-# Years of TLS only, where TLS is what the request came over.
+# A year of TLS only, sent over TLS.
 TLS_HEADERS = [(b"strict-transport-security", b"max-age=31536000")]
 NO_STORE = (b"cache-control", b"no-store")
 
 
 class RequestStats:
-    """How many requests each route answered how, and how long that took; for the metrics."""
+    """Counts and durations of requests, by method, route and status; for the metrics."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str, int], list[float]] = defaultdict(lambda: [0, 0.0])
@@ -48,17 +49,22 @@ class RequestStats:
 
 
 class RequestMiddleware:
-    """The outermost layer of the application."""
+    """The outermost layer of the application.
 
-    def __init__(self, app: ASGIApp, traffic: RequestStats) -> None:
+    A request whose method and path are in `direct` goes straight to that route, past the framework's exit stacks,
+    exception middleware and search through all routes.
+    """
+
+    def __init__(self, app: ASGIApp, stats: RequestStats, direct: Mapping[tuple[str, str], ASGIApp]) -> None:
         self._app = app
-        self._traffic = traffic
+        self._stats = stats
+        self._direct = direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        # The first of several counts.
+        # The first of several headers with one name wins.
         scope["atlas.headers"] = dict(reversed(scope["headers"]))
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -69,7 +75,7 @@ class RequestMiddleware:
         bind_contextvars(request_id=request_id)
         status = 500
 
-        async def tell(message: Message) -> None:
+        async def add_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -77,15 +83,16 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, tell)
+            app = self._direct.get((scope["method"], scope["path"]), self._app)
+            await app(scope, receive, add_headers)
         finally:
-            self._note(scope, status, time.perf_counter() - began)
+            self._record(scope, status, time.perf_counter() - began)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path_format", "other")
-        self._traffic.add(scope["method"], route, status, seconds)
-        untold = scope["method"] in ("GET", "HEAD") or not _level.isEnabledFor(logging.DEBUG)
-        if untold and status < 400 and seconds < SLOW_SECONDS:
+        self._stats.add(scope["method"], route, status, seconds)
+        is_quiet = scope["method"] in ("GET", "HEAD") or not _level.isEnabledFor(logging.DEBUG)
+        if is_quiet and status < 400 and seconds < SLOW_SECONDS:
             return
         call: Any = scope.get("atlas.call")
         facts: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""The API's description of itself: exact about who may what, what else is answered, and what a job's body is."""
+"""The OpenAPI description: roles, problem responses, and the body of a job, which FastAPI does not know."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,18 +10,18 @@ from pydantic.json_schema import models_json_schema
 
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody
 from atlas.api.problems import MEDIA_TYPE, Problem
-from atlas.api.routing import PREFIX, terms_of
+from atlas.api.routing import PREFIX, rules_of
 from atlas.engine.tokens import ROLES
 
 ABOUT = (
-    "Jobs, workflows, schedules and the account of what happened. Programs send a token as "
+    "Jobs, workflows, schedules and the audit log. Programs send a token as "
     "`Authorization: Bearer atl_…`; people sign in with one at `/api/v1/session`. The tenant comes from the "
     "credential; an operator, who has none, names one with `?tenant=`. "
-    "Everything that goes wrong has one shape, Problem."
+    "Every error has one shape, Problem."
 )
 REFERENCE = "#/components/schemas/{model}"
-WORDS = {
-    401: "No credential, or none that is good now.",
+DESCRIPTIONS = {
+    401: "No credential, or none that is valid now.",
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
     409: "It does not fit the state that the thing is in.",
@@ -29,15 +29,15 @@ WORDS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "The request is not valid; `errors` names each field and reason.",
-    429: "Too many requests; `Retry-After` says when to come back.",
-    503: "The database cannot be reached; `Retry-After` says when to come back.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    503: "The database cannot be reached; `Retry-After` says when to try again.",
 }
 BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A call that is sent again with the same key gets the first answer.",
+    "description": "A call that is repeated with the same key gets the first response.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[ -~]+$"},
 }
 CORRELATION_ID = {
@@ -57,7 +57,7 @@ TENANT = {
 
 
 def describe(app: FastAPI) -> None:
-    """Let the application describe itself; the description is made when it is first asked for."""
+    """Let the application describe itself; the description is built when it is first requested."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -87,24 +87,24 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
-    terms = terms_of(route.endpoint)
-    answers = {429, 503}
-    if terms.roles:
-        operation["x-roles"] = [role for role in ROLES if role in terms.roles]
+    rules = rules_of(route.endpoint)
+    statuses = {429, 503}
+    if rules.roles:
+        operation["x-roles"] = [role for role in ROLES if role in rules.roles]
         operation["security"] = [{"token": []}]
-        answers |= {401, 403, 422}
-    if terms.by_tenant:
+        statuses |= {401, 403, 422}
+    if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
-    if terms.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
-        answers.add(404)
-    if "requestBody" in operation or terms.raw:
-        answers |= {408, 413, 415, 422}
+    if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
+        statuses.add(404)
+    if "requestBody" in operation or rules.raw:
+        statuses |= {408, 413, 415, 422}
     if method != "GET" or "{" in route.path_format:
-        answers.add(409)
+        statuses.add(409)
     if route.path_format.endswith(("/session", "/metrics")):
-        answers |= {401, 403, 409}
-    for status in sorted(answers):
-        operation["responses"][str(status)] = _problem(WORDS[status])
+        statuses |= {401, 403, 409}
+    for status in sorted(statuses):
+        operation["responses"][str(status)] = _problem(DESCRIPTIONS[status])
 
 
 def _describe_jobs(operation: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ def _describe_jobs(operation: dict[str, Any]) -> None:
 
 
 def _name_bounds(value: Any) -> None:
-    """Bounds behind a validator of ours are left under pydantic's names; JSON Schema has its own."""
+    """Rename bounds that pydantic leaves under its own names, behind a validator of ours, to JSON Schema's."""
     if isinstance(value, dict):
         if value.get("type") in ("integer", "number"):
             for ours, theirs in BOUNDS.items():
@@ -131,5 +131,8 @@ def _name_bounds(value: Any) -> None:
             _name_bounds(inner)
 
 
-def _problem(words: str) -> dict[str, Any]:
-    return {"description": words, "content": {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}}
+def _problem(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(model="Problem")}}},
+    }

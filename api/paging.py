@@ -1,4 +1,4 @@
-"""Pages of things that may be large each: a page ends early rather than fill the process."""
+"""Pages of rows that may be large: a page ends early rather than fill the process's memory."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -6,14 +6,14 @@ from uuid import UUID
 
 import orjson
 
-# A page with so much in it is long enough.
+# A page ends once it holds so much.
 MOST_BYTES = 4 * 1024 * 1024
-# So many are read at once.
+# So many rows are read at once.
 PIECE = 25
 
 
 class HasId(Protocol):
-    """What a page goes on after."""
+    """A row that a cursor can name."""
 
     @property
     def id(self) -> UUID: ...
@@ -29,9 +29,9 @@ async def read_page(
     before: UUID | None,
     limit: int,
 ) -> tuple[list[T], str | None]:
-    """Up to `limit` things before one, and the cursor of the next page if there may be one.
+    """Up to `limit` rows before one, and the cursor of the next page if there may be one.
 
-    `read` answers the next so many before an id; `contents` is what is large in a thing.
+    `read` returns the next so many rows before an id; `contents` is the large part of a row.
     """
     found: list[T] = []
     size = 0

@@ -40,7 +40,7 @@ AWAY = (*UNREACHABLE, asyncpg.InternalClientError)
 class Unauthenticated(AtlasError):
     """No credential was sent, or it is not valid now."""
 
-    def __init__(self, message: str = "This needs a token that is good now.") -> None:
+    def __init__(self, message: str = "This needs a token that is valid now.") -> None:
         super().__init__(message, remedy="Send one as `Authorization: Bearer atl_…`, or sign in.")
 
 

@@ -1,4 +1,4 @@
-"""Who may what, as the routes name it."""
+"""Groups of roles that the routes name."""
 
 # Operators act for all tenants; the others belong to one, except auditors, who may belong to none and then read all.
 MANAGERS = ("operator", "tenant_admin")

@@ -1,18 +1,21 @@
-"""The door of every route: who asks, whether they may, how fast, and what they send."""
+"""Routes that authenticate and authorize their callers, limit their rates, and read and write JSON."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import orjson
 from fastapi import Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.app_state import AppState
 from atlas.api.middleware import header
-from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
+from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.request_context import open_call
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
@@ -23,96 +26,112 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
-# For the whole of it: four MiB over a slow line, and an end to whoever sends a byte now and then.
+# For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
-# Digits of a length that is worth reading as a number.
+# A Content-Length with more digits is not parsed.
 LONGEST_LENGTH = 18
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRules:
-    """What a route asks of its callers. No roles: anyone may come, unknown."""
+    """What a route requires of its callers. Without roles, anyone may call it unauthenticated."""
 
     roles: frozenset[str] = frozenset()
     body_limit: int = BODY_LIMIT
     most_nodes: int = MOST_NODES
     # Takes `?tenant=`.
     by_tenant: bool = True
-    # About the installation: not for those who belong to one tenant, whatever their role.
+    # About the installation: not for callers that belong to a tenant, whatever their role.
     whole: bool = False
-    # Takes the request as it is and reads it itself: for the route that everyone uses all the time.
+    # The function takes the request and reads its body itself, without FastAPI.
     raw: bool = False
 
 
-def requires(*roles: str, **terms: Any) -> Callable[[F], F]:
-    """Say who may use the route whose function follows; without roles, everyone. The rest are the fields of Terms."""
+def requires(*roles: str, **rules: Any) -> Callable[[F], F]:
+    """Declare who may call the route of the decorated function; `rules` are further fields of RouteRules."""
     assert set(roles) <= set(ROLES)
 
     def mark(function: F) -> F:
-        by_tenant = bool(roles) and terms.get("by_tenant", not terms.get("whole", False))
-        marked = RouteRules(frozenset(roles), **{**terms, "by_tenant": by_tenant})
-        function.__atlas_terms__ = marked  # type: ignore[attr-defined]
+        by_tenant = bool(roles) and rules.get("by_tenant", not rules.get("whole", False))
+        marked = RouteRules(frozenset(roles), **{**rules, "by_tenant": by_tenant})
+        function.__atlas_rules__ = marked  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
-def terms_of(endpoint: Callable[..., Any]) -> RouteRules:
-    """What the route of this function asks for; a function that says nothing is a mistake in our code."""
-    terms: RouteRules = endpoint.__atlas_terms__  # type: ignore[attr-defined]
-    return terms
+def rules_of(endpoint: Callable[..., Any]) -> RouteRules:
+    """The rules of a route's function. Every function must have some: one without is a mistake in our code."""
+    rules: RouteRules = endpoint.__atlas_rules__  # type: ignore[attr-defined]
+    return rules
 
 
 class GuardedRoute(APIRoute):
-    """A route behind which only known callers come, with bodies that were read carefully."""
+    """A route that admits its callers by its rules and reads their bodies strictly."""
 
     def get_route_handler(self) -> Handle:
-        terms = terms_of(self.endpoint)
-        inner: Handle = self.endpoint if terms.raw else super().get_route_handler()
+        rules = rules_of(self.endpoint)
+        inner: Handle = self.endpoint if rules.raw else super().get_route_handler()
         reads_body = self.body_field is not None
 
         async def handle(request: Request) -> Response:
-            await admit(request, terms)
+            await admit(request, rules)
             if reads_body:
-                await read_body(request, terms)
+                await read_body(request, rules)
             return await inner(request)
 
         return handle
 
 
-async def admit(request: Request, terms: RouteRules) -> None:
-    """Let the caller in, or refuse: unknown, not allowed, or too fast."""
+def direct_app(route: APIRoute) -> ASGIApp:
+    """The route as an application of its own, for `RequestMiddleware.direct`."""
+    handle = route.get_route_handler()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = route
+        request = Request(scope, receive)
+        try:
+            response = await handle(request)
+        except Exception as error:
+            response = await problem_response(request, error)
+        await response(scope, receive, send)
+
+    return app
+
+
+async def admit(request: Request, rules: RouteRules) -> None:
+    """Authenticate and authorize the caller, and check its rate; what the route needs is then in the scope."""
     scope = request.scope
     if b"%00" in scope["query_string"] or "\0" in scope["path"]:
         raise InvalidInput("The address", [FieldError("", "holds the character U+0000")])
-    if not terms.roles:
+    if not rules.roles:
         return
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
     await api.rate_limiter.check(caller.token.id, caller.tenant_id)
-    if caller.role not in terms.roles:
-        allowed = ", ".join(role for role in ROLES if role in terms.roles)
+    if caller.role not in rules.roles:
+        allowed = ", ".join(role for role in ROLES if role in rules.roles)
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")
-    if terms.whole and caller.tenant_id is not None:
+    if rules.whole and caller.tenant_id is not None:
         raise Forbidden("This is about the whole installation.", remedy="It needs a token that belongs to no tenant.")
     scope["atlas.call"] = await open_call(api, caller, request, scope["atlas.request_id"])
 
 
-async def read_body(request: Request, terms: RouteRules) -> Any:
-    """The body as a JSON value, counted while it arrives and checked before anyone uses it."""
+async def read_body(request: Request, rules: RouteRules) -> Any:
+    """The body as a JSON value, within the route's limits of size, time and depth."""
     kind = header(request.scope, b"content-type") or ""
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            body = await _read(request, terms.body_limit)
+            body = await _read(request, rules.body_limit)
     except TimeoutError:
         raise BodyTooSlow(BODY_SECONDS) from None
     if not _is_json(kind) and (body or kind):
         raise UnsupportedMedia(kind)
-    if not body and not terms.raw:
-        request._body = body  # Whether that will do is the route's to say.
+    if not body and not rules.raw:
+        request._body = body  # FastAPI decides whether the route needs one.
         return None
-    value = read_json(body, most_nodes=terms.most_nodes)
-    # Where FastAPI looks for what it would otherwise read and parse itself.
+    value = read_json(body, most_nodes=rules.most_nodes)
+    # FastAPI finds the body here and does not read and parse it again.
     request._body = body
     request._json = value
     return value
@@ -146,3 +165,18 @@ async def _read(request: Request, limit: int) -> bytes:
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as JSON; ids and timestamps become text, dataclasses and models objects."""
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_UTC_Z)
+
+
+def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A response of bytes that are JSON."""
+    return Response(body, status, headers, "application/json")
+
+
+def _plain(value: Any) -> Any:
+    # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

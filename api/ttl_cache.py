@@ -1,4 +1,4 @@
-"""What was looked up a moment ago, and need not be looked up again yet."""
+"""A cache whose entries expire after some seconds."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, good for some seconds. Those who ask for the same key at once wait for one lookup."""
+    """Values by key, valid for some seconds. Concurrent requests for one key share one lookup."""
 
     def __init__(self, seconds: float, most: int = 10_000) -> None:
         self._seconds = seconds
@@ -19,23 +19,23 @@ class TtlCache(Generic[K, V]):
         self._looking: dict[K, asyncio.Task[V]] = {}
 
     def peek(self, key: K) -> V | None:
-        """The value if it is known and fresh."""
+        """The value, if it is cached and has not expired."""
         known = self._known.get(key)
         return known[1] if known is not None and known[0] > time.monotonic() else None
 
     async def get(self, key: K, look_up: Callable[[], Awaitable[V]]) -> V:
-        """The value, looked up if it is not known; what `look_up` raises is not remembered."""
+        """The value, looked up if it is not cached; an error of `look_up` is not cached."""
         known = self.peek(key)
         if known is not None:
             return known
         task = self._looking.get(key)
         if task is None:
             task = self._looking[key] = asyncio.create_task(self._look(key, look_up))
-        # One impatient caller must not take the answer from the others.
+        # A caller that is cancelled must not cancel the lookup of the others.
         return await asyncio.shield(task)
 
     def forget(self) -> None:
-        """Know nothing; what is being looked up right now is not remembered either."""
+        """Empty the cache; lookups in progress are not stored either."""
         self._known.clear()
         self._looking.clear()
 

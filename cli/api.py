@@ -64,7 +64,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
         timeout_graceful_shutdown=FAREWELL_SECONDS,
     )
     server = _Server(config)
-    stopping = asyncio.create_task(_stop_when(stop, server, app.state.hints))
+    stopping = asyncio.create_task(_stop_when(stop, server, app.state.signals))
     log.info("the API listens", host=settings.atlas_host, port=settings.atlas_port)
     try:
         await server.serve()

@@ -129,7 +129,7 @@ class OverHttp:
             raise
         except ApiUnauthenticated as error:
             error.message = f"{self._url} does not accept the token."
-            error.remedy = f"Set {self._variable} to one that is good now; `atlas token add` makes one."
+            error.remedy = f"Set {self._variable} to one that is valid now; `atlas token add` makes one."
             raise
         except ApiForbidden as error:
             error.remedy = f"{self._variable} says who asks."

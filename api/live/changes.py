@@ -1,8 +1,8 @@
-"""What was committed between two looks, and what runs now: the same for every process that looks.
+"""Audit rows committed between two polls, and the jobs that run now: the same in every process.
 
-The account's own windows of snapshots are used, so that a row that commits late is in the next one. A place in it is
-the pair of an epoch and a snapshot; given back by a client, it says what that client has missed, whichever process it
-asks.
+Polls use the audit log's windows of snapshots, so that a row that commits late is in the next window. A place in the
+log is the pair of an epoch and a snapshot; sent back by a client, it says what that client has missed, whichever
+process it connects to.
 """
 
 import re
@@ -19,7 +19,7 @@ CHANGES = statement("api/live/sql/changes.sql")
 SIZE = statement("api/live/sql/size.sql")
 RUNNING = statement("api/live/sql/running.sql")
 
-# A window of more rows is not read: its readers are told to fetch anew.
+# A window of more rows is not read: its watchers are sent a refetch instead.
 MOST_ROWS = 5000
 MOST_RUNNING = 500
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,20}:\d{1,20}:[\d,]{0,2000})")
@@ -27,7 +27,7 @@ _PLACE = re.compile(r"(\d{1,9})\.(\d{1,20}:\d{1,20}:[\d,]{0,2000})")
 
 @dataclass(frozen=True, slots=True)
 class JobChanges:
-    """What happened by tenant. `more` counts what is not in `rows`, by tenant and action; None: too much to be told."""
+    """What happened by tenant. `more` counts what is not in `rows`, by tenant and action; None: too much to send."""
 
     place: Horizon
     rows: list[Mapping[str, Any]]
@@ -36,7 +36,7 @@ class JobChanges:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that runs, as far as frames tell of it."""
+    """A job that runs, as far as frames show it."""
 
     tenant_id: UUID
     attempt: int
@@ -45,7 +45,7 @@ class Running:
 
 
 async def read_place(conn: Connection) -> Horizon:
-    """Now."""
+    """The present place in the audit log."""
     return await horizon(conn)
 
 
@@ -77,12 +77,12 @@ async def read_running(conn: Connection) -> dict[UUID, Running]:
 
 
 def write_place(place: Horizon) -> str:
-    """A place as clients keep it."""
+    """A place as text, for clients."""
     return f"{place.epoch}.{place.snapshot}"
 
 
 def place_of(text: str) -> Horizon | None:
-    """The place that a client gives back; None if it never was one."""
+    """The place that a client sends back; None if it is not one."""
     found = _PLACE.fullmatch(text)
     if found is None:
         return None

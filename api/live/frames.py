@@ -1,11 +1,11 @@
-"""What a live frame says about a job, a run or the gate."""
+"""Frames of the live view: events about a job, a run or the gate."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-# Of one kind in one frame; what is more is counted. A screen holds no more.
+# Events of one kind in one frame; the rest are counted. A screen shows no more.
 MOST_OF_A_KIND = 60
 LARGEST_FRAME = 64 * 1024
 LONGEST_ERROR = 200
@@ -33,7 +33,7 @@ RUN = "ENGINE_RUN"
 
 
 def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One event of the account as a frame tells it; `row` has the job's columns where it is about one."""
+    """An audit row as an event of a frame; `row` has the job's columns where it is about one."""
     kind = EVENTS[row["action"]]
     if kind == "atlas.online":
         return {
@@ -48,7 +48,7 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def job_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The job's side of an event."""
+    """The fields of an event that describe its job."""
     attempt = row["attempt_count"]
     return {
         "job_id": row["job_id"] or row["entity_id"],
@@ -62,12 +62,12 @@ def job_facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refetch(place: str | None = None) -> dict[str, Any]:
-    """The mark that more happened than frames tell: the client fetches what it shows anew."""
+    """A refetch frame: more happened than frames carry, and the client fetches again what it shows."""
     return {"type": "refetch"} if place is None else {"type": "refetch", "place": place}
 
 
 def write(frame: Mapping[str, Any]) -> str:
-    """A frame as text; one that would be too large is the mark instead."""
+    """A frame as text; a refetch instead of one that would be too large."""
     text = orjson.dumps(frame, default=str, option=orjson.OPT_UTC_Z)
     if len(text) > LARGEST_FRAME:
         text = orjson.dumps(refetch(frame.get("place")))
@@ -75,5 +75,5 @@ def write(frame: Mapping[str, Any]) -> str:
 
 
 def _error(row: Mapping[str, Any]) -> str | None:
-    words = row["message"] or row["error_message"]
-    return None if not words else str(words)[:LONGEST_ERROR]
+    message = row["message"] or row["error_message"]
+    return None if not message else str(message)[:LONGEST_ERROR]

@@ -1,9 +1,8 @@
-"""The hub: looks at the database for all who watch, and gives each room what is its own.
+"""The hub of the live view: polls the database for all watchers, and sends each room its own events.
 
-It looks only while someone watches, at most five times a second. Everyone who watches the same tenant is sent the same
-frame: the events since the look before, at most some of each kind, and counts of the rest. A frame carries the place in
-the account that it reaches to; a client that comes back with its last place is sent what it missed, or the mark
-`refetch`.
+It polls only while there are watchers, at most five times a second. All watchers of one tenant are sent the same frame:
+the events since the poll before, at most some of each kind, and counts of the rest. A frame carries the place in the
+audit log that it reaches to; a client that reconnects with its last place is sent what it missed, or `refetch`.
 """
 
 import asyncio
@@ -25,8 +24,8 @@ from atlas.errors import AtlasError
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
 
-LOOK_SECONDS = 0.2
-MOST_WAITING = 50
+POLL_SECONDS = 0.2
+MOST_FRAMES = 50
 
 ACTIONS = sorted(EVENTS)
 Room = UUID | None
@@ -34,15 +33,15 @@ log = get_logger("live")
 
 
 class Watcher:
-    """One connection. Frames wait here until they are sent; one that takes none is cut."""
+    """One connection. Frames are queued here until they are sent; a connection that reads none is closed."""
 
     def __init__(self, room: Room) -> None:
         self.room = room
-        self.frames: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self.frames: asyncio.Queue[str] = asyncio.Queue(MOST_FRAMES)
         self.too_slow = asyncio.Event()
 
     def offer(self, frame: str) -> None:
-        """Send a frame as soon as the connection takes it."""
+        """Queue a frame for the connection."""
         try:
             self.frames.put_nowait(frame)
         except asyncio.QueueFull:
@@ -50,11 +49,11 @@ class Watcher:
 
 
 class Hub:
-    """All who watch, in this process."""
+    """All watchers of this process."""
 
-    def __init__(self, api: AppState, hints: ChangeSignals) -> None:
+    def __init__(self, api: AppState, signals: ChangeSignals) -> None:
         self._api = api
-        self._hints = hints
+        self._signals = signals
         self._watchers: set[Watcher] = set()
         self._watched = asyncio.Event()
         self._place: Horizon | None = None
@@ -64,15 +63,15 @@ class Hub:
         return len(self._watchers)
 
     async def join(self, room: Room, since: str | None) -> Watcher:
-        """Begin to watch a tenant, or everything; `since` is the place of the last frame that was seen."""
+        """Watch a tenant, or everything; `since` is the place of the last frame that the client saw."""
         watcher = Watcher(room)
         async with self._api.db.connection() as conn:
             if self._place is None:
                 place, running = await read_place(conn), await read_running(conn)
-                # Someone may have come in the meantime, and frames been sent from there on.
+                # Another watcher may have joined meanwhile, and frames may have been sent from its place on.
                 if self._place is None:
                     self._place, self._running = place, running
-            # In the room before the missed events are read: some may be told twice, none is left out.
+            # In the room before the missed events are read: some may be sent twice, none is left out.
             self._watchers.add(watcher)
             self._watched.set()
             try:
@@ -87,25 +86,25 @@ class Hub:
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._watchers.discard(watcher)
         if not self._watchers:
             self._watched.clear()
             self._place = None
 
     async def run(self) -> None:
-        """Look for as long as the process lives. A database that is away is looked for again."""
+        """Poll for as long as the process runs. A poll that failed is repeated a second later."""
         while True:
             await self._watched.wait()
-            gate = self._hints.gate.next()
-            await wait_for(gate, within=LOOK_SECONDS)
+            gate = self._signals.gate.next()
+            await wait_for(gate, within=POLL_SECONDS)
             try:
-                await self._look()
+                await self._poll()
             except (*AWAY, asyncpg.PostgresError, AtlasError) as error:
-                log.warning("the live view could not look", reason=str(error) or type(error).__name__)
+                log.warning("the live view could not poll", reason=str(error) or type(error).__name__)
                 await asyncio.sleep(1)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         since = self._place
         if since is None:
             return
@@ -133,12 +132,12 @@ class Hub:
         except asyncpg.DataError:
             return refetch()
         missed = _frame(window, {}, room)
-        # Told whole or not at all: counts of what was missed help nobody.
+        # All missed events or none: counts of what was missed are of no use.
         return refetch(missed["place"]) if missed is not None and missed.get("more") else missed
 
 
 def _frame(window: JobChanges, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
-    """What one room is sent, if anything happened in it."""
+    """The frame for one room, if anything happened in it."""
     place = write_place(window.place)
     if window.more is None:
         return refetch(place)
@@ -172,7 +171,7 @@ def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 
 def _changes(before: Mapping[UUID, Running], now: Mapping[UUID, Running]) -> dict[UUID, list[dict[str, Any]]]:
-    """What began, got on, or was put down, by tenant: none of it is in the account."""
+    """Starts, progress and suspensions by tenant: none of them is in the audit log."""
     found: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
     for id, job in now.items():
         known = before.get(id)

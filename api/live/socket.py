@@ -1,8 +1,8 @@
 """The WebSocket `/api/v1/live`: who may watch which room, and for how long.
 
-Whoever asks is checked before the connection is accepted: a browser by its session and the origin of its page, a
-program by its token. The room is the credential's tenant; only those who belong to none choose. The credential is
-looked at again every ten seconds, and a connection whose credential is no longer good is closed.
+The caller is authenticated before the connection is accepted: a browser by its session and the origin of its page, a
+program by its token. The room is the credential's tenant; only callers that belong to none choose. The credential is
+checked again every ten seconds, and a connection whose credential is no longer valid is closed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = get_logger("live")
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
 SEND_SECONDS = 10.0
-# One that takes no frames does not take a farewell either.
+# A connection that reads no frames does not complete a close handshake either.
 CLOSE_SECONDS = 1.0
 
 # Close codes of our own, by RFC 6455 from 4000 on.
@@ -37,7 +37,7 @@ REVOKED, TOO_SLOW = 4401, 4408
 
 
 class _Refusals(logging.Filter):
-    """uvicorn takes a refusal that is answered in full for a mistake of the application, and says so each time."""
+    """Drops a message of uvicorn, which logs every refused handshake as an error of the application."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.msg != "ASGI callable returned without completing handshake."
@@ -48,15 +48,15 @@ logging.getLogger("uvicorn.error").addFilter(_Refusals())
 
 @router.websocket("/live")
 async def live(socket: WebSocket) -> None:
-    """Send the room's frames until one side has enough."""
+    """Send the room's frames until one side ends the connection."""
     api: AppState = socket.app.state.api
     hub: Hub = socket.app.state.hub
-    with contextlib.ExitStack() as place:
+    with contextlib.ExitStack() as slot:
         try:
             caller, room = await _admitted(api, socket)
-            place.enter_context(api.watchers.taken(caller.share))
+            slot.enter_context(api.watchers.taken(caller.share))
         except (AtlasError, asyncpg.PostgresError, *AWAY) as error:
-            # Before it is accepted, so that the client sees a plain answer, with its status and when to come back.
+            # Before it is accepted, so that the client gets an HTTP response with its status and Retry-After.
             await socket.send_denial_response(response_of(problem_of(error)))
             return
         await socket.accept()
@@ -72,10 +72,10 @@ async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     origin = socket.headers.get("origin")
     # A page of another site may open a socket with the visitor's cookie; a program has no page, and no cookie.
     if origin != own_origin(socket) and (origin is not None or caller.session is not None):
-        raise Forbidden("The page that asks is not one of this Atlas.")
+        raise Forbidden("The page does not belong to this Atlas.")
     await api.rate_limiter.check(caller.token.id, caller.tenant_id)
     if caller.role not in WATCHERS:
-        raise Forbidden(f"The role {caller.role} does not watch.")
+        raise Forbidden(f"The role {caller.role} may not watch.")
     wanted = socket.query_params.get("tenant")
     if not wanted:
         return caller, caller.tenant_id
@@ -103,7 +103,7 @@ async def _serve(socket: WebSocket, caller: Caller, watcher: Watcher) -> None:
 
 
 async def _send(socket: WebSocket, watcher: Watcher) -> None:
-    """Hand the frames over; ends when the reader does not take one in time."""
+    """Send the frames; ends when the client does not read one in time."""
     while True:
         frame = await watcher.frames.get()
         async with asyncio.timeout(SEND_SECONDS):
@@ -111,7 +111,7 @@ async def _send(socket: WebSocket, watcher: Watcher) -> None:
 
 
 async def _listen(socket: WebSocket) -> None:
-    """Nothing is expected from the other side but its end."""
+    """Wait for the client's disconnect; what else it sends is ignored."""
     while True:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
@@ -119,15 +119,15 @@ async def _listen(socket: WebSocket) -> None:
 
 
 async def _recheck(caller: Caller) -> None:
-    """Ends when the credential is no longer good."""
+    """Ends when the credential is no longer valid."""
     assert caller.again is not None
     while True:
         await asyncio.sleep(CHECK_SECONDS)
         try:
             await caller.again()
         except (Unauthenticated, TooManyRequests):
-            # The second is said of a credential that is no longer good where others were wrong too often.
+            # The second is raised for an invalid credential after too many wrong ones from one address.
             return
         except Exception as error:
-            # The database may be away; who was good stays until it can be asked again.
+            # The database may be away; the credential counts as valid until it can be checked again.
             log.debug("a watcher could not be checked", reason=str(error))

@@ -1,1 +1,1 @@
-"""What comes in and what goes out: the bodies, the pages and the answers of the API."""
+"""Models of request bodies; those of responses that the client reads are in atlas.client.models."""

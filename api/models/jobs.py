@@ -1,17 +1,29 @@
-"""Bodies of requests about jobs, and a row of the queue as a response."""
+"""Bodies of requests about jobs, what they ask for, and a row of the queue as a response."""
 
-from typing import Annotated, Any, Literal
+import re
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
+from atlas.api.problems import fields_of
 from atlas.client.models import ApiModel, Job
-from atlas.engine.jobs import JobRow
+from atlas.engine.jobs import JobRow, NewJob
+from atlas.engine.workflows.intents import NewIntent
+from atlas.errors import FieldError, InvalidInput
 
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 MOST_JOBS = 1000
 LONGEST_DELAY = 10 * 366 * 86_400
+ENGINE_RUN = "ENGINE_RUN"
+# As the OpenAPI description says of the header.
+_CORRELATION = re.compile(r"[!-~]{1,200}")
+
+# What a request for a job asks for: a job, or, for a workflow, an intent.
+Start: TypeAlias = NewJob | NewIntent
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -70,6 +82,14 @@ class NewJobBody(Body):
         return self.job_type or self.definition_key
 
 
+class EngineRunPayload(Body):
+    """The payload of a job of type ENGINE_RUN."""
+
+    workflow: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    input: Document = Field(default_factory=dict)
+    spend_cents: Whole = Field(default=0, ge=0, le=2_000_000_000)
+
+
 class RetryDeadLetters(Body):
     """Which dead letters to queue again, oldest first."""
 
@@ -83,6 +103,59 @@ class Ticked(ApiModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     ok: Literal[True] = True
+
+
+def start_of(body: NewJobBody, tenant_id: UUID, correlation_id: str | None) -> Start:
+    """The job or the intent that a body asks for. The header's correlation id is used where the body has none."""
+    if correlation_id is not None and not _CORRELATION.fullmatch(correlation_id):
+        raise InvalidInput(
+            "The request",
+            [FieldError("header.X-Correlation-Id", "must be 1 to 200 visible ASCII characters without spaces")],
+        )
+    correlation = body.correlation_id or correlation_id
+    if body.job_type == ENGINE_RUN:
+        return _intent_of(body, correlation)
+    return NewJob(
+        body.kind,
+        body.payload,
+        tenant_id,
+        body.priority or None,
+        None if body.delay_seconds is None else timedelta(seconds=body.delay_seconds),
+        body.scheduled_for,
+        body.max_retries,
+        body.dedupe_key,
+        correlation,
+        timeout_seconds=body.timeout_seconds,
+        host_id=body.host_id,
+        server_instance_id=body.server_instance_id,
+    )
+
+
+def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
+    unfit = (
+        "scheduled_for",
+        "delay_seconds",
+        "dedupe_key",
+        "max_retries",
+        "timeout_seconds",
+        "host_id",
+        "server_instance_id",
+    )
+    wrong = [FieldError(name, "does not apply to a workflow") for name in unfit if getattr(body, name) is not None]
+    if wrong:
+        raise InvalidInput("The job", wrong)
+    try:
+        asked = EngineRunPayload.model_validate(body.payload)
+    except ValidationError as error:
+        found = fields_of(error.errors(include_input=False, include_url=False))
+        raise InvalidInput("The payload", [FieldError(f"payload.{one.field}", one.reason) for one in found]) from None
+    return NewIntent(
+        asked.workflow,
+        asked.input,
+        priority=body.priority,
+        spend_cents=asked.spend_cents,
+        correlation_id=correlation_id,
+    )
 
 
 def job_of(row: JobRow) -> Job:

@@ -1,4 +1,4 @@
-"""Approvals, and the policy that asks for them."""
+"""Routes for approvals and for the policy rules that require them."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ Count = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 
 
 class ApprovalShown(ApiModel):
-    """A question to a person, bound to the exact input it is about."""
+    """A request for a person's decision, bound to the exact input it is about."""
 
     id: UUID
     tenant_id: UUID
@@ -44,7 +44,7 @@ class ApprovalShown(ApiModel):
 
 
 class DecisionBody(Body):
-    """The answer. With `input_hash` it holds only for the input that its author has seen."""
+    """A decision. With `input_hash` it holds only for the input that its author has seen."""
 
     approve: Flag
     comment: Text | None = None
@@ -57,9 +57,9 @@ class Decided(ApiModel):
 
 
 class RuleBody(Body):
-    """A rule applies when the workflow fits and everything it names is exceeded; the strictest that applies decides."""
+    """A rule applies when the workflow matches and every bound it names is exceeded; the strictest one decides."""
 
-    # It is the end of the rule's address, where a slash or dots alone would lead elsewhere.
+    # It ends the rule's address, where a slash or only dots would lead elsewhere.
     label: Annotated[Name, StringConstraints(pattern=r"^[^/.][^/]*$")]
     effect: Literal["allow", "review", "block"]
     workflow: Name = "*"
@@ -114,11 +114,11 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
     return ApprovalShown.model_validate(found[0])
 
 
-@router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; who asked for the work may not")
+@router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; whoever requested the work may not")
 @requires(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
-    """Nor may a token that goes back to who asked: whoever makes a token under another name is not two people."""
-    await _require_other_hands(approval_id, call)
+    """Nor may a token that descends from theirs: a second name does not make a second person."""
+    await _require_other_person(approval_id, call)
     async with call.transaction() as conn:
         status = await decide_approval(
             conn,
@@ -154,12 +154,12 @@ async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
 
 
-async def _require_other_hands(approval_id: UUID, call: RequestContext) -> None:
+async def _require_other_person(approval_id: UUID, call: RequestContext) -> None:
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
         makers = await makers_of(conn, call.caller.token)
     if found and found[0].requested_by in makers:
         raise Refused(
-            f"{found[0].requested_by} asked for this, and the token of {call.caller.subject} goes back to them.",
-            remedy="Let someone decide whose token another person made.",
+            f"{found[0].requested_by} requested this, and the token of {call.caller.subject} descends from theirs.",
+            remedy="Let someone decide whose token another person created.",
         )

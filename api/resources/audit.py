@@ -1,4 +1,4 @@
-"""The account: read it, prove a row of it, take a part of it along."""
+"""Routes for the audit log: search it, prove a row, export a part."""
 
 import asyncio
 import time
@@ -30,20 +30,20 @@ router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["au
 SEALS = statement("api/sql/seals.sql")
 CHECKPOINTS = statement("api/sql/checkpoints.sql")
 NEWEST = 2**63 - 1
-# A reader that takes no part of an export for so long has left; so has one that falls so far behind the least rate, in
-# bytes a second. Few can export at the same time.
-TAKE_SECONDS = 60.0
+# An export ends when its reader takes nothing for so long, or falls so far behind the least rate, in bytes a second.
+# Few can export at the same time.
+READ_SECONDS = 60.0
 LEAST_RATE = 64 * 1024
 
 log = get_logger("api")
 
-Words = Annotated[str | None, Query(max_length=200)]
+Text = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
 Number = Annotated[int | None, Query(ge=1, le=NEWEST, description="The `next_cursor` of the page before.")]
 
 
 class EntryShown(ApiModel):
-    """One row of the account."""
+    """One row of the audit log."""
 
     id: int
     created_at: datetime
@@ -84,10 +84,10 @@ class CheckpointShown(ApiModel):
 @requires(*READERS)
 async def show_list(
     call: Calling,
-    actor_id: Words = None,
+    actor_id: Text = None,
     action: Annotated[list[Action] | None, Query(max_length=50)] = None,
-    entity_type: Words = None,
-    entity_id: Words = None,
+    entity_type: Text = None,
+    entity_id: Text = None,
     since: Timestamp | None = None,
     until: Timestamp | None = None,
     text: Annotated[
@@ -125,7 +125,7 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) ->
 @router.get("/checkpoints", summary="The signed checkpoints, newest first")
 @requires(*READERS, by_tenant=False)
 async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[CheckpointShown]:
-    """They say nothing about what is in the account, only how large it is and that it has not changed."""
+    """They show the size of the audit log and that it has not changed, nothing of its content."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         rows = await fetch(conn, CHECKPOINTS, before=cursor or NEWEST, limit=limit)
     items = [CheckpointShown.model_validate(dict(row)) for row in rows]
@@ -135,14 +135,14 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = No
 @router.get(
     "/key",
     response_class=PlainTextResponse,
-    summary="The public keys that checkpoints are checked with, a line each",
+    summary="The public keys that verify checkpoints, one per line",
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @requires(*READERS, by_tenant=False)
 async def show_key(call: Calling) -> str:
-    """The newest first, then those that it took the place of: what they signed is checked with them.
+    """The newest first, then the older ones, which verify what they signed.
 
-    A machine without any has none to show; they are where the account is signed.
+    A machine without keys has none to show; they are where the audit log is signed.
     """
     files = public_key_files(call.api.settings)
     if not files:
@@ -153,7 +153,7 @@ async def show_key(call: Calling) -> str:
 @router.get(
     "/export",
     response_model=None,
-    summary="The account, or a tenant's part of it, as lines that verify offline",
+    summary="The audit log, or a tenant's part of it, as lines that verify offline",
     responses={
         200: {
             "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
@@ -162,17 +162,17 @@ async def show_key(call: Calling) -> str:
     },
 )
 @requires(*READERS)
-async def take_along(
+async def export_rows(
     call: Calling,
     since: Annotated[Timestamp | None, Query(description="By the time of sealing.")] = None,
     until: Timestamp | None = None,
     personal: Annotated[bool, Query(description="With personal values that were not erased; for operators.")] = False,
 ) -> Response:
-    """That it was made is an event itself. `atlas audit verify --export` checks it without a database."""
+    """Each export is recorded as an event. `atlas audit verify --export` checks one without a database."""
     if personal and call.caller.role != "operator":
         raise Forbidden("Personal values are exported by operators only.")
     lines = _lines(call, Extract(call.tenant_id, since, until, personal))
-    # The first line before the answer begins, so that a refusal is told as one.
+    # The first line before the response begins, so that a refusal still has its own status.
     first = await anext(lines)
     headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
     return _Export(first, lines, headers)
@@ -186,19 +186,19 @@ async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Callin
 
 
 async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes, None]:
-    # No transaction around it: the event that tells of the export stands, however the reading ends.
+    # Without a transaction: the event about the export is kept, however the reading ends.
     with call.api.exports.taken(call.caller.share):
         async with call.api.db.connection(watched=False, share=call.caller.share) as conn:
             async for line in export(conn, extract, actor=call.actor):
                 yield line
 
 
-class _StandsStill(Exception):
-    """The reader takes nothing more; a statement that takes too long is another matter."""
+class _ReaderTooSlow(Exception):
+    """The reader takes nothing more. Not a TimeoutError, which a slow statement raises."""
 
 
 class _Export(StreamingResponse):
-    """Lines as they are read. They keep a connection, which is given back when the reader has left or is too slow."""
+    """Streams the lines. It holds a connection, which is released when the reader has left or is too slow."""
 
     def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None], headers: dict[str, str]) -> None:
         super().__init__(_chained(first, rest), media_type="application/x-ndjson", headers=headers)
@@ -211,24 +211,24 @@ class _Export(StreamingResponse):
             await self._rest.aclose()
 
     async def stream_response(self, send: Send) -> None:
-        patience = TAKE_SECONDS
+        allowance = READ_SECONDS
 
         async def send_in_time(message: Any) -> None:
-            nonlocal patience
+            nonlocal allowance
             began = time.monotonic()
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(allowance):
                     await send(message)
             except TimeoutError as error:
-                raise _StandsStill from error
+                raise _ReaderTooSlow from error
             earned = len(message.get("body", b"")) / LEAST_RATE
-            patience = min(TAKE_SECONDS, patience - (time.monotonic() - began) + earned)
+            allowance = min(READ_SECONDS, allowance - (time.monotonic() - began) + earned)
 
         try:
             await super().stream_response(send_in_time)
-        except _StandsStill:
-            # What was sent has no end, and so cannot pass for a whole export.
-            log.warning("an export was cut off: its reader stands still or is too slow")
+        except _ReaderTooSlow:
+            # What was sent lacks its last line, and so cannot pass for a whole export.
+            log.warning("an export was ended: its reader is too slow")
 
 
 async def _chained(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes]:

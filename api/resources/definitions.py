@@ -1,4 +1,4 @@
-"""Command definitions: the allow-list of programs that jobs may run. Operators write it."""
+"""Routes for command definitions: the allow-list of programs that jobs may run. Operators write it."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ Key = Annotated[str, Path(min_length=1, max_length=100)]
 
 
 class WhenGiven(Body):
-    """Arguments that are there only when the payload has a field."""
+    """Arguments that are added only if the payload has a field."""
 
     when: Name
     args: Annotated[list[str], Field(min_length=1, max_length=50)]
@@ -87,13 +87,13 @@ class DefinitionChange(Body):
     is_active: Flag | None = None
 
     def described(self) -> dict[str, Any]:
-        """The fields as the engine reads them; what is null, except a concurrency, was not meant."""
-        told = self.model_dump(exclude_unset=True)
-        return {name: value for name, value in told.items() if value is not None or name == "concurrency"}
+        """The fields as the engine reads them; null means no change, except for concurrency."""
+        sent = self.model_dump(exclude_unset=True)
+        return {name: value for name, value in sent.items() if value is not None or name == "concurrency"}
 
 
 class NewDefinition(DefinitionChange):
-    """A command to be allowed."""
+    """A command to allow."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -138,14 +138,14 @@ async def show_one(key: Key, call: Calling) -> DefinitionShown:
         return DefinitionShown.of(await find_definition(conn, key))
 
 
-@router.patch("/{key}", summary="Change a definition; it holds for attempts that begin afterwards")
+@router.patch("/{key}", summary="Change a definition; it applies to attempts that start afterwards")
 @requires("operator", whole=True)
 async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
     async with call.transaction() as conn:
         return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
 
 
-@router.delete("/{key}", summary="Disable a definition: none of its jobs is made or begun any more")
+@router.delete("/{key}", summary="Disable a definition: none of its jobs is enqueued or started any more")
 @requires("operator", whole=True)
 async def disable(key: Key, call: Calling) -> DefinitionShown:
     async with call.transaction() as conn:

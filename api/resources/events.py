@@ -1,4 +1,4 @@
-"""Events: what happened elsewhere, told once. They wake runs that wait for them and fire triggers on their name."""
+"""The route to publish an event. It wakes runs that wait for it and fires triggers on its name."""
 
 from typing import Any
 from uuid import UUID
@@ -43,11 +43,11 @@ class EventPublished(ApiModel):
 @requires(*JOB_MAKERS)
 async def publish(request: Request, body: NewEvent, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
     async def work(conn: Connection) -> dict[str, Any]:
-        told = await publish_event(
+        published = await publish_event(
             conn, call.home, body.name, body.context, actor=call.actor, correlation_id=body.correlation_id
         )
-        meta = {"name": body.name, "woken": told.woken}
-        await record(conn, Event("EVENT_PUBLISHED", "event", str(told.id), call.actor, call.home, meta=meta))
-        return {"id": told.id, "woken": told.woken}
+        meta = {"name": body.name, "woken": published.woken}
+        await record(conn, Event("EVENT_PUBLISHED", "event", str(published.id), call.actor, call.home, meta=meta))
+        return {"id": published.id, "woken": published.woken}
 
     return await create_once(request, call, idempotency_key, work)

@@ -1,4 +1,4 @@
-"""Hosts fetch their own jobs here, one at a time, and report on them."""
+"""Routes for hosts: they fetch their own jobs, one at a time, and report on them."""
 
 import time
 from typing import Annotated, Any, Literal
@@ -36,8 +36,8 @@ from atlas.waiting import wait_for
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
 LONGEST_WAIT = 60
-# How often a waiting host looks by itself, whether it is still there and still may.
-LOOK_SECONDS = 10.0
+# How often a waiting request checks by itself that its host is connected and its token valid.
+RECHECK_SECONDS = 10.0
 
 
 class AgentJob(ApiModel):
@@ -56,20 +56,20 @@ class AgentJob(ApiModel):
 
 
 class LeaseBody(Body):
-    """Which attempt is meant."""
+    """The attempt that a report is about."""
 
     lease: Annotated[Whole, Field(ge=1, le=2**31 - 1)]
 
 
 class ProgressBody(LeaseBody):
-    """How far it is."""
+    """The progress of a job."""
 
     percent: Annotated[Number, Field(ge=0, le=100)] | None = None
     message: Text | None = None
 
 
 class ResultBody(LeaseBody):
-    """How it ended. `success` is another word for `succeeded`."""
+    """How it ended. `success` is a synonym of `succeeded`."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"lease": 1, "status": "succeeded", "duration_ms": 1200, "output": {"pid": 7}}]}
@@ -82,13 +82,13 @@ class ResultBody(LeaseBody):
 
 
 class Kept(ApiModel):
-    """The lease is renewed. `cancel_requested`: end the job and report."""
+    """The lease is renewed. `cancel_requested`: stop the job and report."""
 
     cancel_requested: bool
 
 
 class ResultRecorded(ApiModel):
-    """What the job is now: succeeded, queued for a retry, failed or canceled."""
+    """The status of the job now: succeeded, queued for a retry, failed or canceled."""
 
     job_id: UUID
     status: Literal["succeeded", "queued", "failed", "canceled"]
@@ -116,14 +116,14 @@ async def fetch_next(
     call: Calling,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for one.")] = 25,
 ) -> Any:
-    """A host has one job at a time. A job that could not be handed over goes back untouched."""
+    """A host has one job at a time. A job that could not be delivered returns to the queue unchanged."""
     await _require(call, host_id)
-    hints: ChangeSignals = request.app.state.hints
-    waiting: HostPolling = request.app.state.waiting_hosts
+    signals: ChangeSignals = request.app.state.signals
+    polling: HostPolling = request.app.state.host_polling
     end = time.monotonic() + wait
-    with waiting.bell(host_id) as bell:
+    with polling.signal(host_id) as has_work:
         while True:
-            bell.clear()
+            has_work.clear()
             await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
             async with call.connection() as conn:
@@ -133,9 +133,9 @@ async def fetch_next(
                     await _give_back(call, found)
                 return _shown(found, lease)
             left = end - time.monotonic()
-            if left <= 0 or hints.closing or await request.is_disconnected():
+            if left <= 0 or signals.closing or await request.is_disconnected():
                 return Response(status_code=204)
-            await wait_for(bell, within=min(left, LOOK_SECONDS))
+            await wait_for(has_work, within=min(left, RECHECK_SECONDS))
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
@@ -147,9 +147,9 @@ async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
         return Kept(cancel_requested=await heartbeat_host_job(conn, host_id, job_id, body.lease, lease=lease))
 
 
-@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Tell how far a job is")
+@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
 @requires("host", by_tenant=False)
-async def tell(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
+async def report_progress(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
     await _require(call, host_id)
     async with call.connection() as conn:
         await host_progress(conn, host_id, job_id, body.lease, percent=body.percent, message=body.message)
@@ -162,7 +162,7 @@ async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> Re
     result = HostResult(body.status, body.duration_ms, body.output, body.error)
     async with call.connection() as conn, conn.transaction():
         status = await host_result(conn, host_id, job_id, body.lease, result)
-        # The job's own event names the host; this one, who spoke for it, from where and in which request.
+        # The job's own event names the host; this one names the token, the address and the request.
         meta = {"job_id": str(job_id), "lease": body.lease, "status": status}
         event = Event("HOST_REPORTED", "host", str(host_id), call.actor, call.tenant_id, meta=meta)
         await record(conn, event)
@@ -170,7 +170,7 @@ async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> Re
 
 
 async def _require(call: RequestContext, host_id: UUID) -> Host:
-    """The host that the token's scope names, behind the wall of its tenant; any other does not exist for it."""
+    """The host that the token's scope names, under row-level security; any other does not exist for it."""
     if _own_host(call) != host_id:
         raise NotFound("host", host_id, remedy="`atlas host list` shows the hosts there are.")
     async with call.transaction(read_only=True) as conn:
@@ -186,7 +186,7 @@ async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
 
 
 async def _give_back(call: RequestContext, found: HostJob) -> None:
-    """Nobody is there to take it: back to the queue, nothing counted."""
+    """The host has disconnected: return its job to the queue without counting an attempt."""
     async with call.connection() as conn:
         claimant = Claimant(claimant_of(found.host_id), None, lease=1.0)
         await finish(conn, claimant, [release_attempt(found.job.id, found.job.attempt)])

@@ -1,4 +1,4 @@
-"""Hosts: machines that fetch their own jobs, and the servers they look after."""
+"""Routes for hosts, machines that fetch their own jobs, and for the servers on them."""
 
 from datetime import datetime
 from uuid import UUID
@@ -37,7 +37,7 @@ class HostChange(Body):
 
 
 class HostShown(ApiModel):
-    """A machine of a tenant, and the names of the servers it looks after."""
+    """A machine of a tenant, and the names of its servers."""
 
     id: UUID
     tenant_id: UUID
@@ -49,7 +49,7 @@ class HostShown(ApiModel):
 
 
 class InstanceShown(ApiModel):
-    """A server that a host looks after."""
+    """A server on a host."""
 
     id: UUID
     tenant_id: UUID
@@ -66,7 +66,7 @@ async def show_list(call: Calling) -> Listed[HostShown]:
     return Listed(items=[HostShown.model_validate(one) for one in found])
 
 
-@router.post("", status_code=201, summary="Make a host known; it comes with a token of the role host")
+@router.post("", status_code=201, summary="Add a host; it authenticates with a token of the role host")
 @requires(*MANAGERS)
 async def create(body: NewName, call: Calling) -> HostShown:
     async with call.transaction() as conn:
@@ -88,7 +88,7 @@ async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
         return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
 
 
-@router.get("/{host_id:uuid}/instances", summary="The servers a host looks after")
+@router.get("/{host_id:uuid}/instances", summary="The servers of a host")
 @requires(*READERS)
 async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
     async with call.transaction(read_only=True) as conn:
@@ -97,7 +97,7 @@ async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
     return Listed(items=[InstanceShown.model_validate(one) for one in found])
 
 
-@router.post("/{host_id:uuid}/instances", status_code=201, summary="Make a server of a host known")
+@router.post("/{host_id:uuid}/instances", status_code=201, summary="Add a server of a host")
 @requires(*MANAGERS)
 async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
     async with call.transaction() as conn:

@@ -1,4 +1,4 @@
-"""One job: look at it, steer it."""
+"""Routes for one job: read, cancel, retry, delete it; and retry dead letters."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -28,9 +28,9 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 async def retry_many(
     request: Request, body: RetryDeadLetters, call: Calling, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """One that cannot be queued, because another job holds its dedupe key, say, does not stop the others.
+    """A job that cannot be queued, because another one holds its dedupe key, say, does not stop the others.
 
-    One whose outcome is unknown is left out: it is retried by its id.
+    A job whose outcome is unknown is left out: it is retried by its id.
     """
 
     async def work(conn: Connection) -> RetriedMany:
@@ -100,7 +100,7 @@ async def retry_one(request: Request, job_id: Id, call: Calling, idempotency_key
 @router.delete("/jobs/{job_id:uuid}", status_code=204, summary="Delete a job that does not run")
 @requires(*MANAGERS)
 async def delete_one(job_id: Id, call: Calling) -> None:
-    """With its attempts and its secrets, for good. The account keeps what happened to it."""
+    """Its attempts and secrets are deleted too. The audit log keeps what happened to it."""
     async with call.transaction() as conn:
         await delete(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
 
@@ -114,9 +114,9 @@ class TickBody(Body):
 @router.post("/jobs/tick", summary="Run some due jobs inside the API's own process")
 @requires(*INSTALLATION, whole=True)
 async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
-    """For development and for places without a worker; answers when they have ended, with counts."""
+    """For development and for installations without a worker. Responds with counts when the jobs have ended."""
     if call.api.tick is None:
-        raise Forbidden("This API was started without the means to run jobs.", remedy="Run `atlas worker`.")
+        raise Forbidden("This API cannot run jobs itself.", remedy="Run `atlas worker`.")
     counts = asdict(await call.api.tick(call.api.db.pool, call.api.url, limit=(body or TickBody()).limit))
     async with call.transaction() as conn:
         await record(conn, Event("JOBS_TICKED", "system", "tick", call.actor, meta=counts))

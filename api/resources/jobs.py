@@ -1,4 +1,4 @@
-"""Jobs: make them, list them, count them."""
+"""Routes to enqueue, list and count jobs."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,16 +9,14 @@ from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.idempotency import create_once
-from atlas.api.json_response import json_answer, json_bytes
 from atlas.api.middleware import header
 from atlas.api.models.common import Id, Limit, Timestamp
-from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, job_of
+from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, Start, job_of, start_of
 from atlas.api.paging import MOST_BYTES
 from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.job_request import Start, start_of
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
-from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, read_body, requires, terms_of
+from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.client.models import EnqueuedJob, Job, JobStatus, JobSummary, Page
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
@@ -44,39 +42,39 @@ _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
 )
 @requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=200_000, raw=True)
 async def create(request: Request) -> Response:
-    """A job that is answered with 201 is committed.
+    """A response of 201 means that the job is committed.
 
-    With an `Idempotency-Key`, a call that is sent again gets the first answer; the same key with another body is 409.
+    With an `Idempotency-Key`, a repeated call gets the first response; the same key with another body is 409.
     A job of type ENGINE_RUN (`payload: {"workflow", "input"}`) is a request for a workflow, which policy decides about.
     """
     call: RequestContext = request.scope["atlas.call"]
-    value = await read_body(request, CREATE_TERMS)
+    value = await read_body(request, CREATE_RULES)
     bodies = _bodies(value)
     correlation_id = header(request.scope, b"x-correlation-id")
-    starts = [start_of(body, call, correlation_id) for body in bodies]
-    gathering: EnqueueBatcher = request.app.state.gathering
-    terms = [
-        await gathering.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
+    starts = [start_of(body, call.home, correlation_id) for body in bodies]
+    batcher: EnqueueBatcher = request.app.state.enqueue_batcher
+    admissions = [
+        await batcher.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
         for one in starts
     ]
     key = header(request.scope, b"idempotency-key")
     if key is None:
-        jobs = _admitted(bodies, starts, terms)
+        jobs = _admitted(bodies, starts, admissions)
         first = jobs[0]
         if not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
-            made = await gathering.enqueue(call, first)
+            made = await batcher.enqueue(call, first)
             request.scope["atlas.facts"] = {"job_id": str(made.id)}
-            return json_answer(json_bytes(made), 201)
+            return json_response(json_bytes(made), 201)
 
     async def work(conn: Connection) -> Made | list[Made]:
-        # With a key not before it is known that the call was not done yet: what was done once is not refused later.
-        made = await _make(conn, call, jobs if key is None else _admitted(bodies, starts, terms))
+        # With a key, admission is checked only if the call was not done yet: what was done once is not refused later.
+        made = await _make(conn, call, jobs if key is None else _admitted(bodies, starts, admissions))
         return made if isinstance(value, list) else made[0]
 
     return await create_once(request, call, key, work)
 
 
-CREATE_TERMS: RouteRules = terms_of(create)
+CREATE_RULES: RouteRules = rules_of(create)
 
 
 @router.get("/jobs", summary="List jobs, newest first")
@@ -136,11 +134,13 @@ def _bodies(value: Any) -> Sequence[NewJobBody]:
         raise InvalidInput("The job", fields_of(error.errors(include_input=False, include_url=False))) from None
 
 
-def _admitted(bodies: Sequence[NewJobBody], starts: Sequence[Start], terms: Sequence[Admission | None]) -> list[Start]:
-    """What may be made of the starts at this moment, or the reason why one may not be."""
+def _admitted(
+    bodies: Sequence[NewJobBody], starts: Sequence[Start], admissions: Sequence[Admission | None]
+) -> list[Start]:
+    """The starts as they may be enqueued; raises the reason why one may not be."""
     found: list[Start] = []
-    for body, start, term in zip(bodies, starts, terms, strict=True):
-        job = start if term is None or not isinstance(start, NewJob) else admitted(start, term)
+    for body, start, admission in zip(bodies, starts, admissions, strict=True):
+        job = start if admission is None or not isinstance(start, NewJob) else admitted(start, admission)
         if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
             raise NotFound("definition", body.definition_key)
         found.append(job)

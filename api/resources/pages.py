@@ -1,4 +1,4 @@
-"""What is not the API itself: the first page, its documentation, health and figures."""
+"""Routes beside the API: the first page, its documentation, health and metrics."""
 
 import asyncio
 from pathlib import Path
@@ -43,13 +43,13 @@ async def asset(name: str) -> Response:
     return FileResponse(ASSETS[name], headers={"Cache-Control": "max-age=300"})
 
 
-@health.get("/healthz", summary="Whether the process is alive")
+@health.get("/healthz", summary="Whether the process runs")
 @requires()
 async def alive() -> dict[str, bool]:
     return {"ok": True}
 
 
-@health.get("/readyz", summary="Whether the database answers")
+@health.get("/readyz", summary="Whether the database responds")
 @requires()
 async def ready(request: Request) -> dict[str, bool]:
     api: AppState = request.app.state.api
@@ -60,24 +60,24 @@ async def ready(request: Request) -> dict[str, bool]:
 
 @health.get(
     "/metrics",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @requires()
-async def figures(request: Request) -> Response:
-    """For operators and auditors of the whole installation; from this very machine, for anyone."""
+async def show_metrics(request: Request) -> Response:
+    """For operators and auditors of the whole installation; from this machine, for everyone."""
     api: AppState = request.app.state.api
     if not _is_local(request):
         caller = await api.callers.identify(request)
         if caller.tenant_id is not None or caller.role not in ("operator", "auditor"):
-            raise Forbidden("The figures are about the whole installation.")
+            raise Forbidden("The metrics are about the whole installation.")
     metrics: Metrics = request.app.state.metrics
     return Response(await metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _is_local(request: Request) -> bool:
-    """True for a direct connection from this machine; what a proxy passes on comes from anywhere."""
+    """True for a direct connection from this machine; a proxied request may come from anywhere."""
     forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
     return (
         not forwarded

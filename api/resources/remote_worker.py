@@ -1,4 +1,4 @@
-"""Workers outside, in any language, claim jobs of their tenant here and report on them."""
+"""Routes for remote workers, in any language: they claim jobs of their tenant and report on them."""
 
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -41,7 +41,7 @@ class ClaimBody(Body):
 
 
 class ClaimedShown(ApiModel):
-    """A job in this worker's hands. `attempt` goes into every call about it."""
+    """A job that this worker holds. `attempt` goes into every call about it."""
 
     job_id: UUID
     job_run_id: str
@@ -56,26 +56,26 @@ class ClaimedShown(ApiModel):
 
 
 class AttemptBody(Body):
-    """Which attempt is meant."""
+    """The attempt that a report is about."""
 
     attempt: Attempt
 
 
 class RemoteProgress(AttemptBody):
-    """How far it is."""
+    """The progress of a job."""
 
     percent: Annotated[Number, Field(ge=0, le=100)] | None = None
     message: Text | None = None
 
 
 class CompleteBody(AttemptBody):
-    """What came of it."""
+    """The output of a job."""
 
     output: Document = Field(default_factory=dict)
 
 
 class FailBody(AttemptBody):
-    """Why it failed. `permanent`: trying again would not help; `retry_after_seconds`: not before that."""
+    """Why it failed. `permanent`: a retry would not help; `retry_after_seconds`: no retry before that."""
 
     error: Annotated[str, Field(min_length=1, max_length=20_000)]
     permanent: Flag = False
@@ -83,7 +83,7 @@ class FailBody(AttemptBody):
 
 
 class Ended(ResultRecorded):
-    """What the job is now."""
+    """The status of the job now."""
 
     status: Literal["succeeded", "queued", "failed", "canceled"]
 
@@ -91,13 +91,13 @@ class Ended(ResultRecorded):
 @router.post("/claim", summary="Take due jobs")
 @requires("worker", by_tenant=False)
 async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
-    """Fewer, or none, is an ordinary answer, also while Atlas is offline. Each job carries a lease of its own."""
+    """Returns fewer jobs, or none, where fewer are due or Atlas is offline. Each job has a lease of its own."""
     allowed: list[str] | None = call.caller.scopes.get("job_types")
     foreign = [] if allowed is None else sorted(set(body.job_types) - set(allowed))
     if foreign:
         raise Forbidden(f"This token may not serve {', '.join(foreign)}.", remedy="See the token's scopes.")
     if RUNS in {canonical(one) for one in body.job_types}:
-        raise Forbidden("Runs of workflows are driven by Atlas's own workers.")
+        raise Forbidden("Runs of workflows are executed by Atlas's own workers.")
     lease = call.api.settings.atlas_lease_seconds
     async with call.connection() as conn:
         found = await claim_remote(conn, call.caller.token.id, call.home, body.job_types, limit=body.limit, lease=lease)
@@ -113,9 +113,9 @@ async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
     return Kept(cancel_requested=asked)
 
 
-@router.post("/{job_id:uuid}/progress", status_code=204, summary="Tell how far a job is")
+@router.post("/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
 @requires("worker", by_tenant=False)
-async def tell(job_id: Id, body: RemoteProgress, call: Calling) -> None:
+async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> None:
     async with call.connection() as conn:
         await progress_remote(
             conn, call.caller.token.id, job_id, body.attempt, percent=body.percent, message=body.message

@@ -1,4 +1,4 @@
-"""Runs of workflows, and the intents they come from."""
+"""Routes for runs of workflows, and for the intents they start from."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -48,7 +48,7 @@ class RunId(ApiModel):
 
 
 class IntentShown(ApiModel):
-    """A request for a workflow, as it stands."""
+    """A request for a workflow, in its present state."""
 
     id: UUID
     tenant_id: UUID
@@ -72,7 +72,7 @@ class IntentShown(ApiModel):
 
 
 class RunShown(ApiModel):
-    """A run, as it stands. `waiting`: its time, or what it waits for, has not come."""
+    """A run, in its present state. `waiting`: it sleeps until a time, or waits for an event."""
 
     id: UUID
     tenant_id: UUID
@@ -97,7 +97,7 @@ class RunShown(ApiModel):
 
 
 class StepShown(ApiModel):
-    """A step as it is recorded. `key` names it in its run, for a fork."""
+    """A recorded step. `key` names it in its run, for a fork."""
 
     key: str
     branch: str
@@ -121,35 +121,37 @@ class StepShown(ApiModel):
 
 
 class Stopped(ApiModel):
-    """`canceled` at once, `requested` of the worker that drives it, or `rejected` before it became a run."""
+    """`canceled` at once, `requested` of the worker that executes it, or `rejected` before it became a run."""
 
     id: UUID
     verdict: Literal["canceled", "requested", "rejected"]
 
 
 class ForkBody(Body):
-    """The step from which the new run does everything itself."""
+    """The step from which on the new run executes everything itself."""
 
     step: Name
 
 
 class SignalBody(Body):
-    """An event for one run alone."""
+    """An event for one run only."""
 
     name: Name
     context: Document = Field(default_factory=dict)
 
 
 class Signaled(ApiModel):
-    """The event, and whether it woke the run; a run at work finds it when it waits."""
+    """The event, and whether it woke the run. A run that is not waiting yet finds the event when it waits."""
 
     id: UUID
     woken: int
 
 
-@router.post("/intents", status_code=201, summary="Ask for a workflow", response_model=RunId)
+@router.post("/intents", status_code=201, summary="Request a workflow", response_model=RunId)
 @requires(*JOB_MAKERS)
-async def ask(request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
+async def request_run(
+    request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
     async def work(conn: Connection) -> dict[str, UUID]:
         id = await request_workflow(
             conn,
@@ -226,7 +228,7 @@ async def show_one(run_id: Id, call: Calling) -> RunShown:
         return _run(await _find(conn, run_id, call.tenant_id))
 
 
-@router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they began")
+@router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they started")
 @requires(*PEOPLE)
 async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
     async with call.transaction(read_only=True) as conn:
@@ -248,7 +250,10 @@ async def cancel(request: Request, run_id: Id, call: Calling, idempotency_key: I
 
 
 @router.post(
-    "/runs/{run_id:uuid}/retry", status_code=202, response_model=RunId, summary="Let a run go on from where it failed"
+    "/runs/{run_id:uuid}/retry",
+    status_code=202,
+    response_model=RunId,
+    summary="Resume a run from where it failed",
 )
 @requires(*MANAGERS)
 async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
@@ -263,7 +268,7 @@ async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: Id
     "/runs/{run_id:uuid}/fork",
     status_code=201,
     response_model=RunId,
-    summary="Ask for a new run that reuses what this one did before a step",
+    summary="Request a new run that reuses this one's results before a step",
 )
 @requires(*MANAGERS)
 async def fork(
@@ -276,15 +281,15 @@ async def fork(
 
 
 @router.post(
-    "/runs/{run_id:uuid}/signal", status_code=201, response_model=Signaled, summary="Send an event to one run alone"
+    "/runs/{run_id:uuid}/signal", status_code=201, response_model=Signaled, summary="Send an event to one run only"
 )
 @requires(*JOB_MAKERS)
 async def signal(
     request: Request, run_id: Id, body: SignalBody, call: Calling, idempotency_key: IdempotencyKey = None
 ) -> Response:
     async def work(conn: Connection) -> Signaled:
-        told = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
-        return Signaled(id=told.id, woken=told.woken)
+        sent = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
+        return Signaled(id=sent.id, woken=sent.woken)
 
     return await create_once(request, call, idempotency_key, work)
 

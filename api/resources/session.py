@@ -1,4 +1,4 @@
-"""Signing in: a token is exchanged for a cookie that no script can read."""
+"""Routes to sign in and out: a token is exchanged for a cookie that no script can read."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -80,7 +80,7 @@ async def sign_out(request: Request, response: Response, call: Calling) -> None:
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """Nobody signs a person in as someone else by a page of their own."""
+    """Refuse a page of another site that would sign a person in as someone else."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin", own_origin(request))
     if site not in ("same-origin", "none") or origin != own_origin(request):

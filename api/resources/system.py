@@ -1,4 +1,4 @@
-"""The gate, what stands behind it, and who works."""
+"""Routes for the gate, the queue, the workers, the job types and usage."""
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ JOB_TYPES = statement("api/sql/job_types.sql")
 
 
 class GateBody(Body):
-    """On or off, why, and for how long."""
+    """Online or offline, why, and for how long."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"online": False, "reason": "provider outage", "for_seconds": 7200}]}
@@ -70,7 +70,7 @@ class JobTypeShown(ApiModel):
 
 
 class UsageShown(ApiModel):
-    """Finished attempts and what they took."""
+    """Finished attempts, their time and cost."""
 
     tenant_id: UUID
     job_type: str
@@ -93,12 +93,14 @@ async def show_gate(call: Calling) -> GateStatus:
         return _gate(await read_gate(conn))
 
 
-@router.put("/system/atlas-online", response_model=GateStatus, summary="Let work start, or nothing; what runs may end")
+@router.put("/system/atlas-online", response_model=GateStatus, summary="Let work start, or nothing; running jobs go on")
 @requires("operator", whole=True)
-async def turn(request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    """When turning it off has been answered, nothing starts until it is on again.
+async def switch_gate(
+    request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """After the response to `online: false`, nothing starts until Atlas is online again.
 
-    A call that is sent again with its `Idempotency-Key` does not undo what others have turned since.
+    A call that is repeated with its `Idempotency-Key` does not undo later switches of others.
     """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
 
@@ -146,7 +148,7 @@ async def show_types(call: Calling) -> Listed[JobTypeShown]:
     return Listed(items=[JobTypeShown.of_row(row) for row in rows])
 
 
-@router.get("/usage", summary="What finished attempts took, by tenant and job type", tags=["usage"])
+@router.get("/usage", summary="Time and cost of finished attempts, by tenant and job type", tags=["usage"])
 @requires("operator", "tenant_admin", "auditor")
 async def show_usage(
     call: Calling,

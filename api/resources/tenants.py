@@ -1,4 +1,4 @@
-"""Tenants: the customers of the installation."""
+"""Routes for tenants, the customers of the installation."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -38,7 +38,7 @@ class TenantChange(Body):
 
 
 class NewTenant(Body):
-    """A customer to be."""
+    """A new customer."""
 
     slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     name: Name
@@ -57,7 +57,7 @@ class TenantShown(ApiModel):
     created_at: datetime
 
 
-@router.get("", summary="List the tenants; those who belong to one see that one")
+@router.get("", summary="List the tenants; callers that belong to one see that one")
 @requires(*READERS, by_tenant=False)
 async def show_list(call: Calling) -> Listed[TenantShown]:
     async with call.transaction(read_only=True) as conn:

@@ -1,4 +1,4 @@
-"""Tokens: the credentials of people and programs. The clear text is shown once, when one is made."""
+"""Routes for tokens, the credentials of people and programs. The clear text is shown once, when one is created."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -25,7 +25,7 @@ RoleName = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "w
 
 
 class NewToken(Body):
-    """A credential to be. Those of an operator belong to no tenant, the others to the caller's or to `?tenant=`."""
+    """A new credential. Those of an operator belong to no tenant, the others to the caller's or to `?tenant=`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -58,7 +58,7 @@ class TokenShown(ApiModel):
 
 
 class TokenMade(TokenShown):
-    """A new credential, with its clear text, which nobody can see again."""
+    """A new credential, with its clear text, which is not shown again."""
 
     token: str
 
@@ -70,14 +70,14 @@ async def show_list(call: Calling) -> Listed[TokenShown]:
         return Listed(items=[TokenShown.model_validate(one) for one in await _visible(conn, call)])
 
 
-@router.post("", status_code=201, summary="Make a token")
+@router.post("", status_code=201, summary="Create a token")
 @requires(*MANAGERS)
 async def create(body: NewToken, call: Calling) -> TokenMade:
     if body.role == "operator" and call.caller.role != "operator":
-        raise Forbidden("Only an operator makes operators.")
+        raise Forbidden("Only an operator creates tokens of operators.")
     if call.caller.tenant_id is not None:
         await _require_own_name(call, body.subject)
-    # An operator who names no tenant makes tokens for the whole installation, where the role allows that.
+    # An operator who names no tenant creates tokens for the whole installation, where the role allows that.
     whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
     tenant = None if whole else await call.home_tenant()
     async with call.transaction() as conn:
@@ -114,14 +114,14 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
 
 
 async def _require_own_name(call: RequestContext, subject: str) -> None:
-    """Who acts for one tenant must not look like someone who acts for all."""
+    """A subject of one tenant must not have the name of one that acts for all tenants."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         if await is_of_installation(conn, subject):
             raise Conflict(f"{subject} is the name of someone who acts for all tenants.", remedy="Choose another one.")
 
 
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:
-    """A host's token speaks for one machine; one that is stolen from it opens no other."""
+    """A host's token is valid for one machine only, so that a stolen one opens no other."""
     id = as_id(str(given))
     if id is None or id not in {one.id for one in await list_hosts(conn, tenant_id=call.home)}:
         raise InvalidInput("The token", [FieldError("scopes.host_id", "must be the id of a host of the tenant")])

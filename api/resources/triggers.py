@@ -1,4 +1,4 @@
-"""Triggers: what starts work by itself, at a time or after an event."""
+"""Routes for triggers, which start work at a time or after an event."""
 
 import asyncio
 from datetime import datetime
@@ -78,13 +78,13 @@ class TriggerChange(Body):
     misfire: Literal["skip", "latest", "all"] | None = None
 
     def described(self) -> dict[str, Any]:
-        """The fields as the engine reads them. Null takes away what may be missing, and is no change of the others."""
+        """The fields as the engine reads them. Null removes an optional field, and changes no required one."""
         kept = {"label", "trigger_type", "is_enabled", "payload_template", "dedupe_window_seconds", "misfire"}
         return {name: value for name, value in self.given().items() if value is not None or name not in kept}
 
 
 class NewTrigger(TriggerChange):
-    """A trigger to be: an event's name or a cron expression, and exactly one thing to start."""
+    """A new trigger: an event's name or a cron expression, and exactly one thing to start."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -106,7 +106,7 @@ class NewTrigger(TriggerChange):
 
 
 class FireBody(Body):
-    """What stands for the event's context, where the trigger waits for one."""
+    """The context to use in place of the event's, for a trigger on an event."""
 
     context: Document = Field(default_factory=dict)
 
@@ -118,7 +118,7 @@ class Fired(ApiModel):
 
 
 class FireShown(ApiModel):
-    """A firing as it is recorded."""
+    """A recorded firing."""
 
     id: UUID
     trigger_id: UUID
@@ -133,7 +133,7 @@ class FireShown(ApiModel):
 
 
 class PreviewBody(Body):
-    """A schedule to look at before it is kept."""
+    """A schedule to preview before it is saved."""
 
     cron_expr: Name
     timezone: Name | None = None
@@ -165,9 +165,9 @@ async def create(body: NewTrigger, call: Calling) -> TriggerShown:
         return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor))
 
 
-@router.post("/preview", summary="The next times of a schedule, before it is kept")
+@router.post("/preview", summary="The next times of a schedule, before it is saved")
 @requires(*READERS)
-async def look_ahead(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
+async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
     return await _occurrences(read_cron(body.cron_expr, body.timezone or zone), now, body.count)
@@ -180,7 +180,7 @@ async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
         return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
 
 
-@router.patch("/{trigger_id:uuid}", summary="Change a trigger; a schedule that changes begins anew from now")
+@router.patch("/{trigger_id:uuid}", summary="Change a trigger; a changed schedule starts from now")
 @requires(*MANAGERS)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
     async with call.transaction() as conn:
@@ -188,7 +188,7 @@ async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerSho
     return TriggerShown.of(changed)
 
 
-@router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; what it did stays on record")
+@router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; the record of its firings stays")
 @requires(*MANAGERS)
 async def remove(trigger_id: Id, call: Calling) -> None:
     async with call.transaction() as conn:
@@ -204,7 +204,7 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
     return Fired(job_id=job_id)
 
 
-@router.get("/{trigger_id:uuid}/fires", summary="What a trigger did lately, newest first")
+@router.get("/{trigger_id:uuid}/fires", summary="The recent firings of a trigger, newest first")
 @requires(*READERS)
 async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed[FireShown]:
     async with call.transaction(read_only=True) as conn:
@@ -215,7 +215,7 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed
 
 @router.get("/{trigger_id:uuid}/preview", summary="The next times of a schedule")
 @requires(*READERS)
-async def look_ahead_of(
+async def preview_trigger(
     trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Listed[OccurrenceShown]:
     async with call.transaction(read_only=True) as conn:

@@ -1,4 +1,4 @@
-"""Verifying the account: it takes a while, so it runs beside the requests, and everyone can watch how far it is."""
+"""Routes to verify the audit log. It takes a while, so it runs in the background and reports its progress."""
 
 import asyncio
 import contextlib
@@ -33,14 +33,14 @@ KEEP = statement("api/sql/keep_verification.sql")
 FIND = statement("api/sql/find_verification.sql")
 LIST = statement("api/sql/list_verifications.sql")
 
-TELL_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 END_TRIES = 30
 
 log = get_logger("api")
 
 
 class VerificationShown(ApiModel):
-    """How far a verification is, and what it found. `lost`: the process that ran it is gone."""
+    """The progress of a verification, and what it found. `lost`: the process that ran it is gone."""
 
     id: UUID
     status: Literal["running", "whole", "damaged", "failed", "lost"]
@@ -53,19 +53,19 @@ class VerificationShown(ApiModel):
     report: dict[str, Any]
 
 
-@router.post("", status_code=202, summary="Verify the whole account, in the background")
+@router.post("", status_code=202, summary="Verify the whole audit log, in the background")
 @requires("operator", "auditor", whole=True)
 async def start(request: Request, call: Calling) -> VerificationShown:
-    """One at a time in each process: it reads everything, and keeps a connection for that long."""
+    """One at a time in each process: it reads everything, and holds a connection meanwhile."""
     id = new_id()
-    with contextlib.ExitStack() as place:
-        place.enter_context(call.api.verifications.taken(None))
+    with contextlib.ExitStack() as slot:
+        slot.enter_context(call.api.verifications.taken(None))
         async with call.transaction() as conn:
             await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
             await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
             shown = await _find(conn, id)
-        chores: BackgroundTasks = request.app.state.chores
-        chores.start(_verify(call.api, id, call.actor, place.pop_all()))
+        background: BackgroundTasks = request.app.state.background
+        background.start(_verify(call.api, id, call.actor, slot.pop_all()))
     return shown
 
 
@@ -76,41 +76,41 @@ async def show_list(call: Calling) -> Listed[VerificationShown]:
         return Listed(items=[_shown(row) for row in await fetch(conn, LIST)])
 
 
-@router.get("/{verification_id:uuid}", summary="How far a verification is, and what it found")
+@router.get("/{verification_id:uuid}", summary="The progress of a verification, and what it found")
 @requires("operator", "auditor", whole=True)
 async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
     async with call.transaction(read_only=True) as conn:
         return await _find(conn, verification_id)
 
 
-async def _verify(api: AppState, id: UUID, actor: Actor, place: contextlib.ExitStack) -> None:
-    told: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
-    telling = asyncio.create_task(_tell(api, id, told))
+async def _verify(api: AppState, id: UUID, actor: Actor, slot: contextlib.ExitStack) -> None:
+    state: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
+    reporting = asyncio.create_task(_report(api, id, state))
     try:
-        with place:
-            told.update(await _found(api, told))
+        with slot:
+            state.update(await _verify_all(api, state))
     except Exception as error:
         known = isinstance(error, AtlasError)
         if not known:
-            log.error("a verification broke off", verification_id=str(id), exc_info=error)
-        words = str(error) if known else f"It broke off ({type(error).__name__}); the log says where. Start another."
-        told.update(status="failed", notices=[words])
+            log.error("a verification failed", verification_id=str(id), exc_info=error)
+        message = str(error) if known else f"It failed ({type(error).__name__}); the log says where. Start another."
+        state.update(status="failed", notices=[message])
     finally:
-        telling.cancel()
-        # What it writes at this moment must not come after the end.
-        await asyncio.gather(telling, return_exceptions=True)
-    # Not if the process ends: then there is nothing to tell, and nobody waits for a database that is away.
-    await _end(api, id, told)
+        reporting.cancel()
+        # A report that is being written must not come after the result.
+        await asyncio.gather(reporting, return_exceptions=True)
+    # Not when the process shuts down: that must not wait for a database that is away.
+    await _store_result(api, id, state)
 
 
-async def _found(api: AppState, told: dict[str, Any]) -> dict[str, Any]:
-    """What the whole account is found to be; `told` hears how far it is."""
+async def _verify_all(api: AppState, state: dict[str, Any]) -> dict[str, Any]:
+    """The result of verifying the whole audit log; updates the progress in `state`."""
     refused = await seal_first(api.db.pool, api.settings)
     keys = public_keys(api.settings)
     copies = checkpoint_folder(api.settings)
     notes = await asyncio.to_thread(read_copies, copies) if copies.is_dir() else []
     async with api.db.connection(watched=False) as conn:
-        report = await verify(conn, keys, notes, progress=lambda done, total: told.update(done=done, total=total))
+        report = await verify(conn, keys, notes, progress=lambda done, total: state.update(done=done, total=total))
     if refused is not None:
         report.find("signer", refused.message)
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
@@ -122,31 +122,31 @@ async def _found(api: AppState, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _end(api: AppState, id: UUID, told: dict[str, Any]) -> None:
-    """Tell the end; what broke it off may be a database that was away for a moment."""
+async def _store_result(api: AppState, id: UUID, state: dict[str, Any]) -> None:
+    """Store the result, with retries: the verification may have failed because the database was away."""
     for _ in range(END_TRIES):
         try:
             async with api.db.connection() as conn:
-                await _keep(conn, id, told)
+                await _keep(conn, id, state)
             return
         except (*AWAY, asyncpg.PostgresError) as error:
-            log.warning("the end of a verification could not be told", verification_id=str(id), reason=str(error))
-        await asyncio.sleep(TELL_SECONDS)
+            log.warning("the result of a verification could not be stored", verification_id=str(id), reason=str(error))
+        await asyncio.sleep(REPORT_SECONDS)
 
 
-async def _tell(api: AppState, id: UUID, told: dict[str, Any]) -> None:
+async def _report(api: AppState, id: UUID, state: dict[str, Any]) -> None:
     while True:
-        await asyncio.sleep(TELL_SECONDS)
+        await asyncio.sleep(REPORT_SECONDS)
         try:
             async with api.db.connection() as conn:
-                await _keep(conn, id, told)
+                await _keep(conn, id, state)
         except (*AWAY, asyncpg.PostgresError) as error:
-            # The next time it may be told again; who is silent for long counts as lost.
-            log.warning("how far a verification is could not be told", verification_id=str(id), reason=str(error))
+            # The next report may succeed; a verification without reports counts as lost.
+            log.warning("the progress of a verification was not stored", verification_id=str(id), reason=str(error))
 
 
-async def _keep(conn: Any, id: UUID, told: dict[str, Any]) -> None:
-    await fetch(conn, KEEP, key=f"verification:{id}", value=orjson.dumps(told).decode(), by=told["started_by"])
+async def _keep(conn: Any, id: UUID, state: dict[str, Any]) -> None:
+    await fetch(conn, KEEP, key=f"verification:{id}", value=orjson.dumps(state).decode(), by=state["started_by"])
 
 
 async def _find(conn: Any, id: UUID) -> VerificationShown:

@@ -1,4 +1,4 @@
-"""Workflows: the declared ones, which are saved here, and those that workers bring in their code."""
+"""Routes for workflows: declared ones, which are saved here, and those in the code of workers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -40,7 +40,7 @@ class WorkflowShown(ApiModel):
 
 
 class WorkflowDocument(Body):
-    """A declared workflow: steps that need each other. Saving checks the whole of it."""
+    """A declared workflow: steps that depend on each other. Saving checks all of it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -68,7 +68,7 @@ class SavedWorkflow(ApiModel):
 
 
 class Checked(ApiModel):
-    """What is wrong with a document, all at once; nothing if it can be saved."""
+    """Every error of a document; none if it can be saved."""
 
     ok: bool
     errors: list[ProblemField]
@@ -94,13 +94,13 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) 
 @router.post("", status_code=201, summary="Save a declared workflow as its newest version")
 @requires(*MANAGERS)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
-    """An operator who names no tenant saves it for all of them. Running runs keep the version they began with."""
+    """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
     async with call.transaction() as conn:
         saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id)
     return SavedWorkflow.model_validate(saved)
 
 
-@router.post("/check", summary="Everything that is wrong with a declared workflow, without saving it")
+@router.post("/check", summary="Every error of a declared workflow, without saving it")
 @requires(*READERS)
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
     found = check_document(body.document)
@@ -114,11 +114,11 @@ async def show_one(key: Key, call: Calling) -> WorkflowShown:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
     if not found:
         raise NotFound("workflow", key)
-    # A tenant's own stands before everyone's.
+    # A tenant's own workflow comes before one for all tenants.
     return WorkflowShown.model_validate(max(found, key=lambda one: (one.tenant_id is not None, one.version)))
 
 
-@router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; what runs goes on")
+@router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; running runs continue")
 @requires(*MANAGERS)
 async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
     async with call.transaction() as conn:

@@ -59,7 +59,7 @@ async def test_a_host_that_waits_is_sent_away_when_the_process_is_about_to_end(w
     waiting = asyncio.create_task(host.get(place, params={"wait": 20}))
     await asyncio.sleep(0.3)
     began = time.monotonic()
-    world.app.state.hints.close()
+    world.app.state.signals.close()
     assert (await waiting).status_code == 204
     assert time.monotonic() - began < 3
 

@@ -314,7 +314,7 @@ async def test_a_verification_that_could_not_tell_how_far_it_is_for_once_tells_i
         await go.wait()
         return await verify(*arguments, **options)
 
-    monkeypatch.setattr(atlas.api.resources.verifications, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.resources.verifications, "REPORT_SECONDS", 0.1)
     monkeypatch.setattr(atlas.api.resources.verifications, "_keep", keeping)
     monkeypatch.setattr(atlas.api.resources.verifications, "verify", slow)
     started = (await auditor.post("/audit/verifications")).json()
@@ -342,7 +342,7 @@ async def test_a_process_that_ends_does_not_wait_to_tell_the_end_of_a_verificati
     await begun.wait()
     monkeypatch.setattr(atlas.api.resources.verifications, "_keep", away)
     async with asyncio.timeout(5):
-        await world.app.state.chores.stop()
+        await world.app.state.background.stop()
 
 
 async def test_a_verification_knows_the_key_before_the_one_that_signs(account, auditor, settings, owner, pool):

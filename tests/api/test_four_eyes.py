@@ -50,7 +50,7 @@ async def test_a_token_that_goes_back_to_who_asked_does_not_decide(world, admin,
 
     assert [await decide(client, place) for client in (admin, first, second)] == [409] * 3
     told = await second.post(place, json={"approve": True})
-    assert "goes back to them" in told.json()["detail"]
+    assert "descends from theirs" in told.json()["detail"]
     assert await decide(world.client(), place) == 200
 
 

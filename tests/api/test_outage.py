@@ -67,8 +67,8 @@ async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_s
         answers = [await client.get(path) for path in READS]
         assert {answer.status_code for answer in answers} == {200}
         assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
-        hints = app.state.hints
-        await until(lambda: _true(hints.hears))
+        signals = app.state.signals
+        await until(lambda: _true(signals.hears))
         again.release()
     with suppress(OSError):
         await pool.close()
