@@ -44,8 +44,8 @@ from atlas.api.resources import (
 )
 from atlas.api.routing import PREFIX, direct_app
 from atlas.db.pool import Pool
-from atlas.engine.idempotency import forget_answers
-from atlas.engine.sessions import forget_sessions
+from atlas.engine.idempotency import delete_old_responses
+from atlas.engine.sessions import delete_expired_sessions
 from atlas.logs import get_logger
 from atlas.settings import Settings
 
@@ -129,11 +129,11 @@ async def _delete_expired(api: AppState) -> None:
     """Delete expired sessions and stored responses, all of them, every ten minutes."""
     while True:
         try:
-            for forget in (forget_sessions, forget_answers):
+            for delete in (delete_expired_sessions, delete_old_responses):
                 removed = CLEAN_BATCH
                 while removed == CLEAN_BATCH:
                     async with api.db.connection() as conn:
-                        removed = await forget(conn, most=CLEAN_BATCH)
+                        removed = await delete(conn, most=CLEAN_BATCH)
         except (*AWAY, asyncpg.PostgresError) as error:
             log.warning("expired rows could not be deleted", reason=str(error) or type(error).__name__)
         await asyncio.sleep(CLEAN_SECONDS)

@@ -32,6 +32,11 @@ class AtlasError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".rstrip()
 
+    @property
+    def type_name(self) -> str:
+        """The name of this kind of error in documents for programs."""
+        return type(self).__name__
+
 
 class SettingsError(AtlasError):
     """A setting has a value that cannot be used."""

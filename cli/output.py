@@ -79,7 +79,7 @@ def report(error: AtlasError, *, json: bool) -> None:
     sys.stderr.write(f"error: {' '.join(_harmless(str(error)).split())}\n")
     if not json:
         return
-    document: dict[str, Any] = {"type": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    document: dict[str, Any] = {"type": error.type_name, "message": error.message, "remedy": error.remedy}
     if isinstance(error, InvalidInput):
         document["errors"] = error.errors
     print_json({"error": document})

@@ -1,7 +1,7 @@
-"""A call that is sent again gets the first answer: what it did and its answer commit together, under the caller's key.
+"""Idempotency keys: a repeated call gets the first response. The call's work and its response commit together.
 
-Two calls with one key at the same moment take turns at the key's row. The second finds the first one's answer, or, if
-that was rolled back, does the work itself.
+Two concurrent calls with one key lock the key's row in turn. The second finds the response of the first, or, if that
+was rolled back, does the work itself.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ KEEP = statement("engine/sql/keep_answer.sql")
 FORGET = statement("engine/sql/forget_answers.sql")
 
 LONGEST_KEY = 200
-# For this long a repeated call is recognised.
+# How long a response is kept.
 KEPT_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """A caller's name for one call, and the hash of what was asked."""
+    """A caller's idempotency key, and the hash of the request."""
 
     tenant_id: UUID
     subject: str
@@ -36,7 +36,7 @@ class CallKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """What was answered: a status and the bytes of the body."""
+    """A response: its status and the bytes of its body."""
 
     status: int
     body: bytes
@@ -44,7 +44,7 @@ class StoredResponse:
 
 
 def call_key(tenant_id: UUID, subject: str, key: str, *request: bytes) -> CallKey:
-    """The key of a call; `request` is everything that makes it this call and no other."""
+    """The key of a call; `request` is everything that distinguishes the request from others."""
     if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
         reason = f"must have 1 to {LONGEST_KEY} printable characters"
         raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
@@ -55,15 +55,15 @@ def call_key(tenant_id: UUID, subject: str, key: str, *request: bytes) -> CallKe
 
 
 async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[StoredResponse]]) -> StoredResponse:
-    """Do the work, or answer as when it was done. The caller's transaction decides whether either happened."""
-    place = {"tenant_id": call.tenant_id, "subject": call.subject, "key": call.key}
-    if await fetch_value(conn, TAKE, **place, request_hash=call.request_hash, hours=KEPT_HOURS):
-        answer = await work()
-        await fetch(conn, KEEP, **place, status=answer.status, body=answer.body)
-        return answer
-    row = await fetch_row(conn, FIND, **place)
+    """Do the work, or return the stored response. Both commit with the caller's transaction."""
+    names = {"tenant_id": call.tenant_id, "subject": call.subject, "key": call.key}
+    if await fetch_value(conn, TAKE, **names, request_hash=call.request_hash, hours=KEPT_HOURS):
+        response = await work()
+        await fetch(conn, KEEP, **names, status=response.status, body=response.body)
+        return response
+    row = await fetch_row(conn, FIND, **names)
     if row is None or row["status"] is None:
-        raise Conflict("The first call with this Idempotency-Key has no answer yet.", remedy="Try again in a moment.")
+        raise Conflict("The first call with this Idempotency-Key has no response yet.", remedy="Try again.")
     if not hmac.compare_digest(row["request_hash"], call.request_hash):
         raise Conflict(
             f"The Idempotency-Key {call.key!r} was used for another request.", remedy="Use a new key for other work."
@@ -71,6 +71,6 @@ async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Sto
     return StoredResponse(row["status"], row["body"], repeated=True)
 
 
-async def forget_answers(conn: Connection, *, most: int = 1000) -> int:
-    """Remove answers that are too old to be asked for again, some at a time; answers how many."""
+async def delete_old_responses(conn: Connection, *, most: int = 1000) -> int:
+    """Delete up to `most` expired responses; returns how many."""
     return len(await fetch(conn, FORGET, hours=KEPT_HOURS, most=most))

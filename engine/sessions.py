@@ -1,7 +1,7 @@
 """Sessions: a person's sign-in. A token is exchanged for an opaque secret, kept as a hash like the token itself.
 
-A session is good for as long as it has not ended, its time is not over and its token is good, so that revoking a token
-ends everything that was opened with it.
+A session is valid until it is ended or expires, and only while its token is valid: revoking a token ends every session
+that was opened with it.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ LIFETIME = timedelta(hours=12)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A sign-in and the token that stands behind it."""
+    """A sign-in, and the token that it was made with."""
 
     id: UUID
     token: Token
@@ -40,7 +40,7 @@ class Session:
 async def open_session(
     conn: Connection, token: Token, *, actor: Actor, lifetime: timedelta = LIFETIME
 ) -> tuple[Session, str]:
-    """Sign in: the session, and its secret, which nobody can see again."""
+    """Sign in: returns the session and its secret, which is not shown again."""
     clear = secrets.token_urlsafe(32)
     async with conn.transaction():
         row = await fetch_row(
@@ -53,7 +53,7 @@ async def open_session(
 
 
 async def find_session(conn: Connection, clear: str) -> Session | None:
-    """The session behind a secret, if it is good at this moment on the database's clock."""
+    """The session of a secret, if it is valid now by the database's clock."""
     row = await fetch_row(conn, FIND, hash=_hash(clear))
     if row is None:
         return None
@@ -62,19 +62,19 @@ async def find_session(conn: Connection, clear: str) -> Session | None:
 
 
 async def end_session(conn: Connection, session: Session, *, actor: Actor) -> None:
-    """Sign out. Doing so twice is no mistake."""
+    """Sign out. A second call does nothing."""
     async with conn.transaction():
         if await fetch_value(conn, END, id=session.id):
             await record(conn, _event("SIGNED_OUT", session, actor))
 
 
-async def forget_sessions(conn: Connection, *, most: int = 1000) -> int:
-    """Remove sessions that ran out a day ago, some at a time; answers how many."""
+async def delete_expired_sessions(conn: Connection, *, most: int = 1000) -> int:
+    """Delete up to `most` sessions that expired a day ago; returns how many."""
     return len(await fetch(conn, FORGET, most=most))
 
 
 def csrf_token(clear: str) -> str:
-    """What a page of ours sends beside the cookie: only who can read our pages knows it."""
+    """The value that our pages send beside the cookie. Pages of other sites cannot read it."""
     return hmac.digest(clear.encode(), b"atlas csrf", "sha256").hex()
 
 

@@ -31,7 +31,7 @@ LIMITS = ("in_flight", "requests_per_second", "email")
 LARGEST = 1_000_000
 
 
-# Limits that others go by and the engine only keeps, each by its name.
+# Models of the limits that other parts of Atlas define and the engine only stores, by name.
 _models: dict[str, TypeAdapter[Any]] = {}
 
 
@@ -90,7 +90,7 @@ async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, An
 
 
 def know_limit(name: str, model: type[BaseModel]) -> None:
-    """Have one of the limits checked by the model of those who go by it, in this process."""
+    """Check a limit by this model, in this process."""
     _models[name] = TypeAdapter(model)
 
 
@@ -133,7 +133,7 @@ def _check(
 
 
 def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
-    """Numbers that the claim and the API go by, and what others have made known."""
+    """The numbers that the claim and the API use, and the limits with a model of their own."""
     found = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):

@@ -1,8 +1,8 @@
 """Tokens: the credentials of people and programs, `atl_<prefix>_<secret>`, shown once and kept as a hash.
 
-The prefix finds the row and may be shown; the secret is 256 random bits, so one round of SHA-256 is enough:
-there is no dictionary to try. A token that was chosen by hand (ATLAS_OPERATOR_TOKEN) has no prefix of its own
-and is found by the beginning of its hash.
+The prefix finds the row and may be shown; the secret is 256 random bits, so one SHA-256 is enough: there is no
+dictionary to try. A token that an installation chose itself (ATLAS_OPERATOR_TOKEN) has no prefix of its own and is
+found by the beginning of its hash.
 """
 
 import base64
@@ -44,7 +44,7 @@ MOST_JOB_TYPES = 200
 SHORTEST_CHOSEN = 16
 _MADE_HERE = re.compile(r"atl_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _PREFIX = re.compile(r"[a-z2-7]{8}")
-_NOBODYS_HASH = bytes(32)
+_NO_HASH = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ async def add_token(
     expires_at: datetime | None = None,
     actor: Actor,
 ) -> tuple[Token, str]:
-    """Make a token and answer it with its clear text, which nobody can see again."""
+    """Create a token; returns it with its clear text, which is not shown again."""
     _check(subject, role, tenant, expires_at, scopes or {})
     clear = f"atl_{_new_prefix()}_{secrets.token_urlsafe(32)}"
     draft = _Draft(subject, role, tenant.id if tenant else None, expires_at, scopes or {})
@@ -87,14 +87,14 @@ async def add_token(
 
 
 async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -> Token:
-    """Make the token that an installation chose for its first operator, or find it where it was made before."""
+    """Create the token that an installation chose for its first operator, or find it if it exists."""
     if len(clear) < SHORTEST_CHOSEN:
         raise SettingsError(
             f"ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than {SHORTEST_CHOSEN} characters.",
             remedy="Choose a longer one, or unset it and let Atlas make one.",
         )
     token = await authenticate(conn, clear)
-    # Another process may make it at this very moment; then it is there to be found.
+    # Another process may create it at the same time; then it is found afterwards.
     token = token or await _add(conn, clear, _Draft("operator", "operator"), actor) or await authenticate(conn, clear)
     if token is None or token.role != "operator":
         raise Conflict(
@@ -105,10 +105,10 @@ async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -
 
 
 async def authenticate(conn: Connection, clear: str) -> Token | None:
-    """The token behind a clear text, if it is good at this moment on the database's clock."""
+    """The token of a clear text, if it is valid now by the database's clock."""
     row = await fetch_row(conn, FIND, prefix=_prefix_of(clear), id=None)
-    # Compared in any case, so that the time taken does not tell which prefixes exist.
-    matches = hmac.compare_digest(_hash(clear), _NOBODYS_HASH if row is None else row["hash"])
+    # Compared in any case, so that the time taken does not reveal which prefixes exist.
+    matches = hmac.compare_digest(_hash(clear), _NO_HASH if row is None else row["hash"])
     if row is None or not matches or not row["is_good"]:
         return None
     await fetch(conn, TOUCH, id=row["id"])
@@ -116,12 +116,12 @@ async def authenticate(conn: Connection, clear: str) -> Token | None:
 
 
 async def makers_of(conn: Connection, token: Token) -> set[str]:
-    """The subjects that a token goes back to, over any number of tokens; none if it was made on the machine itself."""
+    """The subjects that a token descends from, over any number of tokens; none if it was created on the machine."""
     return {row["subject"] for row in await fetch(conn, MAKERS, id=token.id)}
 
 
 async def is_of_installation(conn: Connection, subject: str) -> bool:
-    """True for the name of someone who acts for all tenants, which the account must not show for anyone else."""
+    """True for a subject that acts for all tenants; the audit log must not show its name for any other."""
     return bool(await fetch_value(conn, IS_OF_INSTALLATION, subject=subject))
 
 
@@ -132,7 +132,7 @@ async def list_tokens(conn: Connection, *, tenant: Tenant | None = None) -> list
 
 
 async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> Token:
-    """End a token for ever. Ending it twice is no mistake and leaves the first time standing."""
+    """Revoke a token. A second call does nothing and keeps the time of the first."""
     token = await _find(conn, prefix_or_id)
     async with conn.transaction():
         row = await fetch_row(conn, REVOKE, id=token.id)
@@ -145,7 +145,7 @@ async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What is settled about a token before it exists."""
+    """The values of a token before it is stored."""
 
     subject: str
     role: str
@@ -197,7 +197,7 @@ def _check(
     elif role not in ("operator", "auditor") and tenant is None:
         errors.append(FieldError("tenant", f"the role {role} needs one"))
     elif role == "host" and "host_id" not in scopes:
-        errors.append(FieldError("scopes.host_id", "the role host needs the host that it speaks for"))
+        errors.append(FieldError("scopes.host_id", "the role host needs the id of its host"))
     if expires_at is not None and expires_at.tzinfo is None:
         errors.append(FieldError("expires_at", "must name its time zone"))
     if errors:

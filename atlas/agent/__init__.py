@@ -1,4 +1,4 @@
-"""A host's program: fetches the host's jobs over HTTP and runs the commands that the host allows. Needs httpx alone."""
+"""The agent of a host: fetches its jobs over HTTP and runs the commands that the host allows. Needs only httpx."""
 
 from atlas.agent.agent import Agent
 from atlas.agent.commands import AllowedCommands

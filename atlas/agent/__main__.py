@@ -1,4 +1,4 @@
-"""`python -m atlas.agent`: the agent on a machine that has httpx and nothing else of Atlas's."""
+"""`python -m atlas.agent`: the agent, on a machine that has httpx and no other dependency of Atlas."""
 
 import argparse
 import asyncio
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--url", default=url, required=not url, help="the API's address; ATLAS_URL if not given")
     parser.add_argument("--token", default=token, required=not token, help="a host's token; better in ATLAS_TOKEN")
     parser.add_argument("--commands", type=Path, required=True, help="the allow-list, a JSON file")
-    parser.add_argument("--host", help="the host's name or id, if the token speaks for several")
+    parser.add_argument("--host", help="the host's name or id, if the token is valid for several")
     parser.add_argument("--grace", type=float, default=25.0, help="seconds for a running command when stopped")
     return parser.parse_args()
 

@@ -1,9 +1,9 @@
-"""What a host is willing to run: a JSON file with an argv for each job type, and nothing else.
+"""The host's allow-list of commands: a JSON file with an argv for each job type, and nothing else.
 
     {"SERVER_RESTART": ["/usr/bin/systemctl", "restart", "--", "{{ unit }}"]}
 
-An argument is a text as it stands, or a placeholder for a field of the payload or a fact, and then nothing else. The
-program is an absolute path, never a shell, and no value becomes an option: one that begins with a dash is refused.
+An argument is literal text, or one placeholder for a field of the payload or a fact. The program is an absolute path,
+never a shell, and no value becomes an option: one that begins with a dash is refused.
 """
 
 import json
@@ -83,7 +83,7 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
 
 
 def _scalars(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Texts as they are, numbers and booleans as JSON writes them. A field that bears the name of a fact is none."""
+    """Texts unchanged, numbers and booleans as JSON. A field with the name of a fact is left out."""
     return {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in payload.items()

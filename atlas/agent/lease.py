@@ -1,8 +1,9 @@
-"""Holding a job: heartbeats while it is in the host's hands, and the reason to let it go when there is one.
+"""The lease of a job: heartbeats while the host holds it, and the reason to stop the command when there is one.
 
-A lease that could not be renewed in time is over, whatever the network does next: Atlas may have given the job away. So
-the host measures it from the moment it last asked with success, and stops by itself. Nobody knows how old the answer is
-that brought the job, of a machine that slept or a network that was slow: a first renewal comes before the command.
+A lease that was not renewed in time has expired, whatever the network does next: Atlas may have given the job to
+another worker. So the host measures it from the start of its last successful heartbeat, and stops by itself. The
+response that brought the job may be old, on a machine that slept or a slow network, so a first heartbeat comes before
+the command.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from atlas.programs.terminal_text import plain
 
 log = logging.getLogger("atlas.agent")
 
-# How often a renewal that failed is tried again at least, and how often progress is told at most.
-SOON_SECONDS = 1.0
+# The longest pause after a failed renewal, and the shortest between two reports of progress.
+RETRY_SECONDS = 1.0
 PROGRESS_SECONDS = 0.5
 
 
-class Why(StrEnum):
-    """Why a command is ended before it ends by itself."""
+class StopReason(StrEnum):
+    """Why a command is stopped before it ends by itself."""
 
     LOST = "the lease is lost"
     CANCELED = "the job was canceled"
@@ -32,55 +33,55 @@ class Why(StrEnum):
 
 
 class Lease:
-    """One job's lease. `over` is set with the first reason to end the command."""
+    """One job's lease. `over` is set with the first reason to stop the command."""
 
     def __init__(self, calls: HostCalls, job: AssignedJob) -> None:
-        self.over: asyncio.Future[Why] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
         self._calls = calls
         self._job = job
         self._good_until = time.monotonic() + job.lease_seconds
         self._progress: tuple[float, str | None] | None = None
-        self._news = asyncio.Event()
-        # Set by the first renewal, or by what came instead.
+        self._has_progress = asyncio.Event()
+        # Set by the first renewal, or by a reason to stop.
         self._known = asyncio.Event()
-        self._tasks = [asyncio.create_task(work) for work in (self._keep(), self._tell())]
+        self._tasks = [asyncio.create_task(work) for work in (self._renew(), self._report())]
 
-    def end(self, why: Why) -> None:
-        """Ask for the command's end; the first reason holds."""
+    def stop(self, reason: StopReason) -> None:
+        """Ask for the command to stop; the first reason counts."""
         if not self.over.done():
-            self.over.set_result(why)
+            self.over.set_result(reason)
         self._known.set()
 
     async def is_held(self) -> bool:
-        """Wait until Atlas says that the job is in this host's hands; False if there is a reason not to begin."""
+        """Wait until Atlas confirms that the host holds the job; False if there is a reason not to start."""
         await self._known.wait()
         return not self.over.done()
 
     async def note(self, percent: float, message: str | None) -> None:
-        """Take in how far the command is; the newest is told, when there is time for it."""
+        """Note the progress of the command; the newest is reported when the last report has ended."""
         self._progress = (min(100.0, max(0.0, percent)), None if message is None else plain(message))
-        self._news.set()
+        self._has_progress.set()
 
-    async def let_go(self) -> None:
-        """Renew and tell no more."""
+    async def release(self) -> None:
+        """Stop the heartbeats and reports."""
         for task in self._tasks:
             task.cancel()
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
-                log.error("job %s could not be kept to its end", self._job.id, exc_info=ended)
+                log.error("the heartbeats of job %s failed", self._job.id, exc_info=ended)
 
-    async def _keep(self) -> None:
+    async def _renew(self) -> None:
         every = self._job.lease_seconds / 3
         pause = 0.0
         try:
-            while not self.over.done() or self.over.result() is not Why.LOST:
+            while not self.over.done() or self.over.result() is not StopReason.LOST:
                 await asyncio.sleep(pause)
-                pause = every if await self._renewed() else min(every / 4, SOON_SECONDS)
+                pause = every if await self._renewed() else min(every / 4, RETRY_SECONDS)
                 if time.monotonic() >= self._good_until:
-                    self.end(Why.LOST)
+                    self.stop(StopReason.LOST)
         finally:
-            # However this ends, nobody renews the lease from now on.
-            self.end(Why.LOST)
+            # However this task ends, the lease is no longer renewed.
+            self.stop(StopReason.LOST)
 
     async def _renewed(self) -> bool:
         asked = time.monotonic()
@@ -88,22 +89,22 @@ class Lease:
             async with asyncio.timeout(max(0.0, self._good_until - asked)):
                 canceled = await self._calls.heartbeat(self._job)
         except (ApiError, Unreachable, TimeoutError) as error:
-            log.warning("job %s could not be kept: %s", self._job.id, str(error) or "no answer in time")
+            log.warning("no heartbeat for job %s: %s", self._job.id, str(error) or "no response in time")
             if isinstance(error, ApiLeaseLost) or (not isinstance(error, TimeoutError) and is_final(error)):
-                self.end(Why.LOST)
+                self.stop(StopReason.LOST)
             return False
         self._good_until = asked + self._job.lease_seconds
         if canceled:
-            self.end(Why.CANCELED)
+            self.stop(StopReason.CANCELED)
         self._known.set()
         return True
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._has_progress.wait()
+            self._has_progress.clear()
             assert self._progress is not None
-            # How far it is can wait; the heartbeat notices what matters.
+            # A lost report does no harm; the heartbeat notices what matters.
             with contextlib.suppress(ApiError, Unreachable):
                 await self._calls.progress(self._job, *self._progress)
             await asyncio.sleep(PROGRESS_SECONDS)

@@ -1,4 +1,4 @@
-"""One job from its command to its result."""
+"""Runs the command of one job and builds its result."""
 
 import asyncio
 import json
@@ -9,46 +9,48 @@ from typing import Any
 
 from atlas.agent.calls import AssignedJob, Result
 from atlas.agent.commands import AllowedCommands
-from atlas.agent.lease import Lease, Why
+from atlas.agent.lease import Lease, StopReason
 from atlas.errors import AtlasError
 from atlas.programs.runner import Order, ProgramResult, RunningProgram, Stream, start
 from atlas.programs.terminal_text import ending, plain
 
-# For jobs that bring no limit of their own.
-USUAL_SECONDS = 3600.0
+# For jobs without a timeout of their own.
+DEFAULT_TIMEOUT = 3600.0
 # What is kept of the output, in characters.
 TAIL = 4000
 TAIL_OF_ERROR = 1500
 LONGEST_LAST_LINE = 200
-# What a command gets of the agent's environment. The token is not in it.
+# The part of the agent's environment that a command gets. The token is not in it.
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
-async def carry_out(job: AssignedJob, commands: AllowedCommands, lease: Lease) -> Result | None:
-    """Run the job's command to its end and say how it went; None if the job is no longer the host's."""
+async def run_job(job: AssignedJob, commands: AllowedCommands, lease: Lease) -> Result | None:
+    """Run the job's command to its end and return the result; None if the lease was lost."""
     began = time.monotonic()
     if not await lease.is_held():
-        why = lease.over.result()
-        return None if why is Why.LOST else Result("failed", 0, error=f"The command was not begun, for {why.value}.")
-    time_limit = float(job.timeout_seconds or USUAL_SECONDS)
-    alarm = asyncio.get_running_loop().call_later(time_limit, lease.end, Why.TIMEOUT)
+        reason = lease.over.result()
+        if reason is StopReason.LOST:
+            return None
+        return Result("failed", 0, error=f"The command was not started: {reason.value}.")
+    time_limit = float(job.timeout_seconds or DEFAULT_TIMEOUT)
+    alarm = asyncio.get_running_loop().call_later(time_limit, lease.stop, StopReason.TIMEOUT)
     try:
         argv = commands.argv(job.type, job.payload, job.facts)
         order = Order(argv, _environment(job), {}, time_limit, own_user=False)
-        account = await _account(await start(job.id, order, lease.note), lease)
+        ended = await _wait(await start(job.id, order, lease.note), lease)
     except AtlasError as error:
         return Result("failed", _ms(began), error=str(error))
     except OSError as error:
-        # No more processes, files or memory for now: the job's policy says when to try again.
+        # No more processes, files or memory for now: the job's retry policy says when to try again.
         return Result("failed", _ms(began), error=f"The command could not be run: {error.strerror or error}.")
     finally:
         alarm.cancel()
-    ended = lease.over.result() if lease.over.done() else None
-    return None if ended is Why.LOST else _result(account, ended, _ms(began))
+    stopped = lease.over.result() if lease.over.done() else None
+    return None if stopped is StopReason.LOST else _result(ended, stopped, _ms(began))
 
 
-async def _account(run: RunningProgram, lease: Lease) -> ProgramResult:
-    """What became of the command, which ends by itself or when there is a reason."""
+async def _wait(run: RunningProgram, lease: Lease) -> ProgramResult:
+    """The result of the command, which ends by itself or is stopped when there is a reason."""
     ended = asyncio.ensure_future(run.wait())
     ends: list[asyncio.Future[Any]] = [ended, lease.over]
     try:
@@ -61,29 +63,31 @@ async def _account(run: RunningProgram, lease: Lease) -> ProgramResult:
         ended.cancel()
 
 
-def _result(account: ProgramResult, why: Why | None, duration_ms: int) -> Result:
-    if account.exit_code == 0 and why is None:
-        return Result("succeeded", duration_ms, _output(account))
-    said = _tail(account.stderr) or _tail(account.stdout)
-    words = f"The command was ended, for {why.value}." if why else f"The command {ending(account.exit_code)}"
-    if why is None:
-        # Atlas looks for secrets, and for pieces of them where a line begins or ends. So no piece stands within one.
+def _result(program: ProgramResult, reason: StopReason | None, duration_ms: int) -> Result:
+    if program.exit_code == 0 and reason is None:
+        return Result("succeeded", duration_ms, _output(program))
+    said = _tail(program.stderr) or _tail(program.stdout)
+    message = (
+        f"The command {ending(program.exit_code)}" if reason is None else f"The command was stopped: {reason.value}."
+    )
+    if reason is None:
+        # Atlas redacts secrets, and pieces of them at the start or end of a line. So no line is cut within.
         last = said.rpartition("\n")[2].strip()
-        words += "." if not said else f": {last}" if len(last) <= LONGEST_LAST_LINE else ":"
-    return Result("failed", duration_ms, error=f"{words}\n{said[-TAIL_OF_ERROR:]}".rstrip())
+        message += "." if not said else f": {last}" if len(last) <= LONGEST_LAST_LINE else ":"
+    return Result("failed", duration_ms, error=f"{message}\n{said[-TAIL_OF_ERROR:]}".rstrip())
 
 
-def _output(account: ProgramResult) -> Mapping[str, Any]:
-    """What the last `::output` line says, or the end of what was printed. A line that says nothing undoes no work."""
-    if account.output is None and not account.overlong:
-        return {"exit_code": account.exit_code, "stdout_tail": _tail(account.stdout)}
+def _output(program: ProgramResult) -> Mapping[str, Any]:
+    """The JSON of the last `::output` line, or the end of stdout. A line that cannot be read does not fail the job."""
+    if program.output is None and not program.overlong:
+        return {"exit_code": program.exit_code, "stdout_tail": _tail(program.stdout)}
     try:
-        told = json.loads(account.output or "", parse_constant=_no_number)
+        output = json.loads(program.output or "", parse_constant=_no_number)
     except (ValueError, RecursionError):
-        told = None
-    if isinstance(told, dict) and not account.overlong:
-        return told
-    return {"warning": "The ::output line is too long or not a JSON object.", "stdout_tail": _tail(account.stdout)}
+        output = None
+    if isinstance(output, dict) and not program.overlong:
+        return output
+    return {"warning": "The ::output line is too long or not a JSON object.", "stdout_tail": _tail(program.stdout)}
 
 
 def _no_number(name: str) -> None:

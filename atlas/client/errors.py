@@ -55,6 +55,11 @@ class ApiError(AtlasError):
         self.in_doubt = False
 
     @property
+    def type_name(self) -> str:
+        """The name without `Api`, so that programs need not know which way an error came."""
+        return "ApiError" if type(self) is ApiError else type(self).__name__.removeprefix("Api")
+
+    @property
     def is_passing(self) -> bool:
         """True if another try may succeed."""
         return self.status in PASSING

@@ -42,7 +42,7 @@ class World:
     other: Tenant
     tokens: dict[tuple[str, str], str] = field(default_factory=dict)
     ids: dict[tuple[str, str], UUID] = field(default_factory=dict)
-    # The machine that each tenant's token of the role host speaks for.
+    # The machine of each tenant's token of the role host.
     hosts: dict[str, Host] = field(default_factory=dict)
 
     def headers(self, tenant: str, role: str) -> dict[str, str]:

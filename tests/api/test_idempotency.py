@@ -8,7 +8,7 @@ import pytest
 import atlas.api.resources.jobs
 from atlas.api.app import create_app
 from atlas.api.enqueue_batcher import ADMISSION_SECONDS
-from atlas.engine.idempotency import forget_answers
+from atlas.engine.idempotency import delete_old_responses
 from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 
@@ -127,7 +127,7 @@ async def test_a_key_is_remembered_for_a_day(admin, conn, owner):
     assert later.status_code == 201
     assert later.json()["id"] != first.json()["id"]
     await owner.execute("update idempotency_keys set created_at = created_at - interval '25 hours'")
-    await forget_answers(conn)
+    await delete_old_responses(conn)
     assert await conn.fetchval("select count(*) from idempotency_keys") == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
-from atlas.engine.sessions import forget_sessions
+from atlas.engine.sessions import delete_expired_sessions
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"
 
@@ -164,6 +164,6 @@ def test_elsewhere_a_revocation_is_felt_within_thirty_seconds():
 
 async def test_sessions_that_are_over_are_removed_in_time(world, page, owner):
     await owner.execute("update sessions set expires_at = clock_timestamp() - $1::interval", timedelta(days=2))
-    await forget_sessions(owner)
+    await delete_expired_sessions(owner)
 
     assert await owner.fetchval("select count(*) from sessions") == 0

@@ -142,7 +142,7 @@ async def test_a_wrong_field_is_refused_by_its_name_and_reason(conn, given, reas
 
 
 async def test_a_hosts_token_names_its_host(conn, acme):
-    with pytest.raises(InvalidInput, match="needs the host that it speaks for"):
+    with pytest.raises(InvalidInput, match="needs the id of its host"):
         await add_token(conn, subject="rack", role="host", tenant=acme, actor=ALICE)
 
 

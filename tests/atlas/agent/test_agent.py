@@ -71,7 +71,7 @@ def asleep(monkeypatch) -> asyncio.Event:
     """The machine sleeps between the answer that brings a job and its reading, until this is set."""
     fetch, woken = calls.HostCalls.next, asyncio.Event()
 
-    async def late(self: calls.HostCalls, host_id: str) -> calls.HostJob | None:
+    async def late(self: calls.HostCalls, host_id: str) -> calls.AssignedJob | None:
         job = await fetch(self, host_id)
         if job is not None:
             await woken.wait()
@@ -174,7 +174,7 @@ async def test_a_command_that_takes_too_long_is_killed(box):
     async with box.agent():
         job = await box.becomes(job_id, "dead_letter")
 
-    assert job.error["message"].startswith("The command was ended, for its time is over.")
+    assert job.error["message"].startswith("The command was stopped: its time is over.")
     assert not is_alive(box.starts("a")[0])
 
 
@@ -401,12 +401,12 @@ async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box
 
     assert not is_alive(pid)
     job = await box.becomes(job_id, "dead_letter")
-    assert job.error["message"].startswith("The command was ended, for the agent stops.")
+    assert job.error["message"].startswith("The command was stopped: the agent stops.")
 
 
 @pytest.mark.parametrize("signals", [1, 2])
 async def test_a_stopped_agent_does_not_wait_for_an_answer_to_its_report(box, monkeypatch, signals):
-    monkeypatch.setattr(module, "FAREWELL_SECONDS", 0.5)
+    monkeypatch.setattr(module, "SHUTDOWN_SECONDS", 0.5)
     await box.job("a", "wait")
     async with FaultyProxy(box.server.address) as proxy:
         async with box.agent(proxy.address) as agent:
@@ -430,7 +430,7 @@ async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
             await asyncio.sleep(0.5)
             agent.stop()
     box.token = box.world.tokens["acme", "host"]
-    with pytest.raises(SettingsError, match="speaks for 0 hosts called rack-9"):
+    with pytest.raises(SettingsError, match="is valid for 0 hosts called rack-9"):
         async with box.agent(host="rack-9"):
             await asyncio.sleep(0.5)
 
