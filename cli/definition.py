@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.workflow.arguments import UnreadableFile, read_document
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -15,16 +15,11 @@ from atlas.engine.commands.definitions import (
     edit_definition,
     list_definitions,
 )
-from atlas.errors import AtlasError
 from atlas.settings import Settings
 
 app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 
 Key = Annotated[str, typer.Argument(help="The definition's key.")]
-
-
-class UnreadableFile(AtlasError):
-    """A file that a command was given cannot be read as what it should be."""
 
 
 @app.command("add")
@@ -109,12 +104,7 @@ def show(
 
 def read_definition(file: Path) -> dict[str, Any]:
     """A definition from its file. A program that begins with ./ or ../ is looked for beside the file."""
-    try:
-        described = orjson.loads(file.read_bytes())
-    except OSError as error:
-        raise UnreadableFile(f"{file} cannot be read: {error.strerror}.") from error
-    except orjson.JSONDecodeError as error:
-        raise UnreadableFile(f"{file} is not JSON: {error}.") from error
+    described = read_document(file)
     if not isinstance(described, dict):
         raise UnreadableFile(f"{file} does not hold a JSON object.")
     match described.get("argv"):
