@@ -29,7 +29,7 @@ QUICK = Rates(token=1e6, tenant=1e6, failures=1e6, most_failures=1e6)
 
 @pytest.fixture(autouse=True, scope="session")
 def quiet() -> None:
-    """Every request of the tests in the log helps nobody."""
+    """Do not log every request of the tests."""
     configure_logs("error")
 
 
@@ -89,7 +89,7 @@ async def running(app: FastAPI) -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 def settings(tmp_path: Any) -> Settings:
-    """Settings of an installation that has its home to itself."""
+    """Settings of an installation with a home of its own."""
     return Settings(_env_file=None, atlas_home=tmp_path / "home", database_url=None)  # type: ignore[call-arg]
 
 

@@ -1,4 +1,4 @@
-"""One thing of every kind, for each tenant, so that every address has something behind it."""
+"""One row of every kind, for each tenant, so that every address has something to return."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Who may call what: written by hand, and held against the API's own description.
+"""Who may call what: written by hand, and compared with the OpenAPI description.
 
 A row is `METHOD path: roles`; a role with a `*` must belong to no tenant. `everyone` needs no credential.
 """

@@ -1,4 +1,4 @@
-"""Hosts over HTTP: they wait for their job, keep it, tell of it and report, and whatever comes too late is refused."""
+"""Hosts over HTTP: they wait for their job, renew its lease and report; a late report is refused."""
 
 import asyncio
 import time
@@ -55,7 +55,7 @@ async def test_a_host_fetches_its_job_and_reports_it(world, host, place, pool, a
     assert attempt["status"] == "succeeded"
 
 
-async def test_a_host_that_waits_is_sent_away_when_the_process_is_about_to_end(world, host, place):
+async def test_a_waiting_host_gets_204_when_the_process_shuts_down(world, host, place):
     waiting = asyncio.create_task(host.get(place, params={"wait": 20}))
     await asyncio.sleep(0.3)
     began = time.monotonic()
@@ -65,9 +65,7 @@ async def test_a_host_that_waits_is_sent_away_when_the_process_is_about_to_end(w
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired"])
-async def test_a_host_that_waits_gets_no_job_once_its_token_is_no_longer_good(
-    world, host, place, pool, owner, operator, how
-):
+async def test_a_waiting_host_gets_no_job_once_its_token_is_revoked(world, host, place, pool, owner, operator, how):
     waiting = asyncio.create_task(host.get(place, params={"wait": 20}))
     await asyncio.sleep(0.5)
     if how == "revoked":
@@ -81,7 +79,7 @@ async def test_a_host_that_waits_gets_no_job_once_its_token_is_no_longer_good(
     assert await owner.fetchval("select status from jobs where id = $1", UUID(id)) == "queued"
 
 
-async def test_a_failure_is_retried_and_a_result_that_is_sent_again_changes_nothing(world, host, place, pool):
+async def test_a_failure_is_retried_and_a_repeated_result_changes_nothing(world, host, place, pool):
     id = await give(pool, world, max_retries=1)
     job = (await host.get(place, params={"wait": 0})).json()
     failed = {"lease": job["lease"], "status": "failed", "error": "no such disk"}
@@ -107,7 +105,7 @@ async def test_a_host_that_fell_silent_finds_its_job_taken_back(world, host, pla
     assert (await host.post(f"{place}/{id}/heartbeat", json={"lease": second["lease"]})).status_code == 200
 
 
-async def test_a_host_that_is_asked_to_stop_hears_it_with_its_heartbeat(world, host, place, pool, admin):
+async def test_a_heartbeat_says_that_the_job_was_asked_to_stop(world, host, place, pool, admin):
     id = await give(pool, world)
     job = (await host.get(place, params={"wait": 0})).json()
     assert (await admin.post(f"/jobs/{id}/cancel")).json()["verdict"] == "requested"
@@ -121,7 +119,7 @@ async def test_a_host_that_is_asked_to_stop_hears_it_with_its_heartbeat(world, h
     assert ended.json()["status"] == "canceled"
 
 
-async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
+async def test_a_waiting_host_gets_its_job_at_once(server, pool):
     world = server.world
     address = f"{server.address}/api/v1/agent/hosts/{world.hosts['acme'].id}/jobs"
     async with httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=30) as host:
@@ -142,7 +140,7 @@ async def test_a_waiting_host_hears_of_its_job_at_once(server, pool):
 
 @pytest.fixture
 def looks(monkeypatch):
-    """Every look for a host's job."""
+    """Every query for a host's job."""
     found = []
     real = atlas.api.resources.host_agent.next_host_job
 
@@ -154,9 +152,7 @@ def looks(monkeypatch):
     return found
 
 
-async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_others(
-    world, host, place, pool, admin, looks
-):
+async def test_waiting_hosts_query_for_their_own_jobs_and_not_at_every_enqueue(world, host, place, pool, admin, looks):
     polls = [asyncio.create_task(host.get(place, params={"wait": 6})) for _ in range(20)]
     await asyncio.sleep(1.0)
     for _ in range(15):
@@ -176,7 +172,7 @@ async def test_waiting_hosts_look_when_they_have_a_job_and_not_at_every_job_of_o
         poll.cancel()
 
 
-async def test_no_host_looks_while_nothing_may_start(world, host, place, pool, operator, looks):
+async def test_no_host_queries_while_nothing_may_start(world, host, place, pool, operator, looks):
     await operator.put("/system/atlas-online", json={"online": False})
     id = await give(pool, world)
     poll = asyncio.create_task(host.get(place, params={"wait": 10}))
@@ -187,7 +183,7 @@ async def test_no_host_looks_while_nothing_may_start(world, host, place, pool, o
     assert (await poll).json()["job_id"] == id
 
 
-async def test_a_job_for_a_host_that_hung_up_goes_back_untouched(server, pool, conn):
+async def test_a_job_for_a_host_that_disconnected_returns_to_the_queue_unchanged(server, pool, conn):
     world = server.world
     address = f"{server.address}/api/v1/agent/hosts/{world.hosts['acme'].id}/jobs"
     async with httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=0.3) as impatient:
@@ -202,7 +198,7 @@ async def test_a_job_for_a_host_that_hung_up_goes_back_untouched(server, pool, c
     assert tuple(row) == (0, 0)
 
 
-async def test_nothing_is_handed_out_while_atlas_is_offline_or_the_host_is_not_active(
+async def test_a_host_gets_nothing_while_atlas_is_offline_or_it_is_not_active(
     world, host, place, pool, operator, admin
 ):
     await give(pool, world)
@@ -213,7 +209,7 @@ async def test_nothing_is_handed_out_while_atlas_is_offline_or_the_host_is_not_a
     assert (await host.get(place, params={"wait": 0})).status_code == 409
 
 
-async def test_a_token_speaks_for_the_host_that_its_scope_names_and_no_other(world, host, pool, admin):
+async def test_a_token_is_valid_only_for_the_host_of_its_scope(world, host, pool, admin):
     second = (await admin.post("/hosts", json={"name": "box-2"})).json()
     foreign = world.hosts["other"].id
 
@@ -232,7 +228,7 @@ async def test_a_token_speaks_for_the_host_that_its_scope_names_and_no_other(wor
     assert (await host.get(f"/agent/hosts/{second['id']}/jobs", params={"wait": 0})).status_code == 204
 
 
-async def test_a_lease_answers_only_its_own_host(world, place, host, pool):
+async def test_a_lease_belongs_to_its_own_host(world, place, host, pool):
     id = await give(pool, world)
     job = (await host.get(place, params={"wait": 0})).json()
     thief = world.client("other", "host")

@@ -1,4 +1,4 @@
-"""The account over HTTP: read, proved, exported and verified; what is taken along verifies without Atlas."""
+"""The audit log over HTTP: searched, proved, exported and verified; an export verifies without Atlas."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from tests.support import DANA
 
 
 @pytest.fixture
-async def account(world, pool, settings):
+async def audit_log(world, pool, settings):
     """Events of two tenants, sealed and signed."""
     async with pool.acquire() as conn:
         for tenant in (world.acme, world.other):
@@ -49,7 +49,7 @@ async def ended(client, place):
             await asyncio.sleep(0.05)
 
 
-async def test_the_account_is_searched_by_what_happened_who_did_it_and_to_what(account, admin, world):
+async def test_the_audit_log_is_searched_by_action_actor_and_entity(audit_log, admin, world):
     async def actions(**query):
         answer = await admin.get("/audit", params=query)
         assert answer.status_code == 200, answer.text
@@ -65,7 +65,7 @@ async def test_the_account_is_searched_by_what_happened_who_did_it_and_to_what(a
     assert len(await actions(until="2100-01-01T00:00:00Z", limit=5)) == 5
 
 
-async def test_a_row_is_proved_to_anyone_with_the_public_key(account, admin, world, conn):
+async def test_a_row_is_proved_to_anyone_with_the_public_key(audit_log, admin, world, conn):
     row = (await admin.get("/audit", params={"action": "JOB_CREATED", "limit": 1})).json()["items"][0]
     proof = (await admin.get(f"/audit/{row['id']}/proof")).json()
     foreign = await conn.fetchval("select max(id) from audit_log where tenant_id = $1", world.other.id)
@@ -77,14 +77,14 @@ async def test_a_row_is_proved_to_anyone_with_the_public_key(account, admin, wor
     assert check_proof(changed, await key_of(admin)).findings
 
 
-async def test_a_row_that_is_not_sealed_yet_has_no_proof_yet(account, admin, conn):
+async def test_a_row_that_is_not_sealed_yet_has_no_proof_yet(audit_log, admin, conn):
     await admin.post("/hosts", json={"name": "new"})
     row = (await admin.get("/audit", params={"action": "HOST_ADDED", "limit": 1})).json()["items"][0]
 
     assert (await admin.get(f"/audit/{row['id']}/proof")).status_code == 409
 
 
-async def test_seals_are_shown_to_those_who_see_everything_and_checkpoints_to_every_reader(account, auditor, admin):
+async def test_seals_are_for_callers_without_a_tenant_and_checkpoints_for_every_reader(audit_log, auditor, admin):
     seals = (await auditor.get("/audit/seals")).json()["items"]
     checkpoints = (await admin.get("/audit/checkpoints")).json()["items"]
 
@@ -94,7 +94,9 @@ async def test_seals_are_shown_to_those_who_see_everything_and_checkpoints_to_ev
     assert (await admin.get("/audit/seals")).status_code == 403
 
 
-async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, auditor, admin, world, tmp_path, conn):
+async def test_an_export_verifies_offline_and_holds_only_ones_own_rows(
+    audit_log, auditor, admin, world, tmp_path, conn
+):
     for client, whole in ((auditor, True), (admin, False)):
         answer = await client.get("/audit/export", headers={"X-Request-Id": f"export-{whole}"})
         assert answer.headers["content-type"] == "application/x-ndjson"
@@ -112,9 +114,7 @@ async def test_an_export_verifies_offline_and_holds_ones_own_alone(account, audi
     assert verify_export(file, await key_of(admin)).findings
 
 
-async def test_an_export_verifies_with_the_keys_shown_after_one_took_the_place_of_another(
-    account, auditor, owner, settings, pool, tmp_path
-):
+async def test_an_export_verifies_after_a_key_rotation(audit_log, auditor, owner, settings, pool, tmp_path):
     key_file(settings).unlink()
     await new_epoch(owner, reason="the key is lost", actor=DANA)
     new = signing_key(settings, new=True)
@@ -130,7 +130,7 @@ async def test_an_export_verifies_with_the_keys_shown_after_one_took_the_place_o
     assert main(["--export", str(file), "--key", str(named)]) == 0
 
 
-async def test_a_database_that_takes_too_long_is_not_told_as_a_reader_who_stands_still(monkeypatch):
+async def test_a_slow_database_is_not_reported_as_a_slow_reader(monkeypatch):
     monkeypatch.setattr(atlas.api.resources.audit, "log", log := Mock())
 
     async def lines():
@@ -144,7 +144,7 @@ async def test_a_database_that_takes_too_long_is_not_told_as_a_reader_who_stands
 
 
 def ask_and_read_nothing(server, token, room=4096):
-    """An export whose reader stands still."""
+    """An export whose reader reads nothing."""
     asked = socket.socket()
     asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     asked.connect(server.listening.getsockname())
@@ -153,7 +153,7 @@ def ask_and_read_nothing(server, token, room=4096):
 
 
 async def grow_account(server, pool, settings, seals=1):
-    """An account that does not fit into what lies between a server and a reader; an export is sent seal by seal."""
+    """An audit log that does not fit into socket buffers; an export is sent seal by seal."""
     server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     for _ in range(seals):
         fields = {"tenant_id": server.world.acme.id, "correlation_id": "c" * 200}
@@ -161,7 +161,7 @@ async def grow_account(server, pool, settings, seals=1):
         await seal_and_sign(pool, settings)
 
 
-async def test_readers_who_stand_still_keep_no_connection_from_others(server, pool, settings, monkeypatch, opened):
+async def test_readers_that_stop_reading_hold_no_connection(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
     world = server.world
     await grow_account(server, pool, settings)
@@ -187,7 +187,7 @@ async def test_readers_who_stand_still_keep_no_connection_from_others(server, po
         one.close()
 
 
-async def test_a_reader_who_takes_a_little_now_and_then_is_cut_off_too(server, pool, settings, monkeypatch, opened):
+async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
     monkeypatch.setattr(atlas.api.resources.audit, "LEAST_RATE", 1024 * 1024)
     token = server.world.tokens["acme", "auditor"]
@@ -209,12 +209,12 @@ async def test_a_reader_who_takes_a_little_now_and_then_is_cut_off_too(server, p
     assert set(answers) == {200, 429}
 
 
-async def test_personal_values_are_exported_by_operators_only(account, operator, auditor, admin):
+async def test_personal_values_are_exported_by_operators_only(audit_log, operator, auditor, admin):
     for client, status in ((operator, 200), (auditor, 403), (admin, 403)):
         assert (await client.get("/audit/export", params={"personal": True})).status_code == status
 
 
-async def test_a_verification_runs_beside_and_tells_how_far_it_is(account, auditor, world, conn):
+async def test_a_verification_runs_in_the_background_and_reports_progress(audit_log, auditor, world, conn):
     started = await auditor.post("/audit/verifications", headers={"X-Request-Id": "verify-1"})
     assert started.status_code == 202
     assert started.json()["status"] == "running"
@@ -231,7 +231,7 @@ async def test_a_verification_runs_beside_and_tells_how_far_it_is(account, audit
     assert (await auditor.get(f"/audit/verifications/{uuid4()}")).status_code == 404
 
 
-async def test_a_verification_finds_what_was_changed(account, auditor, owner):
+async def test_a_verification_finds_changed_rows(audit_log, auditor, owner):
     triggers = [
         row["tgname"]
         for row in await owner.fetch(
@@ -248,7 +248,7 @@ async def test_a_verification_finds_what_was_changed(account, auditor, owner):
     assert shown["findings"]
 
 
-async def test_a_verification_of_an_account_whose_end_is_gone_tells_what_is_missing(account, auditor, owner):
+async def test_a_verification_of_a_truncated_audit_log_reports_what_is_missing(audit_log, auditor, owner):
     for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
         await owner.execute(f"alter table {table} disable trigger all")
         await owner.execute(f"delete from {table}")
@@ -259,7 +259,7 @@ async def test_a_verification_of_an_account_whose_end_is_gone_tells_what_is_miss
     assert {"signer", "cut"} <= {one["kind"] for one in shown["findings"]}
 
 
-async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_one(account, auditor, settings, conn):
+async def test_an_api_without_the_key_creates_none_and_verifies_with_the_public_one(audit_log, auditor, settings, conn):
     key_file(settings).unlink()
     signed = await conn.fetchval("select count(*) from audit_checkpoint")
     started = (await auditor.post("/audit/verifications")).json()
@@ -278,7 +278,7 @@ async def test_an_api_without_the_key_makes_none_and_verifies_with_the_public_on
     assert not key_file(settings).exists()
 
 
-async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_failed(account, auditor, monkeypatch):
+async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(audit_log, auditor, monkeypatch):
     go = asyncio.Event()
 
     async def broken(*_, **__):
@@ -298,9 +298,7 @@ async def test_one_account_is_verified_at_a_time_and_one_that_breaks_off_has_fai
     assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"
 
 
-async def test_a_verification_that_could_not_tell_how_far_it_is_for_once_tells_it_again(
-    account, auditor, world, monkeypatch
-):
+async def test_a_verification_whose_report_failed_once_reports_again(audit_log, auditor, world, monkeypatch):
     go, told = asyncio.Event(), []
     keep, verify = atlas.api.resources.verifications._keep, atlas.api.resources.verifications.verify
 
@@ -325,9 +323,7 @@ async def test_a_verification_that_could_not_tell_how_far_it_is_for_once_tells_i
     assert (await ended(auditor, f"/audit/verifications/{started['id']}"))["status"] == "whole"
 
 
-async def test_a_process_that_ends_does_not_wait_to_tell_the_end_of_a_verification(
-    account, auditor, world, monkeypatch
-):
+async def test_shutdown_does_not_wait_for_the_result_of_a_verification(audit_log, auditor, world, monkeypatch):
     begun = asyncio.Event()
 
     async def endless(*_, **__):
@@ -345,7 +341,7 @@ async def test_a_process_that_ends_does_not_wait_to_tell_the_end_of_a_verificati
         await world.app.state.background.stop()
 
 
-async def test_a_verification_knows_the_key_before_the_one_that_signs(account, auditor, settings, owner, pool):
+async def test_a_verification_knows_the_key_before_the_one_that_signs(audit_log, auditor, settings, owner, pool):
     key_file(settings).unlink()
     signing_key(settings, new=True)
     await new_epoch(owner, reason="the key is lost", actor=DANA)
@@ -355,7 +351,7 @@ async def test_a_verification_knows_the_key_before_the_one_that_signs(account, a
     assert (shown["status"], shown["findings"]) == ("whole", [])
 
 
-async def test_a_verification_says_which_copy_it_cannot_read(account, auditor, settings):
+async def test_a_verification_says_which_copy_it_cannot_read(audit_log, auditor, settings):
     folder = checkpoint_folder(settings)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "9999-01-01.checkpoints").write_bytes(b"\xff\xfe")
@@ -365,7 +361,7 @@ async def test_a_verification_says_which_copy_it_cannot_read(account, auditor, s
     assert "Copies of checkpoints cannot be read" in shown["notices"][0]
 
 
-async def test_a_verification_whose_process_is_gone_is_told_as_lost(account, auditor, conn):
+async def test_a_verification_whose_process_is_gone_is_lost(audit_log, auditor, conn):
     id = uuid4()
     value = json.dumps({"status": "running", "done": 5, "total": 10, "started_by": "dana"})
     await conn.execute(

@@ -1,4 +1,4 @@
-"""Bad input: refused with a field and a reason, in one shape, whatever it is; nothing from outside is an error inside."""
+"""Bad input is refused with a field and a reason, in one shape, and never causes an internal error."""
 
 import asyncio
 import json
@@ -115,13 +115,13 @@ AMBIGUOUS = [
 ]
 
 
-async def test_json_that_two_readers_could_understand_differently_is_refused(admin):
+async def test_json_that_two_parsers_could_read_differently_is_refused(admin):
     for body, reason in AMBIGUOUS:
         told = assert_problem(await send(admin, body), 422)
         assert reason in told["errors"][0]["reason"], body[:100]
 
 
-async def test_what_is_deep_and_large_within_the_limits_is_taken(admin, conn):
+async def test_deep_and_large_bodies_within_the_limits_are_accepted(admin, conn):
     deep = '{"job_type": "x.work", "payload": {"a": ' + "[" * 30 + "]" * 30 + "}}"
     texts = {"colons": "a:b:c", "slash": "the letters \\u0000", "number": 2**63 - 1, "float": 1e300}
 
@@ -150,7 +150,7 @@ async def test_bodies_have_a_limit_by_address(admin):
 
 
 async def test_a_body_is_counted_while_it_arrives_and_not_read_to_its_end(server):
-    """Whoever sends without end, or says less than they send, is cut off at the limit."""
+    """A caller that sends without end, or more than its Content-Length, is disconnected at the limit."""
     host, port = server.address.removeprefix("http://").split(":")
     token = server.world.tokens["acme", "tenant_admin"]
     head = (
@@ -174,7 +174,7 @@ async def test_a_body_is_counted_while_it_arrives_and_not_read_to_its_end(server
         assert (await client.get(f"{server.address}/healthz")).json() == {"ok": True}
 
 
-async def test_a_body_that_does_not_arrive_is_waited_for_no_longer_than_a_whole_one_may_take(server, monkeypatch):
+async def test_a_body_that_does_not_arrive_times_out(server, monkeypatch):
     monkeypatch.setattr(atlas.api.routing, "BODY_SECONDS", 1.0)
     host, port = server.address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -204,7 +204,7 @@ NOT_JSON = [
 ]
 
 
-async def test_what_is_not_json_is_not_read(admin):
+async def test_a_body_that_is_not_json_is_refused(admin):
     for kind in NOT_JSON:
         assert_problem(await send(admin, json.dumps(JOB), kind=kind), 415)
         assert_problem(await send(admin, json.dumps({"name": "e"}), "/events", kind=kind), 415)
@@ -218,12 +218,12 @@ SPELLINGS = [
 ]
 
 
-async def test_json_goes_by_several_spellings(admin):
+async def test_the_media_type_of_json_has_several_spellings(admin):
     for kind in SPELLINGS:
         assert (await send(admin, json.dumps(JOB), kind=kind)).status_code == 201
 
 
-async def test_a_wrong_method_names_the_right_ones_and_a_wrong_address_is_nothing(admin):
+async def test_a_wrong_method_names_the_right_ones_and_a_wrong_address_is_404(admin):
     wrong = await admin.request("PUT", "/jobs", json={})
     nothing = await admin.get("/nothing")
 
@@ -278,7 +278,7 @@ ODD = [
 
 
 def mutated(value, chance):
-    """The value with something odd in a random place."""
+    """The value with something odd at a random position."""
     match chance.randrange(8):
         case 0:
             return chance.choice(ODD)
@@ -316,8 +316,8 @@ def broken(body, chance):
             return b"[" + b",".join([body] * chance.choice([2, 20, 300])) + b"]"
 
 
-async def test_no_body_is_an_error_inside(world, pool):
-    """Bodies that fit and do not, whole and broken, to every address that takes one."""
+async def test_no_body_causes_an_internal_error(world, pool):
+    """Valid, invalid and broken bodies, to every address that takes one."""
     chance = random.Random(4711)
     rows = sorted(row for row in BODIES if row not in ("POST /session", "POST /jobs/tick"))
     rows += ["POST /jobs"] * len(rows)

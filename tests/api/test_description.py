@@ -1,4 +1,4 @@
-"""The description holds: whatever it allows is answered as it says, and whatever it forbids is refused."""
+"""The OpenAPI description is true: what it allows is answered as it says, and what it forbids is refused."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ CONFIG = Path(__file__).parent / "schemathesis.toml"
 
 
 @pytest.mark.parametrize("who", CALLERS if PROOF else CALLERS[:1], ids=lambda who: who[1])
-async def test_every_answer_is_as_described(server, tmp_path, who):
+async def test_every_response_is_as_described(server, tmp_path, who):
     process = await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(CONFIG), "run"),
         *(f"{server.address}/openapi.json", "-H", f"Authorization: Bearer {server.world.tokens[who]}"),
@@ -32,7 +32,7 @@ async def test_every_answer_is_as_described(server, tmp_path, who):
     assert process.returncode == 0, said
 
 
-async def test_every_operation_says_who_may_and_what_else_is_answered(world, operator):
+async def test_every_operation_names_its_roles_and_its_problems(world, operator):
     spec = (await operator.get("http://atlas.test/openapi.json")).json()
     operations = [(path, method, one) for path, ones in spec["paths"].items() for method, one in ones.items()]
 
@@ -59,7 +59,7 @@ async def test_the_example_of_a_definition_is_filled_from_its_payload(world, ope
     assert (edited.json()["limits"]["memory_mb"], edited.json()["limits"]["files"]) == (65, 99)
 
 
-async def test_the_first_page_leads_to_documentation_that_needs_nobody_else(world, operator):
+async def test_the_first_page_leads_to_documentation_without_other_hosts(world, operator):
     first = await operator.get("http://atlas.test/")
     docs = await operator.get("http://atlas.test/docs")
     script = await operator.get("http://atlas.test/assets/docs.js")

@@ -1,4 +1,4 @@
-"""Who asked for work does not decide about it, whatever name their token bears."""
+"""Four eyes: whoever requested work does not decide about it, whatever the name of their token."""
 
 from uuid import UUID
 
@@ -43,7 +43,7 @@ async def decide(client, place):
     return (await client.post(place, json={"approve": True})).status_code
 
 
-async def test_a_token_that_goes_back_to_who_asked_does_not_decide(world, admin, pending):
+async def test_a_token_that_descends_from_the_requesters_does_not_decide(world, admin, pending):
     first = await made_by(admin, world, "somebody")
     second = await made_by(first, world, "somebody else")
     place = await pending(admin)
@@ -54,14 +54,14 @@ async def test_a_token_that_goes_back_to_who_asked_does_not_decide(world, admin,
     assert await decide(world.client(), place) == 200
 
 
-async def test_nor_does_one_that_an_operator_made_for_a_tenant(world, operator, admin, pending):
+async def test_nor_does_one_that_an_operator_created_for_a_tenant(world, operator, admin, pending):
     made = await made_by(operator, world, "somebody", tenant="acme")
 
     assert await decide(made, await pending(operator)) == 409
     assert await decide(made, await pending(admin)) == 200
 
 
-async def test_a_token_of_the_machine_itself_goes_back_to_nobody(world, conn, admin, pending):
+async def test_a_token_of_the_machine_itself_descends_from_no_other(world, conn, admin, pending):
     acme: Tenant = world.acme
     _, clear = await add_token(
         conn, subject="second", role="tenant_admin", tenant=acme, actor=Actor("user", "tenant_admin@acme")
@@ -72,7 +72,7 @@ async def test_a_token_of_the_machine_itself_goes_back_to_nobody(world, conn, ad
     assert await decide(second, await pending(admin)) == 200
 
 
-async def test_a_tenants_token_does_not_bear_the_name_of_an_operator(admin, operator):
+async def test_a_tenants_token_cannot_have_the_name_of_an_operator(admin, operator):
     taken = await admin.post("/tokens", json={"subject": "operator@all", "role": "tenant_admin"})
     named = await operator.post("/tokens", json={"subject": "operator@all", "role": "operator"})
 

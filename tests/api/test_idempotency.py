@@ -1,4 +1,4 @@
-"""Calls that are sent again: done once, answered alike, whatever broke in between."""
+"""Idempotency keys: a repeated call is done once and gets the same response, whatever failed in between."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -25,7 +25,7 @@ async def send(client, path="/jobs", body=None, key="k", **query):
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_each_call_that_makes_something_can_be_sent_again(admin, conn, path):
+async def test_each_call_that_creates_something_can_be_repeated(admin, conn, path):
     table = CALLS[path][1]
     before = await conn.fetchval("select count(*) from audit_log")
     first = await send(admin, path)
@@ -36,7 +36,7 @@ async def test_each_call_that_makes_something_can_be_sent_again(admin, conn, pat
     assert await conn.fetchval("select count(*) from audit_log") == before + 1
 
 
-async def test_each_call_that_steers_something_can_be_sent_again(admin, operator, conn, world, pool):
+async def test_each_action_can_be_repeated(admin, operator, conn, world, pool):
     ids = await furnish_tenant(pool, world.acme)
     made = [(await admin.post("/jobs", json=JOB)).json()["id"] for _ in range(2)]
     dead = "update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now() where id = $1"
@@ -63,7 +63,7 @@ async def test_each_call_that_steers_something_can_be_sent_again(admin, operator
         assert await conn.fetchval("select count(*) from audit_log") == events
 
 
-async def test_a_call_that_was_done_is_answered_alike_though_it_would_be_refused_today(admin, operator, conn):
+async def test_a_repeated_call_gets_its_first_response_though_it_would_be_refused_now(admin, operator, conn):
     await operator.post("/admin/jobs/definitions", json={"key": "echo.it", "argv": ["/bin/echo"]})
     first = await send(admin, body={"job_type": "echo.it"})
     await operator.delete("/admin/jobs/definitions/echo.it")
@@ -100,7 +100,7 @@ async def test_a_key_belongs_to_its_tenant_and_subject(world, conn):
     assert len(ids) == 5
 
 
-async def test_a_call_that_broke_before_its_commit_left_nothing_and_may_be_sent_again(admin, conn, monkeypatch):
+async def test_a_call_that_failed_before_its_commit_left_nothing_and_may_be_repeated(admin, conn, monkeypatch):
     real = atlas.api.resources.jobs.make
 
     async def breaks(*arguments):
@@ -117,7 +117,7 @@ async def test_a_call_that_broke_before_its_commit_left_nothing_and_may_be_sent_
     assert await conn.fetchval("select count(*) from jobs") == 1
 
 
-async def test_a_key_is_remembered_for_a_day(admin, conn, owner):
+async def test_a_key_is_kept_for_a_day(admin, conn, owner):
     first = await send(admin)
     await owner.execute("update idempotency_keys set created_at = created_at - interval '23 hours'")
     assert (await send(admin)).json() == first.json()
@@ -131,7 +131,7 @@ async def test_a_key_is_remembered_for_a_day(admin, conn, owner):
     assert await conn.fetchval("select count(*) from idempotency_keys") == 0
 
 
-async def test_the_api_removes_all_that_is_past_its_time_when_it_starts(pool, database_url, settings, conn):
+async def test_the_api_deletes_all_expired_rows_when_it_starts(pool, database_url, settings, conn):
     """One round a long while must keep up with every key of that while."""
     await conn.execute(
         """insert into idempotency_keys (tenant_id, subject, key, request_hash, created_at)
@@ -145,14 +145,14 @@ async def test_the_api_removes_all_that_is_past_its_time_when_it_starts(pool, da
     assert await conn.fetchval("select count(*) from idempotency_keys") == 5
 
 
-async def test_a_job_that_was_deleted_since_is_still_the_answer(admin):
+async def test_a_job_that_was_deleted_since_is_still_the_response(admin):
     first = await send(admin)
     await admin.delete(f"/jobs/{first.json()['id']}")
 
     assert (await send(admin)).text == first.text
 
 
-async def test_a_key_is_a_line_of_printable_characters(admin):
+async def test_a_key_consists_of_printable_characters(admin):
     for key in ("", "x" * 201, "ü".encode(), b"\x01"):
         for path in CALLS:
             answer = await admin.post(path, json=CALLS[path][0], headers={"Idempotency-Key": key})

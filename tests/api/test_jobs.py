@@ -1,4 +1,4 @@
-"""Jobs over HTTP: made, listed, counted, steered."""
+"""Jobs over HTTP: enqueued, listed, counted, canceled and retried."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ async def make(client, **fields):
     return answer.json()
 
 
-async def test_a_job_that_is_answered_with_201_is_committed(admin, world, conn):
+async def test_a_response_of_201_means_that_the_job_is_committed(admin, world, conn):
     made = await make(admin, payload={"n": 1}, priority=7, max_retries=2, correlation_id="order-1")
     row = await conn.fetchrow("select * from jobs where id = $1", UUID(made["id"]))
 
@@ -30,7 +30,7 @@ async def test_a_job_that_is_answered_with_201_is_committed(admin, world, conn):
     assert row["created_by"] == "tenant_admin@acme"
 
 
-async def test_the_event_of_a_job_names_who_asked_from_where_and_in_which_request(admin, world, conn):
+async def test_the_event_of_a_job_names_its_caller_address_and_request(admin, world, conn):
     answer = await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"})
     events = (await admin.get("/audit", params={"entity_id": answer.json()["id"]})).json()["items"]
 
@@ -72,7 +72,7 @@ async def test_one_bad_job_among_many_requests_at_once_spoils_no_other(admin):
     assert "held" in answers[-2].json()["detail"]
 
 
-async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tried_again(admin, world, conn):
+async def test_a_held_dedupe_key_delays_no_other_job_and_may_be_tried_again(admin, world, conn):
     holding = conn.transaction()
     await holding.start()
     await enqueue(conn, NewJob("x.work", {}, world.acme.id, dedupe_key="held"), actor=DANA)
@@ -94,7 +94,7 @@ async def test_a_dedupe_key_that_someone_holds_delays_no_other_job_and_may_be_tr
     assert (await ask(dedupe_key="held")).status_code == 201
 
 
-async def test_many_who_ask_for_a_held_dedupe_key_delay_those_with_another_as_little_as_one(admin, world, conn):
+async def test_many_requests_for_a_held_dedupe_key_delay_other_keys_as_little_as_one(admin, world, conn):
     holding = conn.transaction()
     await holding.start()
     for key in ("held", "taken"):
@@ -129,7 +129,7 @@ async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(adm
     assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
 
 
-async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_each_is_tried_alone(admin, monkeypatch):
+async def test_every_request_of_a_group_is_answered_when_the_connection_breaks(admin, monkeypatch):
     await make(admin, dedupe_key="held", payload={"a": 1})
     real = atlas.api.enqueue_batcher.make
 
@@ -149,7 +149,7 @@ async def test_all_who_were_gathered_are_answered_when_the_line_breaks_while_eac
     assert (await make(admin, dedupe_key="d"))["deduplicated"] is False
 
 
-async def test_a_change_of_what_another_holds_is_told_to_come_back(admin, conn, monkeypatch):
+async def test_a_change_of_a_locked_row_is_503_with_retry_after(admin, conn, monkeypatch):
     monkeypatch.setattr(atlas.api.db, "WRITE_TIMEOUT", "300ms")
     made = await make(admin)
     async with conn.transaction():
@@ -182,7 +182,7 @@ async def test_a_thousand_jobs_with_payloads_fit_into_one_call(admin):
     assert len(answer.json()) == 1000
 
 
-async def test_a_call_that_is_sent_again_gets_the_first_answer(admin, conn):
+async def test_a_repeated_call_gets_the_first_response(admin, conn):
     async def send(n, key="k1"):
         return await admin.post(
             "/jobs", json={"job_type": "x.work", "payload": {"n": n}}, headers={"Idempotency-Key": key}
@@ -262,7 +262,7 @@ async def test_a_payload_is_checked_against_what_its_type_published(admin, conn)
     assert right.status_code == 201
 
 
-async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(admin):
+async def test_a_workflow_that_is_requested_as_a_job_becomes_an_intent(admin):
     made = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"workflow": "wf", "input": {"a": 1}}})
     wrong = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"input": 5}})
     intent = (await admin.get(f"/intents/{made.json()['id']}")).json()
@@ -289,7 +289,7 @@ async def test_no_way_leads_past_the_intent_to_a_run(admin, conn):
     assert await conn.fetchval("select count(*) from jobs") == 0
 
 
-async def test_the_correlation_id_of_the_request_serves_jobs_that_have_none(admin, conn):
+async def test_the_correlation_id_of_the_request_is_used_for_jobs_that_have_none(admin, conn):
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work", **own}, headers={"X-Correlation-Id": "from-header"})
         for own in ({}, {"correlation_id": "own"})
@@ -443,7 +443,7 @@ async def test_a_tick_runs_jobs_inside_the_api(operator):
     }
 
 
-async def test_a_job_tells_its_attempts_and_why_it_waits(admin, conn):
+async def test_a_job_shows_its_attempts_and_why_it_waits(admin, conn):
     job = (await make(admin))["id"]
     await conn.execute(
         "insert into job_attempts (job_id, attempt_no, worker_id, status, started_at, error_text)"

@@ -1,4 +1,4 @@
-"""The live view: one's own room, few frames, nothing missed, and nobody watches longer than their credential is good."""
+"""The live view: one room for a tenant, few frames, nothing missed, and an end with the credential."""
 
 import asyncio
 import contextlib
@@ -84,12 +84,12 @@ async def make(pool, tenant, count=1, **fields):
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Credentials are looked at again at once: the same checks, with shorter pauses between them."""
+    """Credentials are checked again with shorter pauses."""
     monkeypatch.setattr(atlas.api.authentication, "CACHED_SECONDS", 0.1)
     monkeypatch.setattr(atlas.api.live.socket, "CHECK_SECONDS", 0.1)
 
 
-async def test_a_job_is_seen_from_its_making_to_its_end(server, pool):
+async def test_a_job_is_seen_from_its_enqueue_to_its_end(server, pool):
     async with watching(server) as seen:
         [job] = await make(pool, server.world.acme)
         id = str(job.id)
@@ -110,7 +110,7 @@ async def test_a_job_is_seen_from_its_making_to_its_end(server, pool):
     assert fields == created.keys() == started.keys()
 
 
-async def test_a_remote_workers_end_and_failure_are_told_with_their_reason(server, pool):
+async def test_a_remote_workers_results_and_failures_are_sent_with_their_reason(server, pool):
     worker = httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=server.world.headers("acme", "worker"))
     async with worker, watching(server) as seen:
         await make(pool, server.world.acme, 2)
@@ -127,7 +127,7 @@ async def test_a_remote_workers_end_and_failure_are_told_with_their_reason(serve
     assert completed["duration_ms"] >= 0
 
 
-async def test_the_end_of_a_job_that_ran_for_a_month_is_told(server, pool):
+async def test_the_end_of_a_job_that_ran_for_a_month_is_sent(server, pool):
     worker = httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=server.world.headers("acme", "worker"))
     async with worker, watching(server) as seen:
         await make(pool, server.world.acme, 1)
@@ -154,7 +154,7 @@ async def test_a_room_is_the_credentials_tenant_and_an_operators_to_choose(serve
         assert await chosen.silent(0.5)
 
 
-async def test_the_gate_is_told_to_everyone(server):
+async def test_the_gate_is_sent_to_every_room(server):
     async with watching(server) as seen, httpx.AsyncClient(headers=server.world.headers("all", "operator")) as operator:
         await operator.put(f"{server.address}/api/v1/system/atlas-online", json={"online": False, "reason": "pause"})
         [event] = await seen.until(lambda event: event["event"] == "atlas.online")
@@ -162,7 +162,7 @@ async def test_the_gate_is_told_to_everyone(server):
     assert event == {"event": "atlas.online", "online": False, "reason": "pause", "by": "operator@all"}
 
 
-async def test_a_run_that_waits_for_a_person_is_told(server, pool):
+async def test_a_run_that_waits_for_a_person_is_sent(server, pool):
     async with watching(server) as seen:
         things = await furnish_tenant(pool, server.world.acme)
         events = await seen.until(lambda event: event["event"] == "run.updated")
@@ -193,7 +193,7 @@ async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
     assert "refetch" in kinds or told == 10_001
 
 
-async def test_who_comes_back_is_told_what_was_missed_or_to_fetch_anew(server, pool):
+async def test_a_client_that_reconnects_is_sent_what_it_missed_or_a_refetch(server, pool):
     world = server.world
     async with watching(server) as seen:
         await make(pool, world.acme)
@@ -230,7 +230,7 @@ async def test_two_processes_show_the_same(server, pool, database_url, settings)
     assert [event["job_id"] for event in shown[0]] == made
 
 
-async def test_a_reader_that_takes_nothing_is_cut_and_the_others_are_not(server):
+async def test_a_client_that_reads_nothing_is_disconnected_and_the_others_are_not(server):
     narrow = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     host, port = server.address.removeprefix("http://").split(":")
@@ -257,7 +257,7 @@ async def test_a_reader_that_takes_nothing_is_cut_and_the_others_are_not(server)
         assert len(quick.frames) == sent + 1
 
 
-async def test_nobody_unknown_or_foreign_watches(server, pool):
+async def test_unknown_and_foreign_callers_may_not_watch(server, pool):
     world = server.world
     token = world.tokens["acme", "tenant_admin"]
     async with pool.acquire() as conn:
@@ -287,7 +287,7 @@ async def test_nobody_unknown_or_foreign_watches(server, pool):
         assert json.loads(await ours.recv())["room"] == str(world.acme.id)
 
 
-async def test_a_refusal_says_why_and_is_no_mistake_of_the_server(server, caplog):
+async def test_a_refusal_says_why_and_is_not_logged_as_an_error(server, caplog):
     tokens = server.world.tokens
     asked = {
         401: watch(server, "atl_aaaaaaaa_" + "x" * 43),
@@ -302,7 +302,7 @@ async def test_a_refusal_says_why_and_is_no_mistake_of_the_server(server, caplog
     assert not caplog.records
 
 
-async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
+async def test_a_tenant_has_its_share_of_the_live_connections_and_no_more(server, opened):
     server.app.state.api.watchers = ConcurrencyLimit("to watch", most=3, most_each=2)
     mine, others = server.world.tokens["acme", "tenant_admin"], server.world.tokens["other", "tenant_admin"]
     _, second = [await opened(watch(server, mine)) for _ in range(2)]
@@ -321,7 +321,7 @@ async def test_a_tenant_has_its_share_of_the_places_and_no_more(server, opened):
             await asyncio.sleep(0.05)
 
 
-async def test_who_comes_second_takes_nothing_from_who_came_first(world, admin, monkeypatch):
+async def test_a_second_watcher_takes_no_events_from_the_first(world, admin, monkeypatch):
     real, asked, go = atlas.api.live.hub.read_place, [], asyncio.Event()
 
     async def slow_for_the_second(conn):
@@ -371,7 +371,7 @@ async def test_an_open_connection_ends_with_its_credential(soon, server, pool, o
     assert connection.close_code == 4401
 
 
-async def test_what_a_client_sends_is_not_listened_to_and_must_be_small(server, pool):
+async def test_what_a_client_sends_is_ignored_and_must_be_small(server, pool):
     async with watching(server) as seen:
         await seen.connection.send(json.dumps({"room": "all"}))
         await make(pool, server.world.other)

@@ -69,7 +69,7 @@ async def test_right_mail_settings_are_kept_and_wrong_ones_from_before_stop_no_o
     assert (answer.status_code, answer.json()["name"]) == (200, "Acme & Sons")
 
 
-async def test_none_may_be_said_in_two_ways(admin):
+async def test_none_may_be_written_in_two_ways(admin):
     answer = await admin.post("/jobs", json={"job_type": "EMAIL_SEND", "payload": {**MAIL, "attachments": None}})
     assert answer.status_code == 201, answer.text
 

@@ -1,4 +1,4 @@
-"""Every address, by every role, for one's own tenant, another's and none: nobody gets further than the table says."""
+"""Every address, by every role, for its own tenant, another one and none: access is exactly what the table says."""
 
 import re
 from uuid import uuid4
@@ -68,7 +68,7 @@ def may(row, tenant, role):
 
 @pytest.fixture
 async def things(pool, world):
-    """What each tenant has, and what nobody has."""
+    """Rows of each tenant, and of none."""
     await furnish_installation(pool)
     found = {tenant.slug: await furnish_tenant(pool, tenant) for tenant in (world.acme, world.other)}
     for slug in found:
@@ -135,7 +135,7 @@ async def test_a_thing_of_another_tenant_is_as_missing_as_one_that_never_was(wor
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])
-async def test_naming_another_tenant_is_naming_none_that_exists(world, things, role):
+async def test_another_tenants_name_is_404_like_one_that_does_not_exist(world, things, role):
     for row in [row for row in TABLE if may(row, "acme", role) and "{" not in row and "session" not in row]:
         method, path = row.split(" ")
         async with world.client("acme", role) as client:
@@ -148,7 +148,7 @@ async def test_naming_another_tenant_is_naming_none_that_exists(world, things, r
         assert str(world.other.id) not in foreign.text
 
 
-async def test_without_a_credential_only_what_is_everyones_answers(world, things):
+async def test_without_a_credential_only_public_addresses_respond(world, things):
     wrong = []
     for row in TABLE:
         method, path = row.split(" ")

@@ -1,4 +1,4 @@
-"""Every change that comes over HTTP is in the account: who made it, with which token, from where, in which request."""
+"""Every change over HTTP is in the audit log: its caller, token, address and request."""
 
 import re
 from uuid import UUID, uuid4
@@ -13,7 +13,7 @@ from tests.api.table import TABLE
 from tests.api.test_matrix import body_of, filled
 from tests.support import DANA
 
-# What changes nothing, and what is no change of state by the words of the account: a claim, a heartbeat, progress.
+# What changes nothing, and what is no change of state by the rules of the audit log: a claim, a heartbeat, progress.
 NO_CHANGE = {
     "POST /jobs/triggers/preview",
     "POST /workflows/check",
@@ -56,7 +56,7 @@ async def things(pool, world):
 
 
 def caller_of(row, world):
-    """Someone who may: the least that the table allows."""
+    """The least privileged role that the table allows."""
     allowed = TABLE[row].replace("*", "").split()
     for role in ("worker", "host", "enqueuer", "tenant_admin"):
         if role in allowed and "session" not in row:
@@ -109,7 +109,7 @@ async def signed(client, world, method):
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-async def test_every_change_is_in_the_account_with_its_request(world, things, pool, conn, part):
+async def test_every_change_is_in_the_audit_log_with_its_request(world, things, pool, conn, part):
     missing = []
     for row in CHANGES[part::3]:
         request_id = uuid4().hex
@@ -142,7 +142,7 @@ async def test_a_change_that_fails_leaves_no_row(world, things, conn, admin):
     assert await conn.fetchval("select count(*) from audit_log") == before
 
 
-async def test_the_account_shows_what_a_browser_did_by_its_session(world, conn):
+async def test_the_audit_log_shows_what_a_browser_did_by_its_session(world, conn):
     transport = httpx.ASGITransport(world.app, client=("10.1.2.3", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://atlas.test/api/v1") as page:
         page.headers["Origin"] = "http://atlas.test"

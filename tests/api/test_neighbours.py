@@ -1,4 +1,4 @@
-"""A tenant that asks for far more than its share is held to it, and the others' jobs start as if it were not there."""
+"""A tenant that exceeds its share is limited to it, and the others' jobs start as without it."""
 
 import asyncio
 import statistics
@@ -20,7 +20,7 @@ JOBS = 80
 NOISE = 10
 
 
-async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_nobody_else(pool, database_url, settings, opened):
+async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_no_other(pool, database_url, settings, opened):
     app = await opened(running(create_app(settings, pool, database_url, rates=Rates(token=1e6, tenant=1e6))))
     world = await furnish(pool, app)
     limits = {"limits": {"requests_per_second": SHARE, "in_flight": IN_FLIGHT}}
@@ -46,7 +46,7 @@ async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_nobody_else(pool, 
     assert min(beside) <= max(1.5 * min(alone), min(alone) + NOISE)
 
 
-async def test_a_tenant_whose_calls_take_long_keeps_no_connection_from_others(world, conn, opened, monkeypatch):
+async def test_a_tenant_with_slow_requests_leaves_connections_to_others(world, conn, opened, monkeypatch):
     monkeypatch.setattr(atlas.api.limits.connections, "SHARE_SECONDS", 0.5)
     waiting = await opened(waiting_calls(world, conn, "acme", "enqueuer"))
     spent, answers = await timed(
@@ -64,7 +64,7 @@ async def test_a_tenant_whose_calls_take_long_keeps_no_connection_from_others(wo
     assert refused[0].headers["retry-after"] == "2"
 
 
-async def test_while_calls_use_all_they_may_the_process_is_ready_and_knows_who_calls(world, conn, opened):
+async def test_readiness_and_authentication_work_while_requests_use_all_their_connections(world, conn, opened):
     waiting = [
         call for slug in ("acme", "other") for call in await opened(waiting_calls(world, conn, slug, "enqueuer"))
     ]
@@ -99,7 +99,7 @@ async def delays(pool, world):
 
 @asynccontextmanager
 async def waiting_calls(world, conn, slug, role):
-    """More calls than there are connections, each of which waits for what someone's own transaction holds."""
+    """More requests than there are connections, each of which waits for a lock."""
     tenant = {"acme": world.acme, "other": world.other}[slug]
     holding = conn.transaction()
     await holding.start()
@@ -118,7 +118,7 @@ async def waiting_calls(world, conn, slug, role):
 
 
 async def timed(*calls):
-    """How many seconds they take together, and their answers."""
+    """How many seconds they take together, and their responses."""
     began = time.monotonic()
     answers = await asyncio.gather(*calls)
     return time.monotonic() - began, answers
@@ -130,7 +130,7 @@ def p95(waits):
 
 @asynccontextmanager
 async def crowding(pool, world):
-    """A backlog far beyond the cap, and ten times the requests that are allowed; gives the answers to them."""
+    """A backlog far beyond the cap, and ten times the allowed requests; returns their responses."""
     jobs = [NewJob("test.sleeps", {"seconds": 0.1}, tenant_id=world.acme.id) for _ in range(300)]
     await enqueue_many(pool, jobs, actor=DANA)
     answers = []

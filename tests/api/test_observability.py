@@ -1,4 +1,4 @@
-"""What operators see: figures, health, log lines that can be followed from the request to the handler, and usage."""
+"""Observability: metrics, health, logs that can be followed from the request to the handler, and usage."""
 
 import io
 import logging
@@ -26,7 +26,7 @@ PLAIN = "http://atlas.test"
 
 @job("seen.work", max_retries=0)
 async def work(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
-    """Says that it was here, and fails if it is told to."""
+    """Logs that it ran, and fails if its input says so."""
     ctx.log.info("the handler is at work")
     if input.get("fail"):
         raise RuntimeError("as it was told")
@@ -50,7 +50,7 @@ def logged(monkeypatch):
 
 @pytest.fixture
 def fresh(world):
-    """Look again at once: figures are kept for some seconds."""
+    """Without the cache of some seconds."""
 
     async def figures(client):
         world.app.state.metrics._memory.forget()
@@ -65,7 +65,7 @@ def fresh(world):
     return figures
 
 
-async def test_figures_tell_of_depth_rates_times_and_everything_around(world, operator, admin, fresh):
+async def test_metrics_show_depth_rates_times_and_the_process(world, operator, admin, fresh):
     before = await fresh(operator)
     for body in ({}, {}, {"payload": {"fail": True}, "max_retries": 0}, {"scheduled_for": "2100-01-01T00:00:00Z"}):
         await admin.post("/jobs", json={"job_type": "seen.work", **body})
@@ -116,8 +116,8 @@ async def test_two_processes_count_the_same(world, operator, admin, fresh, pool,
     assert 'atlas_job_events_total{kind="enqueued"} 3.0' in (await other.get(f"{PLAIN}/metrics")).text
 
 
-async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, monkeypatch):
-    """Neither what is more than one statement counts nor what came before a look that failed."""
+async def test_no_event_is_missing_from_the_counters(world, operator, admin, fresh, monkeypatch):
+    """Neither events beyond one statement's limit nor those before a failed read."""
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     before = (await fresh(operator))[enqueued]
     monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 7)
@@ -134,7 +134,7 @@ async def test_nothing_falls_out_of_the_counters(world, operator, admin, fresh, 
     assert (await fresh(operator))[enqueued] - before == 65
 
 
-async def test_after_a_long_pause_every_look_catches_up_a_piece(operator, admin, fresh, monkeypatch):
+async def test_after_a_long_pause_every_scrape_catches_up_a_part(operator, admin, fresh, monkeypatch):
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     before = (await fresh(operator))[enqueued]
     monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 4)
@@ -189,7 +189,7 @@ async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, ad
             assert seconds <= summary["oldest_queued_seconds"] < seconds + 10
 
 
-async def test_figures_are_for_those_who_see_everything_and_for_the_machine_itself(world):
+async def test_metrics_are_for_callers_without_a_tenant_and_for_the_machine_itself(world):
     def client(address, headers=None):
         transport = httpx.ASGITransport(world.app, client=(address, 1))
         return httpx.AsyncClient(transport=transport, headers=headers)
@@ -208,14 +208,14 @@ async def test_figures_are_for_those_who_see_everything_and_for_the_machine_itse
         assert (await caller.get(f"{PLAIN}/metrics")).status_code == status
 
 
-async def test_health_needs_nobody_and_readiness_needs_the_database(world):
+async def test_health_needs_no_credential_and_readiness_needs_the_database(world):
     transport = httpx.ASGITransport(world.app, client=("10.1.2.3", 1))
     async with httpx.AsyncClient(transport=transport) as nobody:
         assert (await nobody.get(f"{PLAIN}/healthz")).json() == {"ok": True}
         assert (await nobody.get(f"{PLAIN}/readyz")).json() == {"ok": True}
 
 
-async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_lines(admin, operator, logged):
+async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_log(admin, operator, logged):
     made = await admin.post(
         "/jobs", json={"job_type": "seen.work"}, headers={"X-Correlation-Id": "order-4711", "X-Request-Id": "req-1"}
     )
@@ -233,7 +233,7 @@ async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_line
     assert event["meta"]["request_id"] == "req-1"
 
 
-async def test_a_requests_line_tells_who_asked_for_what_and_how_it_went(admin, world, logged):
+async def test_a_requests_log_entry_names_caller_route_and_status(admin, world, logged):
     made = await admin.post("/jobs", json={"job_type": "seen.work"}, headers={"X-Request-Id": "good"})
     await admin.post("/jobs", json={"job_type": 5}, headers={"X-Request-Id": "bad"})
     lines = {line["request_id"]: line for line in logged() if line["event"] == "request"}
@@ -246,7 +246,7 @@ async def test_a_requests_line_tells_who_asked_for_what_and_how_it_went(admin, w
     assert not any(token in str(logged()) for token in world.tokens.values())
 
 
-async def test_every_answer_names_its_request_and_is_not_kept_by_anyone(operator):
+async def test_every_response_names_its_request_and_is_not_cached(operator):
     given = await operator.get("/jobs", headers={"X-Request-Id": "mine-1"})
     odd = await operator.get("/jobs", headers={"X-Request-Id": "not <safe>"})
 
@@ -258,7 +258,7 @@ async def test_every_answer_names_its_request_and_is_not_kept_by_anyone(operator
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch):
+async def test_an_internal_error_reveals_only_its_request_id(admin, monkeypatch):
     async def breaks(*_, **__):
         raise RuntimeError("the words of an error may hold anything")
 
@@ -276,7 +276,7 @@ async def test_an_error_inside_tells_nothing_but_its_request(admin, monkeypatch)
         assert "words" not in answer.text
 
 
-async def test_usage_tells_what_finished_attempts_took(world, admin, operator, conn):
+async def test_usage_sums_up_finished_attempts(world, admin, operator, conn):
     await admin.post("/jobs", json=[{"job_type": "seen.work", "payload": {"fail": fail}} for fail in (False, True)])
     await operator.post("/jobs/tick")
     await meter_usage(conn)

@@ -1,4 +1,4 @@
-"""The database goes away: requests are told to come back, the process stays, and everything heals by itself."""
+"""The database goes away: requests get 503 with Retry-After, the process keeps running and recovers by itself."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def own_server(tmp_path_factory):
     server.release()
 
 
-async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_server, settings):
+async def test_a_killed_database_is_503_with_retry_after_and_recovers(own_server, settings):
     home, url = own_server
     pool = await open_pool(url, size=4)
     async with running(create_app(settings, pool, url, rates=QUICK)) as app:
@@ -74,7 +74,7 @@ async def test_a_killed_database_is_503_with_a_time_to_come_back_and_heals(own_s
         await pool.close()
 
 
-async def test_a_cut_line_costs_a_request_and_never_the_next(database_url, settings, pool):
+async def test_a_lost_connection_fails_one_request_and_never_the_next(database_url, settings, pool):
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=4)
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
@@ -92,7 +92,7 @@ async def test_a_cut_line_costs_a_request_and_never_the_next(database_url, setti
         await behind.close()
 
 
-async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(database_url, settings, pool, monkeypatch):
+async def test_a_silent_database_does_not_block_requests_for_ever(database_url, settings, pool, monkeypatch):
     monkeypatch.setattr(atlas.api.db, "HUNG_SECONDS", 0.5)
     monkeypatch.setattr(atlas.api.db, "ACQUIRE_SECONDS", 1)
     async with FaultyProxy(database_url) as proxy:
@@ -111,7 +111,7 @@ async def test_a_database_that_says_nothing_does_not_keep_requests_for_ever(data
         await behind.close()
 
 
-async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_for_good(
+async def test_it_is_ready_again_over_new_connections_when_the_old_ones_went_silent(
     database_url, settings, pool, monkeypatch
 ):
     monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.5)
@@ -127,7 +127,7 @@ async def test_it_is_ready_again_over_new_lines_when_those_it_had_went_silent_fo
         await behind.close()
 
 
-async def test_who_watches_stays_and_is_told_what_happened_meanwhile(database_url, settings, pool):
+async def test_watchers_stay_and_are_sent_what_happened_meanwhile(database_url, settings, pool):
     async with FaultyProxy(database_url) as proxy:
         server = Served(proxy.url, settings, QUICK)
         await asyncio.to_thread(server.start)  # its lines lead through this very loop

@@ -1,4 +1,4 @@
-"""Lists come in pages: every thing once, in one order, also while new ones arrive."""
+"""Lists come in pages: every item once, in one order, also while new ones arrive."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def name_of(item):
     return item.get("id") or item.get("n") or item.get("size")
 
 
-async def test_every_paged_list_tells_each_thing_once_whatever_the_page(things, operator):
+async def test_every_paged_list_returns_each_item_once_whatever_the_page_size(things, operator):
     spec = (await operator.get("http://atlas.test/openapi.json")).json()
     addresses = paged(spec)
     assert len(addresses) >= 8
@@ -66,7 +66,7 @@ async def test_every_paged_list_tells_each_thing_once_whatever_the_page(things, 
             assert [name_of(one) for one in await pages(operator, f"http://atlas.test{path}", limit)] == whole, path
 
 
-async def test_what_arrives_between_two_pages_moves_nothing(things, admin):
+async def test_items_added_between_two_pages_shift_nothing(things, admin):
     async def arrive():
         await admin.post("/jobs", json={"job_type": "y.work"})
         await admin.post("/intents", json={"workflow": "greet-acme"})
@@ -77,7 +77,7 @@ async def test_what_arrives_between_two_pages_moves_nothing(things, admin):
         assert seen == before, path
 
 
-async def test_what_goes_between_two_pages_takes_nothing_else_along(things, admin):
+async def test_items_removed_between_two_pages_hide_no_other(things, admin):
     before = [item["id"] for item in await pages(admin, "/jobs", 200)]
     first = (await admin.get("/jobs", params={"limit": 3})).json()
     for id in (before[1], before[2]):  # the last one is the cursor itself

@@ -1,4 +1,4 @@
-"""How fast callers may be: by token, by tenant, and with wrong credentials by address; nobody slows another tenant down."""
+"""Rate limits: by token, by tenant, and for wrong credentials by address; no tenant slows another one down."""
 
 import httpx
 import pytest
@@ -10,7 +10,7 @@ from tests.api.conftest import furnish, running
 
 @pytest.fixture
 def world_at(pool, database_url, settings, opened):
-    """An API that allows these rates. Drops come so slowly that a test sees none."""
+    """An API with these rates. Buckets fill so slowly that a test sees none."""
 
     async def make(**rates):
         app = await opened(running(create_app(settings, pool, database_url, rates=Rates(**rates))))
@@ -27,7 +27,7 @@ def statuses(answers):
     return [answer.status_code for answer in answers]
 
 
-async def test_a_token_beyond_its_rate_is_told_when_to_come_back(world_at):
+async def test_a_token_beyond_its_rate_gets_retry_after(world_at):
     world = await world_at(token=0.5, burst_seconds=6)
     fast, other = world.client("acme", "tenant_admin"), world.client("acme", "enqueuer")
     answers = await ask(fast, 5)
@@ -71,7 +71,7 @@ async def test_a_tenant_has_the_rate_that_its_limits_say(world_at):
     assert statuses(await ask(world.client("acme", "tenant_admin"), 3)) == [200, 200, 429]
 
 
-async def test_guessing_tokens_is_slow_and_does_not_stop_those_who_are_good(world_at):
+async def test_guessing_tokens_is_slow_and_does_not_stop_valid_ones(world_at):
     world = await world_at(failures=0.001, most_failures=5)
     known = world.client("acme", "tenant_admin")
     await known.get("/jobs")

@@ -1,4 +1,4 @@
-"""Workers outside, over HTTP: they claim jobs of their tenant and types, each under a lease that answers their token alone."""
+"""Remote workers over HTTP: they claim jobs of their tenant and types, each under a lease of their token."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ async def test_the_last_failure_is_a_dead_letter(world, worker, pool, admin):
     assert [job["id"] for job in (await admin.get("/jobs", params={"status": "dead_letter"})).json()["items"]] == [id]
 
 
-async def test_only_jobs_of_ones_own_tenant_and_types_are_handed_out(world, worker, pool, admin):
+async def test_a_worker_gets_only_jobs_of_its_own_tenant_and_types(world, worker, pool, admin):
     await give(pool, world.other, 3)
     [own] = await give(pool, world.acme)
     await give(pool, world.acme, job_type="y.work")
@@ -86,7 +86,7 @@ async def test_only_jobs_of_ones_own_tenant_and_types_are_handed_out(world, work
     assert runs.status_code == 403  # those are driven, not done
 
 
-async def test_a_lease_answers_the_token_that_claimed_and_no_other(world, worker, pool, admin):
+async def test_a_lease_belongs_to_the_token_that_claimed(world, worker, pool, admin):
     await give(pool, world.acme)
     [one] = await claim(worker)
     made = (await admin.post("/tokens", json={"subject": "second", "role": "worker"})).json()
@@ -99,7 +99,7 @@ async def test_a_lease_answers_the_token_that_claimed_and_no_other(world, worker
             assert (await client.post(f"/worker/jobs/{one['job_id']}/{verb}", json=body)).status_code == 409
 
 
-async def test_a_silent_workers_job_goes_to_another_and_its_late_word_is_refused(world, worker, pool, conn):
+async def test_a_silent_workers_job_goes_to_another_and_its_late_report_is_refused(world, worker, pool, conn):
     await give(pool, world.acme)
     [first] = await claim(worker)
     await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
@@ -120,7 +120,7 @@ async def test_a_job_that_was_asked_to_stop_is_canceled_when_it_fails(world, wor
     assert ended.json()["status"] == "canceled"
 
 
-async def test_many_workers_at_once_are_handed_every_job_exactly_once(world, worker, pool):
+async def test_many_workers_at_once_claim_every_job_exactly_once(world, worker, pool):
     ids = await give(pool, world.acme, 200)
     batches = await asyncio.gather(*(claim(worker, limit=7) for _ in range(40)))
     while more := await claim(worker, limit=100):
@@ -131,7 +131,7 @@ async def test_many_workers_at_once_are_handed_every_job_exactly_once(world, wor
     assert set(claimed) == set(ids)
 
 
-async def test_limits_of_the_tenant_and_the_gate_hold_for_workers_outside_too(world, worker, pool, operator):
+async def test_limits_of_the_tenant_and_the_gate_apply_to_remote_workers(world, worker, pool, operator):
     await give(pool, world.acme, 10)
     await operator.put("/system/atlas-online", json={"online": False})
     assert await claim(worker) == []

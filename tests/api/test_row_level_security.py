@@ -1,4 +1,4 @@
-"""The second wall alone: with no filter of the application, a tenant's transaction sees its own rows and no others."""
+"""Row-level security: without any filter of the application, a tenant's transaction sees only its own rows."""
 
 import asyncpg
 import pytest
@@ -37,7 +37,7 @@ async def as_tenant(conn, tenant):
     await conn.execute(f"set local role atlas_tenant; set local atlas.tenant = '{tenant.id}'")
 
 
-async def test_every_table_of_a_tenant_is_behind_the_wall_and_belongs_to_the_owner(owner):
+async def test_every_table_of_a_tenant_has_row_level_security_and_belongs_to_the_owner(owner):
     tables = [row for row in await owner.fetch(TABLES) if row["kind"] != "v"]
     without = {row["name"] for row in tables if not row["is_walled"]}
 
@@ -64,7 +64,7 @@ async def test_no_table_and_no_view_shows_a_row_of_another_tenant(conn, owner, w
     assert foreign == 0
 
 
-async def test_nothing_of_another_tenant_can_be_changed_or_made(conn, owner, world, things):
+async def test_nothing_of_another_tenant_can_be_changed_or_created(conn, owner, world, things):
     before = await fingerprint(owner, world.other)
     other = world.other.id
     attempts = [
@@ -140,7 +140,7 @@ async def _may_insert(conn, tenant, row, named):
     return True
 
 
-async def test_a_tenant_makes_no_operator(conn, world):
+async def test_a_tenant_cannot_create_an_operator(conn, world):
     await conn.execute("begin")
     await as_tenant(conn, world.acme)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
@@ -175,7 +175,7 @@ async def test_a_connection_does_not_keep_the_tenant_of_its_last_borrower(pool, 
 
 
 async def fingerprint(owner, tenant):
-    """Everything that a tenant has, and what is everyone's."""
+    """Every row of a tenant, and the counts of shared rows."""
     found = {}
     for row in await owner.fetch(TABLES):
         if row["kind"] == "v" or row["name"] == "audit_log":

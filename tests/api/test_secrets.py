@@ -37,7 +37,7 @@ def payload(n):
 
 @pytest.fixture
 def written(monkeypatch):
-    """All that is logged at the most talkative level."""
+    """Everything that is logged at the level debug."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     configure_logs("debug", json=True)
@@ -75,7 +75,7 @@ async def everything(owner):
 
 
 async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server, owner, pool, settings, written):
-    """Through payloads, errors, outputs, progress, the account, its export, live frames, logs and refusals."""
+    """Through payloads, errors, outputs, progress, the audit log, its export, live frames, logs and refusals."""
     world = server.world
     await owner.execute("insert into job_types (key, input_schema) values ('secret.work', $1)", json.dumps(SCHEMA))
     async with (

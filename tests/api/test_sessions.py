@@ -1,4 +1,4 @@
-"""Signing in: a token becomes a cookie that no script reads, no other site uses, and nobody uses for longer than it is good."""
+"""Sessions: a token becomes a cookie that no script reads, no other site uses, and that expires."""
 
 from datetime import timedelta
 
@@ -67,7 +67,7 @@ async def test_over_tls_the_cookie_is_one_that_no_other_host_can_set(world):
     assert (await plain.get("/session")).status_code == 401
 
 
-async def test_a_change_needs_the_sessions_other_half_from_the_same_origin(world, page, conn):
+async def test_a_change_needs_the_csrf_token_and_the_same_origin(world, page, conn):
     body = {"job_type": "x.work"}
     token = page.headers["X-CSRF-Token"]
     refused = [
@@ -99,7 +99,7 @@ async def test_nobody_is_signed_in_by_a_page_of_another_site(world):
         assert "set-cookie" not in answer.headers
 
 
-async def test_a_token_and_a_session_are_never_taken_together(world, page):
+async def test_a_token_and_a_session_together_are_refused(world, page):
     answer = await page.get("/jobs", headers=world.headers("acme", "tenant_admin"))
 
     assert answer.status_code == 401
@@ -136,7 +136,7 @@ async def test_signing_out_ends_the_session_everywhere_and_leaves_its_events(wor
         "update sessions set ended_at = clock_timestamp()",
     ],
 )
-async def test_a_session_is_good_no_longer_than_its_time_and_its_token(world, page, owner, ends):
+async def test_a_session_is_valid_no_longer_than_its_lifetime_and_its_token(world, page, owner, ends):
     assert (await page.get("/session")).status_code == 200
     await owner.execute(ends)
     world.app.state.api.callers.forget()  # as if the seconds had passed for which a caller is remembered
@@ -157,12 +157,12 @@ async def test_a_revoked_token_is_refused_at_once_where_it_was_revoked(world, ad
     assert (await other.get("/jobs")).status_code == 401
 
 
-def test_elsewhere_a_revocation_is_felt_within_thirty_seconds():
+def test_elsewhere_a_revocation_takes_effect_within_thirty_seconds():
     # A caller is remembered for so long, and an open connection looks again after so long.
     assert CACHED_SECONDS + CHECK_SECONDS <= 25
 
 
-async def test_sessions_that_are_over_are_removed_in_time(world, page, owner):
+async def test_expired_sessions_are_deleted(world, page, owner):
     await owner.execute("update sessions set expires_at = clock_timestamp() - $1::interval", timedelta(days=2))
     await delete_expired_sessions(owner)
 

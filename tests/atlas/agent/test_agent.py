@@ -33,7 +33,7 @@ LEASE = 2.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch) -> None:
-    """Nobody waits long, neither for a job nor before trying again."""
+    """Short waits, for a job and before a retry."""
     monkeypatch.setattr(calls, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(calls, "LATE_SECONDS", 1.0)
     monkeypatch.setattr(module, "PAUSES", RetryBudget(first_pause=0.05, longest_pause=0.2))
@@ -68,7 +68,7 @@ async def proxy(brief) -> AsyncIterator[FaultyProxy]:
 
 @pytest.fixture
 def asleep(monkeypatch) -> asyncio.Event:
-    """The machine sleeps between the answer that brings a job and its reading, until this is set."""
+    """The machine sleeps between the response that brings a job and its reading, until this is set."""
     fetch, woken = calls.HostCalls.next, asyncio.Event()
 
     async def late(self: calls.HostCalls, host_id: str) -> calls.AssignedJob | None:
@@ -105,7 +105,7 @@ async def test_what_fails_says_why_and_is_retried_by_its_policy(box):
 
 # What follows the secret, so that the cut leaves all but its first letter: in the error, in its first line, in the output.
 @pytest.mark.parametrize(("kept", "status"), [(TAIL_OF_ERROR, 3), (TAIL, 3), (TAIL, 0)])
-async def test_no_piece_of_a_secret_is_told_where_the_agent_cuts_what_a_command_said(box, own_key, kept, status):
+async def test_no_piece_of_a_secret_remains_where_the_agent_cuts_output(box, own_key, kept, status):
     secret = "S3cr3t-abcdefghijklmnopqrstuvwxyz0123456789"
     program = box.folder / "teller"
     program.write_text(f'#!/bin/sh\necho "refused: $1{"x" * (kept - len(secret) + 1)}"\nexit {status}\n')
@@ -125,7 +125,7 @@ async def test_no_piece_of_a_secret_is_told_where_the_agent_cuts_what_a_command_
 
 
 @pytest.mark.parametrize("what", ["big", "huge"])
-async def test_an_output_that_atlas_does_not_take_undoes_no_work(box, what):
+async def test_an_output_that_atlas_refuses_does_not_fail_the_job(box, what):
     job_id = await box.job("a", what)
     async with box.agent() as agent:
         job = await box.becomes(job_id, "succeeded")
@@ -135,7 +135,7 @@ async def test_an_output_that_atlas_does_not_take_undoes_no_work(box, what):
     assert (len(box.starts("a")), agent.counts) == (1, {"succeeded": 1})
 
 
-async def test_an_output_that_is_nested_beyond_reading_undoes_no_work_and_does_not_end_the_agent(box):
+async def test_an_output_that_is_nested_too_deep_fails_neither_the_job_nor_the_agent(box):
     job_id = await box.job("a", "deep")
     async with box.agent():
         job = await box.becomes(job_id, "succeeded")
@@ -145,7 +145,7 @@ async def test_an_output_that_is_nested_beyond_reading_undoes_no_work_and_does_n
     assert len(box.starts("a")) == 1
 
 
-async def test_a_machine_without_room_for_a_process_fails_the_job_and_not_the_agent(box, monkeypatch):
+async def test_a_machine_that_cannot_start_a_process_fails_the_job_and_not_the_agent(box, monkeypatch):
     async def full(*_: Any, **__: Any) -> Any:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
@@ -158,7 +158,7 @@ async def test_a_machine_without_room_for_a_process_fails_the_job_and_not_the_ag
     assert failed.error["message"] == "The command could not be run: Resource temporarily unavailable."
 
 
-async def test_a_canceled_job_is_ended_with_all_it_started(brief):
+async def test_a_canceled_job_is_stopped_with_all_its_processes(brief):
     job_id = await brief.job("a", "wait")
     async with brief.agent() as agent:
         pid = await brief.started("a")
@@ -178,7 +178,7 @@ async def test_a_command_that_takes_too_long_is_killed(box):
     assert not is_alive(box.starts("a")[0])
 
 
-async def test_a_fetch_that_is_cut_is_made_again(brief, proxy):
+async def test_a_fetch_that_is_interrupted_is_repeated(brief, proxy):
     async with brief.agent(proxy.address) as agent:
         await asyncio.sleep(0.3)
         proxy.break_down()
@@ -197,7 +197,7 @@ async def test_an_endless_retry_after_is_not_obeyed(box, monkeypatch):
         await until(lambda: len(heard) >= 3)
 
 
-async def test_a_job_whose_handing_over_was_lost_comes_back_when_its_lease_is_over(brief, proxy):
+async def test_a_job_whose_delivery_was_lost_returns_when_its_lease_expires(brief, proxy):
     async with brief.agent(proxy.address):
         await asyncio.sleep(0.3)
         proxy.swallows = True
@@ -211,7 +211,7 @@ async def test_a_job_whose_handing_over_was_lost_comes_back_when_its_lease_is_ov
     assert (job.attempt_count, job.lost_count, len(brief.starts("a"))) == (2, 1, 1)
 
 
-async def test_no_command_is_begun_on_a_lease_that_is_over(brief, asleep):
+async def test_no_command_starts_on_an_expired_lease(brief, asleep):
     job_id = await brief.job("a", "work")
     async with brief.agent() as agent:
         await brief.becomes(job_id, "running")
@@ -223,7 +223,7 @@ async def test_no_command_is_begun_on_a_lease_that_is_over(brief, asleep):
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 
-async def test_a_job_that_is_canceled_on_its_way_to_the_host_is_not_begun(brief, asleep):
+async def test_a_job_that_is_canceled_on_its_way_to_the_host_does_not_start(brief, asleep):
     job_id = await brief.job("a", "work")
     async with brief.agent():
         await brief.becomes(job_id, "running")
@@ -234,7 +234,7 @@ async def test_a_job_that_is_canceled_on_its_way_to_the_host_is_not_begun(brief,
     assert brief.starts("a") == []
 
 
-async def test_a_command_goes_on_through_an_outage_shorter_than_its_lease(brief, proxy):
+async def test_a_command_continues_through_an_outage_shorter_than_its_lease(brief, proxy):
     job_id = await brief.job("a", "wait")
     async with brief.agent(proxy.address):
         await brief.started("a")
@@ -255,7 +255,7 @@ async def test_a_command_goes_on_through_an_outage_shorter_than_its_lease(brief,
     assert job.output == {"exit_code": 0, "stdout_tail": "::progress 40 halfway\nwent"}
 
 
-async def test_a_command_is_killed_when_its_lease_is_over_and_nobody_can_be_asked(brief, proxy):
+async def test_a_command_is_killed_when_its_lease_expires_during_an_outage(brief, proxy):
     job_id = await brief.job("a", "wait")
     async with brief.agent(proxy.address) as agent:
         pid = await brief.started("a")
@@ -287,7 +287,7 @@ async def test_a_command_is_killed_when_its_heartbeats_end_in_an_error(brief, mo
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 
-async def test_a_command_is_killed_when_its_job_was_given_away(brief):
+async def test_a_command_is_killed_when_its_lease_was_lost(brief):
     job_id = await brief.job("a", "wait")
     async with brief.agent() as agent:
         pid = await brief.started("a")
@@ -315,7 +315,7 @@ async def test_a_result_is_kept_until_it_can_be_delivered(box):
     assert (job.attempt_count, agent.counts) == (1, {"succeeded": 1})
 
 
-async def test_a_result_that_was_accepted_unheard_is_not_accepted_again(brief, proxy):
+async def test_a_result_whose_response_was_lost_is_not_recorded_twice(brief, proxy):
     first = await brief.job("a", "wait")
     async with brief.agent(proxy.address) as agent:
         await brief.started("a")
@@ -331,7 +331,7 @@ async def test_a_result_that_was_accepted_unheard_is_not_accepted_again(brief, p
     assert agent.counts == {"undelivered": 1, "succeeded": 1}
 
 
-async def test_a_result_of_a_job_that_was_given_away_is_dropped(box):
+async def test_a_result_without_a_lease_is_dropped(box):
     job_id = await box.job("a", "wait")
     async with FaultyProxy(box.server.address) as proxy, box.agent(proxy.address) as agent:
         pid = await box.started("a")
@@ -346,7 +346,7 @@ async def test_a_result_of_a_job_that_was_given_away_is_dropped(box):
     assert agent.counts == {"undelivered": 1, "succeeded": 1}
 
 
-async def test_an_api_that_is_restarted_in_the_middle_of_a_job_is_not_noticed(box, database_url, settings):
+async def test_a_job_survives_a_restart_of_the_api(box, database_url, settings):
     job_id = await box.job("a", "wait")
     first = Served(database_url, settings, QUICK)
     first.start()
@@ -361,7 +361,7 @@ async def test_an_api_that_is_restarted_in_the_middle_of_a_job_is_not_noticed(bo
     assert (job.attempt_count, len(box.starts("a"))) == (1, 1)
 
 
-async def test_a_killed_agent_takes_its_command_with_it_and_its_job_comes_back(box):
+async def test_a_killed_agents_command_dies_and_its_job_is_requeued(box):
     job_id = await box.job("a", "wait")
     async with box.process() as agent:
         pid = await box.started("a")
@@ -405,7 +405,7 @@ async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-async def test_a_stopped_agent_does_not_wait_for_an_answer_to_its_report(box, monkeypatch, signals):
+async def test_a_stopped_agent_does_not_wait_for_a_response_to_its_report(box, monkeypatch, signals):
     monkeypatch.setattr(module, "SHUTDOWN_SECONDS", 0.5)
     await box.job("a", "wait")
     async with FaultyProxy(box.server.address) as proxy:
@@ -423,7 +423,7 @@ async def test_a_stopped_agent_does_not_wait_for_an_answer_to_its_report(box, mo
     assert agent.counts == {"undelivered": 1}
 
 
-async def test_an_agent_that_nobody_knows_ends_with_the_reason(box):
+async def test_an_unknown_agent_ends_with_the_reason(box):
     box.token = "atl_aaaaaaaa_" + "a" * 43
     with pytest.raises(ApiUnauthenticated):
         async with box.agent() as agent:

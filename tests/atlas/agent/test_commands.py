@@ -1,4 +1,4 @@
-"""What a host allows: an argv for each job type, and values that cannot become anything but one argument."""
+"""A host's allow-list: an argv for each job type, and values that become exactly one argument."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_the_example_can_be_read():
     assert "SERVER_RESTART" in AllowedCommands.load(ROOT / "examples" / "agent-commands.json").templates
 
 
-def test_a_file_that_is_none_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     (tmp_path / "half").write_text("{")
     with pytest.raises(SettingsError, match="missing cannot be read: No such file"):
         AllowedCommands.load(tmp_path / "missing")

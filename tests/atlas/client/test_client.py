@@ -1,4 +1,4 @@
-"""The client on a real server: typed answers, calls that survive the network, waiting and watching."""
+"""The client on a real server: typed responses, calls that survive the network, waiting and watching."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def proxy(server) -> AsyncIterator[FaultyProxy]:
         yield between
 
 
-async def test_a_job_is_made_found_explained_and_steered(at, conn):
+async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     atlas = at("acme", "tenant_admin")
     later = datetime.now(UTC) + timedelta(hours=1)
     made = await atlas.enqueue(
@@ -93,7 +93,7 @@ async def test_a_job_is_made_found_explained_and_steered(at, conn):
         await atlas.get_job(made.id)
 
 
-async def test_a_list_is_walked_page_by_page_while_new_jobs_arrive(at):
+async def test_a_list_is_fetched_page_by_page_while_new_jobs_arrive(at):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue_many([JobRequest(job_type="x.work", payload={"n": n}) for n in range(25)])
     await atlas.enqueue(JobRequest(job_type="y.work"))
@@ -105,7 +105,7 @@ async def test_a_list_is_walked_page_by_page_while_new_jobs_arrive(at):
     assert seen == [one.id for one in reversed(made)]
 
 
-async def test_the_gate_is_turned_and_tells_its_story(at):
+async def test_the_gate_is_switched_and_shows_who_did_it_and_why(at):
     atlas = at()
     closed = await atlas.offline(reason="new disks", for_=timedelta(hours=2))
     status = await atlas.status()
@@ -152,7 +152,7 @@ async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server)
     assert set(face.__all__) <= set(dir(face))
 
 
-async def test_what_cannot_be_sent_is_an_error_of_ours_too(at):
+async def test_what_cannot_be_sent_is_an_atlas_error_too(at):
     atlas = at("acme", "tenant_admin")
     wrong = {
         "key": lambda: atlas.enqueue(JobRequest(job_type="x.work"), key="é"),
@@ -165,20 +165,20 @@ async def test_what_cannot_be_sent_is_an_error_of_ours_too(at):
         assert refused.value.errors[0].field == field
 
 
-async def test_an_address_is_used_as_it_was_understood(at, server):
+async def test_an_address_is_used_as_it_was_normalized(at, server):
     frames = at("acme", "tenant_admin", url=f"{server.address.replace('http', 'HTTP')}/api/v1/").live()
     assert isinstance(await anext(frames), Hello)
     await frames.aclose()
 
 
 async def swallowing(proxy: FaultyProxy, call: Awaitable[Any]) -> Any:
-    """What a call comes to whose first answer is lost after the server did what it was asked."""
+    """The result of a call whose first response is lost after the server carried it out."""
     task = asyncio.ensure_future(call)
     await proxy.swallow(0.25)
     return await task
 
 
-async def test_a_call_whose_answer_was_lost_is_carried_out_once(at, proxy, conn):
+async def test_a_call_whose_response_was_lost_is_carried_out_once(at, proxy, conn):
     atlas = at("acme", "tenant_admin", url=proxy.address)
     made = await swallowing(proxy, atlas.enqueue(JobRequest(job_type="x.work")))
     assert [job.id async for job in atlas.list_jobs()] == [made.id]
@@ -204,7 +204,7 @@ async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[]
     return await task
 
 
-async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
+async def test_a_call_whose_response_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
     atlas, other = at(url=proxy.address, tenant="acme"), at(tenant="acme")
     made = await other.enqueue(JobRequest(job_type="x.work"))
     await other.cancel(made.id)
@@ -218,7 +218,7 @@ async def test_a_call_whose_answer_was_lost_does_not_undo_what_others_did_since(
     assert (told.online, gate.online, gate.reason) == (True, False, "emergency")
 
 
-async def test_dead_letters_are_retried_once_whatever_became_of_the_answer(at, proxy, conn):
+async def test_dead_letters_are_retried_once_when_the_response_was_lost(at, proxy, conn):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue_many([JobRequest(job_type="x.work")] * 4)
     await conn.execute("update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
@@ -245,7 +245,7 @@ def handler():
     registered().pop("client.sum", None)
 
 
-async def test_a_job_is_waited_for_and_its_end_is_heard_of(at, pool, database_url, handler):
+async def test_wait_for_returns_as_soon_as_the_job_ends(at, pool, database_url, handler):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [1, 2]}))
     waiting = [asyncio.create_task(atlas.wait_for(made, timeout=20)) for _ in range(3)]
@@ -260,7 +260,7 @@ async def test_a_job_is_waited_for_and_its_end_is_heard_of(at, pool, database_ur
     assert (await atlas.wait_for(str(made.id))).id == made.id
 
 
-async def test_a_job_is_waited_for_through_an_outage_and_without_the_live_view(at, proxy, pool, database_url, handler):
+async def test_wait_for_survives_an_outage_and_works_without_the_live_view(at, proxy, pool, database_url, handler):
     atlas = at("acme", "tenant_admin", url=proxy.address, retry=RetryBudget(tries=1))
     made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [4]}))
     waiting = asyncio.create_task(atlas.wait_for(made, timeout=20))
@@ -272,7 +272,7 @@ async def test_a_job_is_waited_for_through_an_outage_and_without_the_live_view(a
     assert (await waiting).output == {"sum": 4}
 
 
-async def test_a_wait_that_takes_too_long_says_so_and_leaves_nothing_behind(at):
+async def test_a_wait_that_takes_too_long_raises_and_leaves_nothing_behind(at):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue(JobRequest(job_type="x.work"))
     with pytest.raises(NotEnded, match="has not ended within 0.3 s") as late:
@@ -281,7 +281,7 @@ async def test_a_wait_that_takes_too_long_says_so_and_leaves_nothing_behind(at):
     assert [task for task in asyncio.all_tasks() if task.get_name() == "atlas live"] == []
 
 
-async def test_the_live_view_goes_on_after_a_cut_with_what_was_missed(at, proxy):
+async def test_the_live_view_resumes_after_a_lost_connection_with_what_was_missed(at, proxy):
     atlas, direct = at("acme", "tenant_admin", url=proxy.address), at("acme", "tenant_admin")
     frames = atlas.live()
     async with asyncio.timeout(20):
@@ -301,7 +301,7 @@ async def test_the_live_view_goes_on_after_a_cut_with_what_was_missed(at, proxy)
     assert not any(isinstance(frame, Refetch) for frame in later)
 
 
-async def test_a_place_that_never_was_is_answered_with_the_mark_to_fetch_anew(at):
+async def test_a_place_that_never_existed_gets_a_refetch(at):
     frames = at("acme", "tenant_admin").live(since="nowhere")
     async with asyncio.timeout(10):
         seen = [await anext(frames), await anext(frames)]
@@ -334,7 +334,7 @@ async def test_the_place_is_kept_until_what_was_missed_has_arrived():
     assert [type(frame) for frame in frames] == [Hello, Events, Hello, Hello, Refetch, Hello]
 
 
-async def test_who_may_not_watch_is_told_so_at_once(at, server):
+async def test_a_token_that_may_not_watch_is_refused_at_once(at, server):
     with pytest.raises(ApiForbidden, match="may not watch"):
         await anext(aiter(at("acme", "worker").live()))
     with pytest.raises(ApiNotFound, match="nobody"):
@@ -344,7 +344,7 @@ async def test_who_may_not_watch_is_told_so_at_once(at, server):
             await anext(aiter(stranger.live()))
 
 
-async def test_who_was_too_fast_watches_a_moment_later(pool, database_url, settings):
+async def test_a_watcher_beyond_its_rate_connects_after_a_pause(pool, database_url, settings):
     with served(database_url, settings, Rates(token=2, tenant=100)) as server:
         world = await furnish(pool, create_app(settings, pool, database_url))
         async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], retry=QUICK) as atlas:

@@ -1,4 +1,4 @@
-"""Calls to an API that misbehaves: when they are tried again, for how long, and what is said in the end."""
+"""Calls to an API that misbehaves: when they are repeated, for how long, and with which error in the end."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Answers = Callable[[int], tuple[int, dict[str, str], Any]]
 
 @asynccontextmanager
 async def answering(answers: Answers) -> AsyncIterator[tuple[str, list[dict[str, str]]]]:
-    """A server that says what a test wants it to; it gives the headers of the requests it got."""
+    """A server with scripted responses; yields the headers of the requests it got."""
     heard: list[dict[str, str]] = []
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,7 +60,7 @@ MADE = {
 }
 
 
-async def test_what_is_not_an_atlas_is_named_so():
+async def test_a_server_that_is_not_atlas_is_an_error():
     for answer in ((200, {}, "<html>"), (302, {"location": "/login"}, ""), (404, {}, "nginx"), (200, {}, {"a": 1})):
         async with answering(lambda _, answer=answer: answer) as (url, _heard):
             async with AtlasClient(url, "t", retry=QUICK) as atlas:
@@ -68,7 +68,7 @@ async def test_what_is_not_an_atlas_is_named_so():
                     await atlas.gate()
 
 
-async def test_an_answer_that_cannot_be_unpacked_is_none():
+async def test_a_response_that_cannot_be_decoded_is_an_error():
     async with answering(lambda _: (200, {"content-encoding": "gzip"}, "not gzip")) as (url, heard):
         async with AtlasClient(url, "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
             with pytest.raises(Unreachable) as told:
@@ -92,7 +92,7 @@ async def test_a_token_that_cannot_be_one_is_refused_without_being_shown(token):
     assert not token or token not in str(refused.value)
 
 
-async def test_a_call_is_tried_again_under_one_key_until_it_is_answered():
+async def test_a_call_is_repeated_under_one_key_until_there_is_a_response():
     def answers(nth: int) -> tuple[int, dict[str, str], Any]:
         if nth == 1:
             return 429, {"retry-after": "0"}, problem("too-many-requests", 429)
@@ -136,7 +136,7 @@ async def test_a_retry_after_is_honoured():
     assert await timed("Thu, 01 Jan 1970 00:00:00 GMT") < 1
 
 
-async def test_nobody_there_is_told_after_the_last_try():
+async def test_an_unreachable_api_is_an_error_after_the_last_try():
     async with AtlasClient("http://127.0.0.1:1", "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
         with pytest.raises(Unreachable, match="Nothing answers at http://127.0.0.1:1"):
             await atlas.gate()
