@@ -113,7 +113,7 @@ class Unreachable(AtlasError):
     is_passing = True
 
     def __init__(self, url: str, reason: str, *, may_be_done: bool) -> None:
-        super().__init__(f"Nothing answers at {url}: {reason}.", remedy="See that `atlas api` runs there.")
+        super().__init__(f"There is no response from {url}: {reason}.", remedy="See that `atlas api` runs there.")
         self.may_be_done = may_be_done
         self.in_doubt = False
 
@@ -145,7 +145,7 @@ def error_of(response: httpx.Response, url: str) -> ApiError:
     elif found is ApiUnauthenticated:
         remedy = "`atlas token add` makes one."
     return found(
-        str(problem.get("detail") or f"What answers at {url} says {response.status_code} and nothing that Atlas says."),
+        str(problem.get("detail") or f"The response {response.status_code} from {url} is not one of Atlas."),
         remedy=remedy,
         status=response.status_code,
         problem=kind,
@@ -158,7 +158,7 @@ def error_of(response: httpx.Response, url: str) -> ApiError:
 def not_atlas(url: str) -> ApiError:
     """The error of a response that is not the API's."""
     return ApiError(
-        f"What answers at {url} is not Atlas, or one of another version.",
+        f"The response from {url} is not one of Atlas, or of another version.",
         remedy="See that this is the address of an Atlas.",
     )
 
@@ -178,7 +178,7 @@ def _after(header: str | None) -> float | None:
     if header.strip().isdecimal():
         return float(header)
     try:
-        moment = email.utils.parsedate_to_datetime(header)
+        until = email.utils.parsedate_to_datetime(header)
     except ValueError:
         return None
-    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())

@@ -136,7 +136,7 @@ async def test_what_goes_wrong_is_told_in_one_line_that_names_the_setting(remote
     weak = await remote("offline", ATLAS_TOKEN=server.world.tokens["acme", "enqueuer"])
     invalid = await remote("jobs", "list", "--status", "lost", "--json")
 
-    assert nobody.refusal.startswith("error: Nothing answers at http://127.0.0.1:1: ")
+    assert nobody.refusal.startswith("error: There is no response from http://127.0.0.1:1: ")
     assert nobody.refusal.endswith("ATLAS_URL is right.")
     assert "Set ATLAS_TOKEN to one" in without.refusal
     assert "does not accept the token. Set ATLAS_TOKEN" in wrong.refusal

@@ -64,7 +64,7 @@ async def test_a_server_that_is_not_atlas_is_an_error():
     for answer in ((200, {}, "<html>"), (302, {"location": "/login"}, ""), (404, {}, "nginx"), (200, {}, {"a": 1})):
         async with answering(lambda _, answer=answer: answer) as (url, _heard):
             async with AtlasClient(url, "t", retry=QUICK) as atlas:
-                with pytest.raises(ApiError, match=f"What answers at {url}"):
+                with pytest.raises(ApiError, match=f"from {url} is not one of Atlas"):
                     await atlas.gate()
 
 
@@ -138,7 +138,7 @@ async def test_a_retry_after_is_honoured():
 
 async def test_an_unreachable_api_is_an_error_after_the_last_try():
     async with AtlasClient("http://127.0.0.1:1", "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
-        with pytest.raises(Unreachable, match="Nothing answers at http://127.0.0.1:1"):
+        with pytest.raises(Unreachable, match="There is no response from http://127.0.0.1:1"):
             await atlas.gate()
         with pytest.raises(Unreachable):
             await anext(aiter(atlas.live()))
