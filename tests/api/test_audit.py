@@ -162,7 +162,7 @@ async def grow_account(server, pool, settings, seals=1):
 
 
 async def test_readers_that_stop_reading_hold_no_connection(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.resources.audit, "READ_SECONDS", 3.0)
     world = server.world
     await grow_account(server, pool, settings)
 
@@ -188,7 +188,7 @@ async def test_readers_that_stop_reading_hold_no_connection(server, pool, settin
 
 
 async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.resources.audit, "TAKE_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.resources.audit, "READ_SECONDS", 3.0)
     monkeypatch.setattr(atlas.api.resources.audit, "LEAST_RATE", 1024 * 1024)
     token = server.world.tokens["acme", "auditor"]
     await grow_account(server, pool, settings, seals=40)

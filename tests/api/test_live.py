@@ -331,7 +331,7 @@ async def test_a_second_watcher_takes_no_events_from_the_first(world, admin, mon
         return await real(conn)
 
     monkeypatch.setattr(atlas.api.live.hub, "read_place", slow_for_the_second)
-    monkeypatch.setattr(atlas.api.live.hub, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(atlas.api.live.hub, "POLL_SECONDS", 0.5)
     hub = world.app.state.hub
     first, second = [asyncio.create_task(hub.join(world.acme.id, None)) for _ in range(2)]
     watcher = await first

@@ -53,7 +53,7 @@ def fresh(world):
     """Without the cache of some seconds."""
 
     async def figures(client):
-        world.app.state.metrics._memory.forget()
+        world.app.state.metrics._cache.forget()
         answer = await client.get(f"{PLAIN}/metrics")
         assert answer.status_code == 200, answer.text
         return {
@@ -110,7 +110,7 @@ async def test_two_processes_count_the_same(world, operator, admin, fresh, pool,
     await other.get(f"{PLAIN}/metrics")
     for _ in range(3):
         await admin.post("/jobs", json={"job_type": "seen.work"})
-    second.state.metrics._memory.forget()
+    second.state.metrics._cache.forget()
 
     assert (await fresh(operator))["atlas_job_events_total", ("kind", "enqueued")] == 3
     assert 'atlas_job_events_total{kind="enqueued"} 3.0' in (await other.get(f"{PLAIN}/metrics")).text
@@ -128,7 +128,7 @@ async def test_no_event_is_missing_from_the_counters(world, operator, admin, fre
 
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 14)
     monkeypatch.setattr(atlas.api.metrics, "TIMES", statement("api/sql/metrics_depth.sql"))
-    world.app.state.metrics._memory.forget()
+    world.app.state.metrics._cache.forget()
     assert (await operator.get(f"{PLAIN}/metrics")).status_code >= 500
     monkeypatch.undo()
     assert (await fresh(operator))[enqueued] - before == 65
