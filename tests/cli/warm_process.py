@@ -1,0 +1,118 @@
+"""Runs `atlas` commands in forks of a process that has loaded what all of them need.
+
+Most of a command's time is spent importing. A fork skips that, and is seen from outside as any other process: it has its
+own arguments, environment, folder, streams and exit status.
+
+    python -m tests.cli.warm_process FD      commands come through this socket, each with four open files
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from tests.support import ROOT
+
+LONGEST = 2**20
+# None of these registers a job type: a command knows the same types in a fork as in a process of its own.
+LOADED = (
+    *("main", "runtime", "doctor", "status", "usage", "jobs", "workflow", "trigger", "event", "tenant", "token"),
+    *("host", "definition", "migrate"),
+)
+
+
+class WarmProcess:
+    """The process, as the tests use it."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tests.cli.warm_process", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=ROOT,
+                env=env,
+            )
+
+    def run(self, arguments: list[str], *, cwd: Path, env: dict[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
+        """Run one command to its end: exit status, stdout, stderr."""
+        request = json.dumps({"arguments": arguments, "cwd": str(cwd), "env": env}).encode()
+        status, status_end = os.pipe()
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            streams = [given.fileno(), out.fileno(), err.fileno(), status_end]
+            socket.send_fds(self._socket, [request], streams)
+            os.close(status_end)
+            with open(status, "rb") as end:
+                code = int(end.read())
+            return code, *(stream.seek(0) or stream.read() for stream in (out, err))
+
+    def close(self) -> None:
+        """End it; commands under way go on."""
+        self._socket.close()
+        self._process.wait()
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork for each command until the tests are over."""
+    import_module("typer.rich_utils")
+    for name in LOADED:
+        import_module(f"atlas.cli.{name}")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, LONGEST, 4)
+        if not request:
+            return
+        if os.fork() == 0:
+            requests.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            report_end(json.loads(request), files[:3], files[3])
+        for file in files:
+            os.close(file)
+
+
+def report_end(request: dict[str, object], streams: list[int], status: int) -> None:
+    """Run the command in one more fork, so that however it ends there is a status to report."""
+    child = os.fork()
+    if child == 0:
+        os.close(status)
+        run_command(request, streams)
+    _, ended = os.waitpid(child, 0)
+    os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
+    os._exit(0)
+
+
+def run_command(request: dict[str, object], streams: list[int]) -> None:
+    """As the interpreter would: set the process up, run, flush, exit."""
+    from atlas.cli.main import main
+
+    for stream, number in zip(streams, range(3), strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(str(request["cwd"]))
+    os.environ.clear()
+    os.environ.update(request["env"])  # type: ignore[call-overload]
+    sys.argv = ["atlas", *request["arguments"]]  # type: ignore[misc]
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    try:
+        sys.stdout.flush()
+    finally:
+        os._exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))
