@@ -1,4 +1,4 @@
-"""What can go wrong with a run, and the two ways in which it stops without going wrong."""
+"""The errors of runs, and the exceptions that stop a run without failing it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,6 +16,10 @@ class Suspended(BaseException):
 
     Not an Exception: a workflow's own `except Exception` must not catch it. Its `finally` blocks do run.
     """
+
+
+class RunLost(BaseException):
+    """Another worker has the run now. Not an Exception: no workflow may catch it and go on."""
 
 
 class FailureReached(BaseException):

@@ -9,7 +9,7 @@ side count their own positions, so that the order in which they get ahead does n
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from atlas.engine.jobs.new_job import NewJob
@@ -173,25 +173,3 @@ class Suspension:
     stays: bool = False
     # How many runs stand above this one.
     depth: int = 0
-
-
-class Journal(Protocol):
-    """Where a run's steps are written. Every call returns when what it wrote is durable."""
-
-    async def checkpoint(self, mark: StepCheckpoint) -> bool:
-        """Write a step's outcome. Answers whether Atlas is online."""
-
-    async def begin(self, wait: Wait) -> None:
-        """Store a wait while the run goes on in other branches."""
-
-    async def admit(self, job: NewJob) -> NewJob:
-        """A job as it may be enqueued; raises the reason why it may not be."""
-
-    async def may_start(self, workflow: str) -> bool:
-        """Whether a child of this workflow may be started: False where it is disabled."""
-
-    async def now(self) -> datetime:
-        """The database's clock."""
-
-    async def abandon(self, child_id: UUID) -> bool:
-        """Cancel a child. False: it has ended already."""

@@ -1,4 +1,4 @@
-"""The recorder stands between a run and its journal: it finds the spot, replays it or lets it be written once."""
+"""The recorder stands between a run and the store: it finds a step's position, and replays it or records it once."""
 
 import asyncio
 import time
@@ -12,7 +12,8 @@ from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.engine.validation import LONGEST_NAME
 from atlas.engine.workflows.branches import Branch, current
 from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
-from atlas.engine.workflows.history import UNDO, History, Journal, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.step_store import StepStore
 
 # Replay reads everything a run has recorded, so that there is an end to what one run may record.
 MOST_STEPS = 10_000
@@ -42,13 +43,12 @@ class Recorder:
     """The record of one attempt of one run."""
 
     def __init__(
-        self, suspension: Suspension, journal: Journal, history: History, *, reset: bool = False, frozen: bool = False
+        self, suspension: Suspension, store: StepStore | None, history: History, *, reset: bool = False
     ) -> None:
         self.run_id: UUID = suspension.run_id
         self.tenant_id: UUID = suspension.tenant_id
         self.requested_by = suspension.requested_by
         self.correlation_id = suspension.correlation_id
-        self.journal = journal
         self.history = history
         self.suspension = suspension
         # What no workflow may swallow: it ends the run, whatever its code makes of it.
@@ -56,13 +56,20 @@ class Recorder:
         # Those of steps that were given up while their function goes on.
         self.threads: list[asyncio.Future[Any]] = []
         self.new_steps = 0
+        self._store = store
         self._attempt = suspension.attempt
         self._root = Branch("")
         self._undo = Branch(UNDO)
         self._reset = reset
-        self._frozen = frozen
         self._size = history.size
         self._offline = False
+
+    @property
+    def store(self) -> StepStore:
+        """Where the run is recorded. A replay without a store ends where it would write."""
+        if self._store is None:
+            raise RecordEnds
+        return self._store
 
     @property
     def undoing(self) -> Branch:
@@ -105,7 +112,7 @@ class Recorder:
             raise FailureReached
         if self.fatal is not None and branch is not self._undo:
             raise self.fatal
-        if self._frozen:
+        if self._store is None:
             raise RecordEnds
         if self._offline:
             self.suspension.at_once = True
@@ -131,7 +138,7 @@ class Recorder:
         error: str | None = None,
     ) -> None:
         """Write the outcome of what stands at a place. Returns when it is durable."""
-        mark = StepCheckpoint(
+        checkpoint = StepCheckpoint(
             self.run_id,
             self._attempt,
             place.branch.path,
@@ -152,10 +159,10 @@ class Recorder:
         if output is not None:
             self._size += len(output)
         try:
-            is_open = await self.journal.checkpoint(mark)
+            is_online = await self.store.record(checkpoint)
         except Exception as error:
             self._cannot_record(place, error)
-        if not is_open:
+        if not is_online:
             self._offline = True
 
     def _cannot_record(self, place: StepPosition, error: Exception) -> Never:
@@ -183,7 +190,7 @@ class Recorder:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
         if place.branch.is_side:
             try:
-                await self.journal.begin(wait)
+                await self.store.suspend(self._begun(wait))
             except Exception as error:
                 self._cannot_record(place, error)
         else:
@@ -192,6 +199,20 @@ class Recorder:
             self.suspension.event_names.append(wait.event_name)
         place.branch.suspended = True
         raise Suspended
+
+    def _begun(self, wait: Wait) -> Suspension:
+        """A wait to be stored while the run goes on in other branches."""
+        run = self.suspension
+        return Suspension(
+            run.run_id,
+            run.attempt,
+            run.tenant_id,
+            run.requested_by,
+            run.correlation_id,
+            [wait],
+            stays=True,
+            depth=run.depth,
+        )
 
     def block(self, place: StepPosition) -> Never:
         """Go on waiting for what is recorded as awaited."""

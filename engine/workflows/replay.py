@@ -6,15 +6,14 @@ now and raises ReplayDiverged where the code takes another way.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any
 from uuid import UUID
 
 import orjson
 
-from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
 from atlas.engine.workflows.execute_run import drive
-from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.history import History, RecordedStep, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import CodeWorkflow
 from atlas.engine.workflows.run_context import Run
@@ -29,33 +28,11 @@ class Replayed:
     error: str | None = None
 
 
-class _ReadOnly:
-    """A journal that writes nothing."""
-
-    async def checkpoint(self, mark: StepCheckpoint) -> Never:
-        raise RecordEnds
-
-    async def begin(self, wait: Wait) -> Never:
-        raise RecordEnds
-
-    async def admit(self, job: NewJob) -> Never:
-        raise RecordEnds
-
-    async def may_start(self, workflow: str) -> Never:
-        raise RecordEnds
-
-    async def now(self) -> Never:
-        raise RecordEnds
-
-    async def abandon(self, child_id: UUID) -> Never:
-        raise RecordEnds
-
-
 async def replay(workflow: CodeWorkflow, input: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> Replayed:
     """Follow recorded steps (as `atlas workflow show --json` prints them) with this workflow's function."""
     recorded = [_recorded(step) for step in steps]
     suspension = Suspension(UUID(int=0), 1, UUID(int=0), "replay", None)
-    recorder = Recorder(suspension, _ReadOnly(), History(recorded), frozen=True)
+    recorder = Recorder(suspension, None, History(recorded))
     run = Run(recorder, workflow.key)
     value = workflow.parse(dict(input))
     try:

@@ -175,7 +175,7 @@ class Run:
                     await self._recorder.fail(place, StepFailed(place.name, words, kind="TooDeep"))
                 text = object_text(f"The input of {workflow}", input or {}, field="input", limit=INPUT_BYTES)
                 new = NewChild(workflow, orjson.loads(text))
-                if not await self._recorder.journal.may_start(workflow):
+                if not await self._recorder.store.may_start(self.tenant_id, workflow):
                     words = f"The workflow {workflow} is disabled."
                     await self._recorder.fail(place, StepFailed(place.name, words, kind="Disabled"))
                 wait = _wait(place, input=_kept(workflow, new.input), child=new, wake_after=_seconds(timeout))
@@ -292,7 +292,7 @@ class Run:
         """The time on the database's clock, the same at every replay."""
 
         async def read() -> str:
-            return (await self._recorder.journal.now()).isoformat()
+            return (await self._recorder.store.now()).isoformat()
 
         return datetime.fromisoformat(await self._value(name, read))
 
@@ -333,7 +333,7 @@ class Run:
     async def _admitted(self, place: StepPosition, job: NewJob) -> NewJob:
         """The job as it may be enqueued; one that may not be fails the step."""
         try:
-            return await self._recorder.journal.admit(job)
+            return await self._recorder.store.admit(job)
         except AtlasError as error:
             await self._recorder.fail(place, StepFailed(place.name, str(error), kind=type(error).__name__))
 
@@ -346,7 +346,7 @@ class Run:
         if recorded.child_status in ("queued", "running"):
             if not recorded.due:
                 self._recorder.block(place)
-            if recorded.child_id is not None and not await self._recorder.journal.abandon(recorded.child_id):
+            if recorded.child_id is not None and not await self._recorder.store.cancel(recorded.child_id):
                 self._recorder.look_again(place)
             await self._recorder.fail(place, StepFailed(place.name, "It did not end in time.", kind="Timeout"))
         if recorded.child_status != "succeeded":

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
+from atlas.db.retried_commit import DatabaseBusy
 from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
@@ -27,11 +28,11 @@ ASK = statement("engine/workflows/sql/ask_approvals.sql")
 
 
 async def suspend_runs(
-    conn: Connection, worker_id: str, suspensions: Sequence[Suspension], *, again: bool = False
+    conn: Connection, suspensions: Sequence[Suspension], is_repeated: bool = False, *, worker_id: str
 ) -> list[str]:
-    """Suspend many runs in one transaction; for each: held, lost, canceled (asked to stop) or busy (ask again).
+    """Suspend many runs in one transaction; for each: held, lost, or canceled (it was asked to stop).
 
-    `again`: the answer to some of these may have been lost before.
+    `is_repeated`: some of them may have been suspended before, by a call whose response was lost.
     """
     # A run may come several times: each of its branches stores its own waits while the others go on.
     ordered = sorted({one.run_id: one for one in suspensions}.values(), key=lambda one: one.run_id.bytes)
@@ -47,11 +48,13 @@ async def suspend_runs(
             event_keys=[key for _, key in keys] or None,
         )
         verdicts = {row["id"]: row["verdict"] for row in rows}
+        if "busy" in verdicts.values():
+            raise DatabaseBusy
         certain = {row["id"]: row["certain"] for row in rows}
         held = [one for one in suspensions if verdicts[one.run_id] == "held"]
         waits = [(one, wait) for one in held for wait in one.waits]
         # The rows are held: what the lost call stored is committed by now, or never will be.
-        await _store(conn, await _not_stored(conn, waits) if again else waits)
+        await _store(conn, await _not_stored(conn, waits) if is_repeated else waits)
         leaving = [one for one in held if not one.stays]
         if leaving:
             await fetch(

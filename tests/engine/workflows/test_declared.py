@@ -19,7 +19,7 @@ from atlas.engine.workflows import (
     publish_event,
     save_workflow,
 )
-from atlas.engine.workflows.declared import filling
+from atlas.engine.workflows.declared import template_turns
 from atlas.engine.workflows.declared.examples import example_workflows, load_examples
 from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows
 from atlas.engine.workflows.declared.template_turns import Filling
@@ -405,7 +405,7 @@ def heavy(titles: int) -> dict[str, Any]:
 
 
 async def test_templates_that_take_too_much_together_end_their_own_run(kit, monkeypatch, holds):
-    monkeypatch.setattr(filling, "MOST_WORK", 32 * 1024 * 1024)
+    monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": 7}}
     steps = [{"id": "first", "job": "wf.double", "with": {"x": 1}, "onFailure": undo}, {**heavy(3), "needs": ["first"]}]
     await save(kit, doc(*steps))
@@ -418,7 +418,7 @@ async def test_templates_that_take_too_much_together_end_their_own_run(kit, monk
 
 
 async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_much(kit, monkeypatch):
-    monkeypatch.setattr(filling, "MOST_WORK", 32 * 1024 * 1024)
+    monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": "{{ item }}"}}
     steps = [
         {"id": "w", "job": "wf.double", "with": {"x": 1}},

@@ -11,7 +11,7 @@ from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.workflows import publish_event, request_workflows
 from atlas.engine.workflows.history import StepCheckpoint, Suspension, Wait
 from atlas.engine.workflows.intents import NewIntent, take_intents
-from atlas.engine.workflows.step_store import load_histories, write_checkpoints
+from atlas.engine.workflows.step_store import load_histories, record_steps
 from atlas.engine.workflows.suspend import suspend_runs
 from tests.engine.workflows.kit import REQUESTER
 
@@ -59,16 +59,16 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
             StepCheckpoint(one.id, one.attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False)
             for one in jobs
         ]
-        await write_checkpoints(conn, worker.id, marks)
-        await write_checkpoints(conn, worker.id, marks, again=True)
+        await record_steps(conn, marks, worker_id=worker.id)
+        await record_steps(conn, marks, True, worker_id=worker.id)
         leaving = [
             Suspension(one.id, one.attempt, SYSTEM_TENANT, "ada", None, [_event_wait(1)], ["paid"]) for one in jobs[:30]
         ]
         begun = [replace(one, stays=True) for one in leaving]
-        assert set(await suspend_runs(conn, worker.id, begun)) == {"held"}
-        assert set(await suspend_runs(conn, worker.id, begun, again=True)) == {"held"}
+        assert set(await suspend_runs(conn, begun, worker_id=worker.id)) == {"held"}
+        assert set(await suspend_runs(conn, begun, True, worker_id=worker.id)) == {"held"}
         leaving = [replace(one, waits=[]) for one in leaving]
-        assert set(await suspend_runs(conn, worker.id, leaving)) == {"held"}
+        assert set(await suspend_runs(conn, leaving, worker_id=worker.id)) == {"held"}
         assert (await publish_event(conn, SYSTEM_TENANT, "paid", {}, actor=REQUESTER)).woken == 30
         assert len(await load_histories(conn, [one.id for one in jobs[:30]])) == 30
         await finish(conn, worker, [succeed(one, worker.id, None, "WORKFLOW_COMPLETE") for one in jobs[30:]])

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
-from atlas.engine.workflows import calls as step_calls
-from atlas.engine.workflows import list_approvals, publish_event
+from atlas.engine.workflows import list_approvals, publish_event, step_call
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import SWITCHES, calls
@@ -147,7 +146,7 @@ async def test_a_step_that_does_not_end_in_time_fails(kit):
 
 async def test_the_time_of_a_plain_step_begins_with_its_thread(kit, monkeypatch):
     with ThreadPoolExecutor(1) as threads:
-        monkeypatch.setattr(step_calls, "_threads", lambda: threads)
+        monkeypatch.setattr(step_call, "_threads", lambda: threads)
         run = await kit.run("wf.queues")
 
     assert run.status == "succeeded", run.error

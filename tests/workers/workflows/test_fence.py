@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from atlas.engine.workflows import Run, workflow
-from atlas.ids import new_id
-from atlas.workers.workflows import journal
+from atlas.engine.workflows import Run, step_store, workflow
 from tests.engine.workflows.flows import calls
 
 # Set by the tests that use them.
@@ -66,20 +64,20 @@ async def begins(run: Run, input: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["child", "job", "approval"])
-async def test_a_wait_whose_answer_was_lost_starts_one_child_and_asks_one_question(kit, monkeypatch, kind):
-    suspend = journal.suspend_runs
-    answers = 0
+async def test_a_wait_whose_response_was_lost_starts_one_child_and_asks_one_question(kit, monkeypatch, kind):
+    suspend = step_store.suspend_runs
+    responses = 0
 
-    async def lose_the_first_answer(conn, worker_id, suspensions, **options):
-        nonlocal answers
-        verdicts = await suspend(conn, worker_id, suspensions, **options)
-        answers += 1
-        if answers == 1:
+    async def lose_the_first_response(conn, suspensions, is_repeated, **options):
+        nonlocal responses
+        verdicts = await suspend(conn, suspensions, is_repeated, **options)
+        responses += 1
+        if responses == 1:
             assert suspensions[0].stays
             raise ConnectionResetError("after the commit")
         return verdicts
 
-    monkeypatch.setattr(journal, "suspend_runs", lose_the_first_answer)
+    monkeypatch.setattr(step_store, "suspend_runs", lose_the_first_response)
     run_id = await kit.ask("fence.begins", {"kind": kind})
     await kit.tick()
     await kit.work()
@@ -89,21 +87,5 @@ async def test_a_wait_whose_answer_was_lost_starts_one_child_and_asks_one_questi
         "select (select count(*) from jobs where parent_run_id = $1) + (select count(*) from approvals where run_id = $1)",
         run_id,
     )
-    assert (answers > 1, made) == (True, 1)
+    assert (responses > 1, made) == (True, 1)
     assert (await kit.get(run_id)).status == ("waiting" if kind == "approval" else "succeeded")
-
-
-async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
-    sizes: list[int] = []
-    load = journal.load_histories
-
-    async def counted(conn: Any, run_ids: Any) -> Any:
-        sizes.append(len(run_ids))
-        return await load(conn, run_ids)
-
-    monkeypatch.setattr(journal, "load_histories", counted)
-    histories = journal.WorkerJournal(pool, "worker").histories
-    found = await asyncio.gather(*(histories.submit(new_id()) for _ in range(50)))
-
-    assert [len(one) for one in found] == [0] * 50
-    assert sizes == [16, 16, 16, 2]
