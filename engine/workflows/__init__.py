@@ -8,7 +8,8 @@ from atlas.engine.workflows.events import Published, publish_event, signal_run
 from atlas.engine.workflows.intents import NewIntent, request_workflow, request_workflows
 from atlas.engine.workflows.policy import Verdict, check_policy
 from atlas.engine.workflows.registry import registered_workflows, workflow
-from atlas.engine.workflows.run_context import Decision, Run
+from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.waits import Decision
 
 __all__ = [
     "ApprovalRow",

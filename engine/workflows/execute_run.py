@@ -77,11 +77,11 @@ def _told(run: Run, failure: Exception) -> dict[str, Any]:
 
 
 async def _recorded_failure(recorder: Recorder, told: dict[str, Any]) -> dict[str, Any]:
-    with recorder.enter("failure", "failure") as place:
-        if place.recorded is None:
-            await recorder.record(place, "succeeded", output=stored_json(told))
+    with recorder.enter("failure", "failure") as step:
+        if step.recorded is None:
+            await recorder.record(step, "succeeded", output=stored_json(told))
             return told
-        return dict(orjson.loads(place.recorded.output or "{}"))
+        return dict(orjson.loads(step.recorded.output or "{}"))
 
 
 async def _undo_one(run: Run, recorder: Recorder, key: str) -> None:
@@ -91,5 +91,5 @@ async def _undo_one(run: Run, recorder: Recorder, key: str) -> None:
     if getattr(undo.function, "__self__", None) is run:
         await undo.function(*undo.arguments)
         return
-    with recorder.enter(undo.name, "undo") as place:
-        await perform(recorder, place, StepCall(undo.function, undo.arguments, undo.retries, CAPPED, None))
+    with recorder.enter(undo.name, "undo") as step:
+        await perform(recorder, step, StepCall(undo.function, undo.arguments, undo.retries, CAPPED, None))

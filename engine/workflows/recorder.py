@@ -128,7 +128,7 @@ class Recorder:
 
     async def record(
         self,
-        place: StepPosition,
+        step: StepPosition,
         status: str,
         *,
         attempts: int | None = None,
@@ -137,21 +137,21 @@ class Recorder:
         output: str | None = None,
         error: str | None = None,
     ) -> None:
-        """Write the outcome of what stands at a place. Returns when it is durable."""
+        """Write the outcome of what stands at a step. Returns when it is durable."""
         checkpoint = StepCheckpoint(
             self.run_id,
             self._attempt,
-            place.branch.path,
-            place.position,
-            place.name,
-            place.kind,
+            step.branch.path,
+            step.position,
+            step.name,
+            step.kind,
             status,
             attempts,
             0.0 if since is None else time.monotonic() - since,
             input,
             output,
             error,
-            None if place.recorded is None else True,
+            None if step.recorded is None else True,
             self._reset,
         )
         self._reset = False
@@ -161,43 +161,41 @@ class Recorder:
         try:
             is_online = await self.store.record(checkpoint)
         except Exception as error:
-            self._cannot_record(place, error)
+            self._cannot_record(step, error)
         if not is_online:
             self._offline = True
 
-    def _cannot_record(self, place: StepPosition, error: Exception) -> Never:
+    def _cannot_record(self, step: StepPosition, error: Exception) -> Never:
         """What cannot be recorded would be done again at every replay: it is the end of the run."""
-        self.fatal = self.fatal or PermanentError(f"Step {place.name!r} cannot be recorded: {describe(error)}")
+        self.fatal = self.fatal or PermanentError(f"Step {step.name!r} cannot be recorded: {describe(error)}")
         raise self.fatal from error
 
-    async def fail(self, place: StepPosition, error: StepFailed, **facts: Any) -> Never:
+    async def fail(self, step: StepPosition, error: StepFailed, **facts: Any) -> Never:
         """Write that a step failed for good, and raise it into the workflow."""
         told = {"message": error.reason, "type": error.kind}
-        await self.record(place, "failed", error=stored_json(told), **facts)
-        error.spots = [(place.branch.path, place.position)]
+        await self.record(step, "failed", error=stored_json(told), **facts)
+        error.spots = [(step.branch.path, step.position)]
         raise error
 
-    def failure(self, place: StepPosition) -> StepFailed:
-        """The failure that is recorded at a place, to be raised again."""
-        assert place.recorded is not None
-        told = orjson.loads(place.recorded.error or "{}")
-        spots = [(place.branch.path, place.position)]
-        return StepFailed(
-            place.name, told.get("message", "it failed"), kind=told.get("type", "StepFailed"), spots=spots
-        )
+    def failure(self, step: StepPosition) -> StepFailed:
+        """The failure that is recorded at a step, to be raised again."""
+        assert step.recorded is not None
+        told = orjson.loads(step.recorded.error or "{}")
+        spots = [(step.branch.path, step.position)]
+        return StepFailed(step.name, told.get("message", "it failed"), kind=told.get("type", "StepFailed"), spots=spots)
 
-    async def wait(self, place: StepPosition, wait: Wait) -> Never:
+    async def wait(self, step: StepPosition, wait: Wait) -> Never:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
-        if place.branch.is_side:
+        if step.branch.is_side:
             try:
                 await self.store.suspend(self._begun(wait))
             except Exception as error:
-                self._cannot_record(place, error)
+                self._cannot_record(step, error)
         else:
             self.suspension.waits.append(wait)
         if wait.event_name is not None:
             self.suspension.event_names.append(wait.event_name)
-        place.branch.suspended = True
+        step.branch.suspended = True
         raise Suspended
 
     def _begun(self, wait: Wait) -> Suspension:
@@ -214,14 +212,14 @@ class Recorder:
             depth=run.depth,
         )
 
-    def block(self, place: StepPosition) -> Never:
+    def block(self, step: StepPosition) -> Never:
         """Go on waiting for what is recorded as awaited."""
-        if place.recorded is not None and place.recorded.event_name is not None:
-            self.suspension.event_names.append(place.recorded.event_name)
-        place.branch.suspended = True
+        if step.recorded is not None and step.recorded.event_name is not None:
+            self.suspension.event_names.append(step.recorded.event_name)
+        step.branch.suspended = True
         raise Suspended
 
-    def look_again(self, place: StepPosition) -> Never:
+    def replay_again(self, step: StepPosition) -> Never:
         """What is awaited came at this very moment: be called again at once."""
         self.suspension.at_once = True
-        self.block(place)
+        self.block(step)

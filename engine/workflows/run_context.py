@@ -1,7 +1,7 @@
 """The run, as a workflow's function sees it: everything durable is asked of it.
 
-`step`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random` answer from the record
-when the run is replayed. What is new is done, written, and only then answered. A wait that has not ended raises
+`step`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random` return what is recorded
+when the run is replayed. What is new is done, written, and only then returned. A wait that has not ended raises
 `Suspended`: the run leaves the worker and memory, and comes back when what it waits for wakes its job row.
 """
 
@@ -14,44 +14,35 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from atlas.db.pg_json import stored_text
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of, seconds_within
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
-from atlas.engine.validation import check_name
 from atlas.engine.workflows.branches import Branch, numbered, side_by_side
-from atlas.engine.workflows.errors import StepFailed, Suspended
-from atlas.engine.workflows.history import NewApproval, NewChild, RecordedStep, Wait
-from atlas.engine.workflows.recorder import Recorder, StepPosition
+from atlas.engine.workflows.errors import Suspended
+from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.step_call import StepCall, perform
-from atlas.engine.workflows.step_values import ARGUMENT_BYTES, INPUT_BYTES, object_text
-from atlas.errors import AtlasError, InvalidInput
+from atlas.engine.workflows.waits import (
+    Decision,
+    begin_approval,
+    begin_child,
+    begin_event,
+    begin_job,
+    begin_sleep,
+    child_output,
+    decision_of,
+    event_context,
+    time_passed,
+)
 
 Duration = timedelta | float | int
 
 DEFAULT_RETRIES = 3
 LONGEST_APPROVAL = timedelta(days=7)
-LONGEST_TITLE = 500
 # As many seconds as a job's row can hold.
 LONGEST_TIMEOUT = 2**31 - 1
-# Moments beyond these are as good as them, and every clock and program can say these.
+# Times beyond these are as good as them, and every clock and program can represent these.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_OFF = datetime(9000, 1, 1, tzinfo=UTC)
-# Runs that wait for each other, from the first to the last. Canceling the first reaches them all in one transaction.
-MOST_DEPTH = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a person said. True only if they approved in time."""
-
-    approved: bool
-    status: str
-    by: str | None = None
-    comment: str | None = None
-
-    def __bool__(self) -> bool:
-        return self.approved
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ class Undo:
 
 
 class Run:
-    """One run of a workflow. Await its methods one after another; `gather` is for what goes on side by side."""
+    """One run of a workflow. Await its methods one after another; `gather` runs several side by side."""
 
     def __init__(self, recorder: Recorder, workflow: str) -> None:
         self._recorder = recorder
@@ -92,16 +83,16 @@ class Run:
 
     @property
     def begins_nothing(self) -> bool:
-        """Whether what is asked for next in this branch is recorded or comes too late: its arguments do not matter."""
+        """Whether the next step of this branch is recorded or comes too late: its arguments do not matter."""
         branch = self._recorder.branch()
         return self.is_undone or (branch.path, branch.position) in self._recorder.history
 
-    def give_up(self, error: PermanentError) -> None:
-        """The run ends with this failure, whatever its branches make of it."""
+    def abort(self, error: PermanentError) -> None:
+        """End the run with this failure, even if its branches catch it."""
         self._recorder.fatal = self._recorder.fatal or error
 
     def idempotency_key(self, step: str) -> str:
-        """The same for every attempt of a step, and each its own: hand it to providers that know such keys.
+        """The same for every attempt of a step, and each its own: pass it to providers that know such keys.
 
         It is that of the next step of this name in this branch or, asked for in a step's function, of that very step.
         """
@@ -117,14 +108,14 @@ class Run:
         retry: RetryPolicy | str | dict[str, Any] = "capped",
         timeout: Duration | None = None,
     ) -> Any:
-        """Call the function once, however often the run is replayed, and answer what it answered.
+        """Call the function once, however often the run is replayed, and return what it returned.
 
         An async function runs on the event loop, a plain one in a thread. When it raises it is tried again, `retries`
         times, waiting by the `retry` policy; then StepFailed is raised here. PermanentError is not tried again.
         """
-        with self._recorder.enter(name, "step") as place:
+        with self._recorder.enter(name, "step") as step:
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout))
-            return await perform(self._recorder, place, call)
+            return await perform(self._recorder, step, call)
 
     async def job(
         self,
@@ -136,13 +127,12 @@ class Run:
         retries: int | None = None,
         timeout: Duration | None = None,
     ) -> dict[str, Any]:
-        """Enqueue a job, wait for its end without holding a worker, and answer its output.
+        """Enqueue a job, wait for its end without holding a worker, and return its output.
 
         `retries` and `timeout` are the job's own. A job that fails, is canceled or deleted raises StepFailed.
         """
-        with self._recorder.enter(name, "job") as place:
-            recorded = place.recorded
-            if recorded is None:
+        with self._recorder.enter(name, "job") as step:
+            if step.recorded is None:
                 seconds = _seconds(timeout)
                 job = NewJob(
                     job_type,
@@ -156,46 +146,35 @@ class Run:
                     source_ref=str(self.id),
                     parent_run_id=self.id,
                 )
-                job = await self._admitted(place, job)
-                await self._recorder.wait(place, _wait(place, input=_kept(job_type, job.input), job=job))
-            return await self._child_output(place, recorded)
+                await begin_job(self._recorder, step, job)
+            return await child_output(self._recorder, step)
 
     async def child(
         self, name: str, workflow: str, input: Mapping[str, Any] | None = None, *, timeout: Duration | None = None
     ) -> dict[str, Any]:
-        """Start another workflow, wait for its end, and answer its output.
+        """Start another workflow, wait for its end, and return its output.
 
         After `timeout` the child is canceled and StepFailed is raised, as it is when the child fails.
         """
-        with self._recorder.enter(name, "child") as place:
-            recorded = place.recorded
-            if recorded is None:
-                if self._recorder.suspension.depth + 1 >= MOST_DEPTH:
-                    words = f"{MOST_DEPTH} runs wait for each other already: a workflow may call itself without end."
-                    await self._recorder.fail(place, StepFailed(place.name, words, kind="TooDeep"))
-                text = object_text(f"The input of {workflow}", input or {}, field="input", limit=INPUT_BYTES)
-                new = NewChild(workflow, orjson.loads(text))
-                if not await self._recorder.store.may_start(self.tenant_id, workflow):
-                    words = f"The workflow {workflow} is disabled."
-                    await self._recorder.fail(place, StepFailed(place.name, words, kind="Disabled"))
-                wait = _wait(place, input=_kept(workflow, new.input), child=new, wake_after=_seconds(timeout))
-                await self._recorder.wait(place, wait)
-            return await self._child_output(place, recorded)
+        with self._recorder.enter(name, "child") as step:
+            if step.recorded is None:
+                await begin_child(self._recorder, step, workflow, input or {}, _seconds(timeout))
+            return await child_output(self._recorder, step)
 
     async def sleep(self, duration: Duration, *, name: str = "sleep") -> None:
         """Go on after this long. The run holds no worker meanwhile."""
-        with self._recorder.enter(name, "sleep") as place:
-            if place.recorded is None:
-                await self._recorder.wait(place, _wait(place, wake_after=_seconds(duration)))
-            await self._due(place)
+        with self._recorder.enter(name, "sleep") as step:
+            if step.recorded is None:
+                await begin_sleep(self._recorder, step, wake_after=_seconds(duration))
+            await time_passed(self._recorder, step)
 
-    async def sleep_until(self, moment: datetime, *, name: str = "sleep") -> None:
-        """Go on at this moment, or at once if it has passed. A moment without a zone is UTC."""
-        with self._recorder.enter(name, "sleep") as place:
-            if place.recorded is None:
-                wanted = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-                await self._recorder.wait(place, _wait(place, wake_at=min(max(wanted, LONG_AGO), FAR_OFF)))
-            await self._due(place)
+    async def sleep_until(self, time: datetime, *, name: str = "sleep") -> None:
+        """Go on at this time, or at once if it has passed. A time without a zone is UTC."""
+        with self._recorder.enter(name, "sleep") as step:
+            if step.recorded is None:
+                wanted = time if time.tzinfo else time.replace(tzinfo=UTC)
+                await begin_sleep(self._recorder, step, wake_at=min(max(wanted, LONG_AGO), FAR_OFF))
+            await time_passed(self._recorder, step)
 
     async def wait_event(
         self,
@@ -206,34 +185,15 @@ class Run:
         step: str | None = None,
         required: bool = False,
     ) -> dict[str, Any] | None:
-        """Wait for an event of this name whose context holds what `match` says; its context, or None after `timeout`.
+        """Wait for an event of this name whose context contains `match`; its context, or None after `timeout`.
 
         Every event since the run was asked for counts, and each ends one wait of the run: none comes too early.
         With `required` the timeout is a failure of the step (StepFailed).
         """
-        with self._recorder.enter(step or name, "event") as place:
-            recorded = place.recorded
-            if recorded is None:
-                wrong = check_name("name", name)
-                if wrong:
-                    raise InvalidInput("The event", wrong)
-                wanted = object_text("The match", match or {}, field="match")
-                wait = _wait(place, input=wanted, event_name=name, event_match=wanted, wake_after=_seconds(timeout))
-                await self._recorder.wait(place, wait)
-            assert recorded is not None
-            if recorded.status == "failed":
-                raise self._recorder.failure(place)
-            if recorded.status == "waiting":
-                if recorded.event_gone:
-                    gone = StepFailed(place.name, "Its event came and is removed by now.", kind="EventGone")
-                    await self._recorder.fail(place, gone)
-                if recorded.event_context is None and not recorded.due:
-                    self._recorder.block(place)
-                if recorded.event_context is None and required:
-                    await self._recorder.fail(place, StepFailed(place.name, "No event came in time.", kind="Timeout"))
-                await self._recorder.record(place, "succeeded", output=recorded.event_context)
-                return _loaded(recorded.event_context)
-            return _loaded(recorded.output)
+        with self._recorder.enter(step or name, "event") as entered:
+            if entered.recorded is None:
+                await begin_event(self._recorder, entered, name, match or {}, _seconds(timeout))
+            return await event_context(self._recorder, entered, required=required)
 
     async def approval(
         self,
@@ -243,26 +203,14 @@ class Run:
         expires: Duration = LONGEST_APPROVAL,
         detail: Mapping[str, Any] | None = None,
     ) -> Decision:
-        """Ask a person. Who asked for the run may not answer. Rejected or expired is a Decision that is false."""
-        with self._recorder.enter(name, "approval") as place:
-            recorded = place.recorded
-            if recorded is None:
-                text = object_text("The approval", detail or {}, field="detail")
-                seconds = _seconds(expires) or 0.0
-                asked = NewApproval(stored_text(title)[:LONGEST_TITLE], seconds, text)
-                await self._recorder.wait(place, _wait(place, input=text, approval=asked, wake_after=seconds))
-            assert recorded is not None
-            if recorded.status != "waiting":
-                return Decision(**orjson.loads(recorded.output or "{}"))
-            if recorded.approval_status in (None, "pending"):
-                self._recorder.block(place)
-            status = str(recorded.approval_status)
-            decision = Decision(status == "approved", status, recorded.approval_by, recorded.approval_comment)
-            await self._recorder.record(place, "succeeded", output=orjson.dumps(decision).decode())
-            return decision
+        """Ask a person, other than who asked for the run. Rejected or expired is a Decision that is false."""
+        with self._recorder.enter(name, "approval") as step:
+            if step.recorded is None:
+                await begin_approval(self._recorder, step, title, detail or {}, _seconds(expires) or 0.0)
+            return await decision_of(self._recorder, step)
 
     async def gather(self, *branches: Awaitable[Any], name: str = "gather") -> list[Any]:
-        """Do several things side by side and answer what each answered, in order.
+        """Do several things side by side and return what each returned, in order.
 
         Each is a branch with steps of its own: `await run.gather(run.job(…), one(run), two(run))`. It waits for all of
         them; if some fail, the first of those in order is raised when the others have ended.
@@ -327,69 +275,16 @@ class Run:
         """
         branch = self._recorder.branch()
         unique = numbered(name, number) if number else branch.unique(f"on_failure {name}").removeprefix("on_failure ")
-        key = f"{branch.path}{unique}"
-        self.undos[key] = Undo(name, function, arguments, retries)
-
-    async def _admitted(self, place: StepPosition, job: NewJob) -> NewJob:
-        """The job as it may be enqueued; one that may not be fails the step."""
-        try:
-            return await self._recorder.store.admit(job)
-        except AtlasError as error:
-            await self._recorder.fail(place, StepFailed(place.name, str(error), kind=type(error).__name__))
-
-    async def _child_output(self, place: StepPosition, recorded: RecordedStep | None) -> dict[str, Any]:
-        assert recorded is not None
-        if recorded.status == "failed":
-            raise self._recorder.failure(place)
-        if recorded.status == "succeeded":
-            return dict(orjson.loads(recorded.output or "{}"))
-        if recorded.child_status in ("queued", "running"):
-            if not recorded.due:
-                self._recorder.block(place)
-            if recorded.child_id is not None and not await self._recorder.store.cancel(recorded.child_id):
-                self._recorder.look_again(place)
-            await self._recorder.fail(place, StepFailed(place.name, "It did not end in time.", kind="Timeout"))
-        if recorded.child_status != "succeeded":
-            told = orjson.loads(recorded.child_error or "{}")
-            words = {"failed": told.get("message", "it failed"), "canceled": "It was canceled."}
-            reason = words.get(recorded.child_status or "", "It was deleted.")
-            await self._recorder.fail(place, StepFailed(place.name, reason, kind=told.get("type", "Canceled")))
-        await self._recorder.record(place, "succeeded", output=recorded.child_output)
-        return dict(orjson.loads(recorded.child_output or "{}"))
-
-    async def _due(self, place: StepPosition) -> None:
-        assert place.recorded is not None
-        if place.recorded.status == "waiting":
-            if not place.recorded.due:
-                self._recorder.block(place)
-            await self._recorder.record(place, "succeeded")
+        self.undos[f"{branch.path}{unique}"] = Undo(name, function, arguments, retries)
 
     async def _value(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
-        with self._recorder.enter(name, "value") as place:
-            if place.recorded is not None:
-                return orjson.loads(place.recorded.output or "null")
+        with self._recorder.enter(name, "value") as step:
+            if step.recorded is not None:
+                return orjson.loads(step.recorded.output or "null")
             value = await make()
-            await self._recorder.record(place, "succeeded", output=orjson.dumps(value).decode())
+            await self._recorder.record(step, "succeeded", output=orjson.dumps(value).decode())
             return value
 
 
-def _wait(place: StepPosition, **facts: Any) -> Wait:
-    return Wait(place.branch.path, place.position, place.name, place.kind, **facts)
-
-
 def _seconds(duration: Duration | None) -> float | None:
-    if duration is None:
-        return None
-    return seconds_within(duration)
-
-
-def _kept(target: str, input: Mapping[str, Any]) -> str:
-    """What `show` tells of a child: large inputs are to be read in the child itself."""
-    text = orjson.dumps({"target": target, "input": input}).decode()
-    if len(text) <= ARGUMENT_BYTES:
-        return text
-    return orjson.dumps({"target": target, "input": f"({len(text)} characters)"}).decode()
-
-
-def _loaded(text: str | None) -> dict[str, Any] | None:
-    return None if text is None else orjson.loads(text)
+    return None if duration is None else seconds_within(duration)

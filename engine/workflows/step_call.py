@@ -41,20 +41,20 @@ class StepTimeout(Exception):
     """The step's function did not end within its time."""
 
 
-async def perform(recorder: Recorder, place: StepPosition, call: StepCall) -> Any:
+async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any:
     """Answer from the record, or call the function and write what came of it before answering."""
     known = step_function(call.function)
-    recorded = place.recorded
+    recorded = step.recorded
     if recorded is not None:
         if recorded.status == "succeeded":
-            return _replayed(place, known, recorded.output)
+            return _replayed(step, known, recorded.output)
         if recorded.status == "failed":
-            raise recorder.failure(place)
+            raise recorder.failure(step)
         if not recorded.due:
-            recorder.block(place)
-        if recorder.history.failure is not None and place.branch is not recorder.undoing:
-            given_up = StepFailed(place.name, "It was not tried again: the run is undone.", kind="GivenUp")
-            await recorder.fail(place, given_up, attempts=recorded.attempts)
+            recorder.block(step)
+        if recorder.history.failure is not None and step.branch is not recorder.undoing:
+            given_up = StepFailed(step.name, "It was not tried again: the run is undone.", kind="GivenUp")
+            await recorder.fail(step, given_up, attempts=recorded.attempts)
     attempt = 1 if recorded is None else recorded.attempts + 1
     since = time.monotonic()
     try:
@@ -62,9 +62,9 @@ async def perform(recorder: Recorder, place: StepPosition, call: StepCall) -> An
         text = known.dump(answer)
         value = _read_back(known, text)
     except Exception as error:
-        await _raised(recorder, place, call, attempt, since, error)
+        await _raised(recorder, step, call, attempt, since, error)
     await recorder.record(
-        place, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
+        step, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
     )
     return value
 
@@ -111,28 +111,28 @@ def _begin(limit: asyncio.Timeout, seconds: float) -> None:
 
 
 async def _raised(
-    recorder: Recorder, place: StepPosition, call: StepCall, attempt: int, since: float, error: Exception
+    recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float, error: Exception
 ) -> Never:
     """The function raised: try again later, or fail for good."""
     told = error_json(error)
     arguments = arguments_text(call.arguments)
     snoozed = isinstance(error, Snooze)
     if not snoozed and (isinstance(error, PermanentError) or attempt > call.retries):
-        failed = StepFailed(place.name, told["message"], kind=told["type"])
+        failed = StepFailed(step.name, told["message"], kind=told["type"])
         failed.__cause__ = error
-        await recorder.fail(place, failed, attempts=attempt, since=since, input=arguments)
+        await recorder.fail(step, failed, attempts=attempt, since=since, input=arguments)
     wait = Wait(
-        place.branch.path,
-        place.position,
-        place.name,
-        place.kind,
+        step.branch.path,
+        step.position,
+        step.name,
+        step.kind,
         status="retrying",
         attempts=attempt - 1 if snoozed else attempt,
         wake_after=_delay(call.policy, attempt, error),
         input=arguments,
         error=stored_json(told),
     )
-    await recorder.wait(place, wait)
+    await recorder.wait(step, wait)
 
 
 def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
@@ -156,12 +156,12 @@ def _read_back(known: StepFunction, text: str) -> Any:
         ) from error
 
 
-def _replayed(place: StepPosition, known: StepFunction, text: str | None) -> Any:
+def _replayed(step: StepPosition, known: StepFunction, text: str | None) -> Any:
     try:
         return known.load(text)
     except ValidationError as error:
         raise PermanentError(
-            f"What step {place.name!r} recorded does not fit the type it answers now: {describe(error)}",
+            f"What step {step.name!r} recorded does not fit the type it answers now: {describe(error)}",
             remedy="Run it with the code it began with, or fork it from that step.",
         ) from error
 

@@ -72,4 +72,4 @@ class Filling:
         """The next attempt would have a budget of its own: a run that has spent one does not get there."""
         if self._budget is not None and self._budget.left < 0:
             words = f"The templates of the run take too much work together. {error}"
-            self._run.give_up(PermanentError(words, remedy="Let children (workflow) do parts of it."))
+            self._run.abort(PermanentError(words, remedy="Let children (workflow) do parts of it."))
