@@ -9,7 +9,7 @@ from uuid import UUID
 from atlas.engine.jobs import Enqueued, Explanation, JobRow
 from atlas.engine.jobs.find import Depth
 from atlas.engine.jobs.gate import Gate
-from atlas.engine.workflows.find import EngineState
+from atlas.engine.workflows.find_intents import EngineState
 
 
 @dataclass(frozen=True, slots=True)

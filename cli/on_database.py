@@ -28,7 +28,7 @@ from atlas.engine.jobs import (
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch
 from atlas.engine.tenants import find_tenant
-from atlas.engine.workflows.find import read_engine
+from atlas.engine.workflows.find_intents import read_engine
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
 

@@ -22,7 +22,7 @@ from atlas.client import (
 from atlas.engine.jobs import Enqueued, Explanation, JobRow
 from atlas.engine.jobs.find import Depth
 from atlas.engine.jobs.gate import Gate
-from atlas.engine.workflows.find import EngineState
+from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 

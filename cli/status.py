@@ -12,7 +12,7 @@ from atlas.cli.connect import ask
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, table
 from atlas.engine.jobs.gate import Gate
-from atlas.engine.workflows.find import EngineState
+from atlas.engine.workflows.find_intents import EngineState
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who looks.")]
 For = Annotated[

@@ -17,7 +17,8 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Listed, Page
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
-from atlas.engine.workflows.find import IntentRow, RunRow, StepRow, get_run, list_intents, list_runs, list_steps
+from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_runs, list_steps
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound

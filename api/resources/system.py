@@ -22,7 +22,7 @@ from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
 from atlas.engine.usage import read_usage
-from atlas.engine.workflows.find import read_engine
+from atlas.engine.workflows.find_intents import read_engine
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 

@@ -26,7 +26,7 @@ from atlas.engine.workflows import (
 )
 from atlas.engine.workflows.declared.store import Saved, WorkflowRow
 from atlas.engine.workflows.events import Published
-from atlas.engine.workflows.find import RunRow, RunStory, list_runs, tell_run
+from atlas.engine.workflows.find_runs import RunDetails, RunRow, get_details, list_runs
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import InvalidInput, NotFound
 from atlas.settings import Settings
@@ -118,9 +118,9 @@ def _switch(workflow: WorkflowRow) -> str:
 def show(run_id: RunId, json: Json = False) -> None:
     """Show a run with its steps, and what it waits for."""
 
-    async def work(settings: Settings) -> RunStory:
+    async def work(settings: Settings) -> RunDetails:
         async with connected(settings) as conn:
-            return await tell_run(conn, read_id("RUN", run_id))
+            return await get_details(conn, read_id("RUN", run_id))
 
     story = execute(work)
     say(as_document(story), draw(story), json=json)

@@ -9,24 +9,25 @@ from rich.console import Group
 from rich.text import Text
 
 from atlas.cli.output import table
-from atlas.engine.workflows.find import IntentRow, RunRow, RunStory, StepRow
+from atlas.engine.workflows.find_intents import IntentRow
+from atlas.engine.workflows.find_runs import RunDetails, RunRow, StepRow
 
 MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
 
 
-def draw(story: RunStory) -> Group:
-    """The whole story."""
-    parts: list[Any] = [Text(_headline(story)), Text(), table(("", ""), _facts(story))]
-    if story.steps:
-        rows = [_row(step) for step in story.steps]
+def draw(details: RunDetails) -> Group:
+    """The whole details."""
+    parts: list[Any] = [Text(_headline(details)), Text(), table(("", ""), _facts(details))]
+    if details.steps:
+        rows = [_row(step) for step in details.steps]
         parts += [Text(), table(("", "STEP", "KIND", "STATUS", "ATTEMPTS", "STARTED", "TOOK", ""), rows)]
     return Group(*parts)
 
 
-def as_document(story: RunStory) -> dict[str, Any]:
+def as_document(details: RunDetails) -> dict[str, Any]:
     """The same for programs; what a step waits for and its key are said, not left to be guessed."""
-    told = asdict(story)
-    for step, drawn in zip(story.steps, told["steps"], strict=True):
+    told = asdict(details)
+    for step, drawn in zip(details.steps, told["steps"], strict=True):
         drawn |= {"key": step.key, "waits_for": step.waits_for}
     return told
 
@@ -36,12 +37,12 @@ def shown_age(moment: datetime) -> str:
     return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
 
 
-def _headline(story: RunStory) -> str:
-    if story.run is None:
-        assert story.intent is not None
-        return _not_started(story.intent)
-    run = story.run
-    waits = [f"{step.key} waits for {words}" for step in story.steps if (words := step.waits_for) is not None]
+def _headline(details: RunDetails) -> str:
+    if details.run is None:
+        assert details.intent is not None
+        return _not_started(details.intent)
+    run = details.run
+    waits = [f"{step.key} waits for {words}" for step in details.steps if (words := step.waits_for) is not None]
     match run.status:
         case "waiting":
             return f"{run.workflow} waits: {'; '.join(waits) or 'for its turn'}."
@@ -63,8 +64,8 @@ def _not_started(intent: IntentRow) -> str:
     return f"The request for {intent.workflow} {words.get(intent.status, f'is {intent.status}.')}{reason}"
 
 
-def _facts(story: RunStory) -> list[tuple[str, object]]:
-    run, intent = story.run, story.intent
+def _facts(details: RunDetails) -> list[tuple[str, object]]:
+    run, intent = details.run, details.intent
     told: list[tuple[str, object]] = []
     if run is not None:
         told = _run_facts(run)

@@ -15,7 +15,7 @@ from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
-from atlas.engine.workflows.start_runs import json_of
+from atlas.engine.workflows.rows import MOST_ROWS, read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 
@@ -31,8 +31,6 @@ LOCK_LATE_RUNS = statement("engine/workflows/sql/lock_late_runs.sql")
 ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
 
 REVIEW_EXPIRES = timedelta(days=7)
-
-MOST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +124,8 @@ async def list_approvals(
 ) -> list[ApprovalRow]:
     """Approvals, newest first."""
     values = {"tenant_id": tenant_id, "id": id, "run_id": run_id, "status": status, "before": before}
-    rows = await conn.fetch(LIST.sql, *LIST.bind({**values, "limit": min(limit, MOST_ROWS)}))
-    return [ApprovalRow(**{**row, "detail": json_of(row["detail"])}) for row in rows]
+    rows = await read_rows(conn, LIST, {**values, "limit": min(limit, MOST_ROWS)}, "detail")
+    return [ApprovalRow(**row) for row in rows]
 
 
 def _check(row: Any, actor: Actor, input_hash: str | None) -> None:

@@ -8,7 +8,8 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.retry import retry_now
-from atlas.engine.workflows.find import RunRow, get_run, list_intents
+from atlas.engine.workflows.find_intents import list_intents
+from atlas.engine.workflows.find_runs import RunRow, get_run
 from atlas.engine.workflows.forks import Source, check_fork
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import Conflict, NotFound

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from atlas.actors import system
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
@@ -122,8 +120,3 @@ def _job(run: NewRun, document_id: UUID | None) -> NewJob:
         parent_run_id=run.parent_run_id,
         id=run.id,
     )
-
-
-def json_of(text: str | None) -> Any:
-    """A JSON column as Python has it."""
-    return None if text is None else orjson.loads(text)

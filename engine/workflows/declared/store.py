@@ -16,7 +16,7 @@ from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
-from atlas.engine.workflows.start_runs import json_of
+from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
@@ -139,11 +139,7 @@ async def list_workflows(
 ) -> list[WorkflowRow]:
     """Every workflow, by key, or so many of them after the workflow `after` of the page before."""
     values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
-    rows = await conn.fetch(LIST.sql, *LIST.bind(values))
-    return [
-        WorkflowRow(**{**row, "input_schema": json_of(row["input_schema"]), "document": json_of(row["document"])})
-        for row in rows
-    ]
+    return [WorkflowRow(**row) for row in await read_rows(conn, LIST, values, "input_schema", "document")]
 
 
 def _event(action: str, key: str, actor: Actor, tenant_id: UUID | None, meta: dict[str, Any]) -> Event:

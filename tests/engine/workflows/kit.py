@@ -12,7 +12,7 @@ from atlas.actors import Actor, system
 from atlas.db.pool import Pool
 from atlas.engine.jobs import SYSTEM_TENANT, registered, switch
 from atlas.engine.workflows import request_workflow
-from atlas.engine.workflows.find import RunRow, StepRow, get_run, list_steps
+from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_steps
 from atlas.engine.workflows.intents import take_intents
 from atlas.workers.worker import Worker, WorkerOptions
 

@@ -9,7 +9,7 @@ from atlas.engine.jobs import explain
 from atlas.engine.workflows import decide_approval, list_approvals
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.declared.store import enable_workflow
-from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.policy_rules import add_rule
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import cancel_run

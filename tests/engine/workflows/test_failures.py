@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from atlas.engine.jobs import get_job, retry_now
 from atlas.engine.jobs.delete import delete
 from atlas.engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
-from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.policy_rules import add_rule
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import AtlasError, Conflict, NotFound, Refused

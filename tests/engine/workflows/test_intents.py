@@ -10,7 +10,7 @@ from atlas.engine.jobs import SYSTEM_TENANT, switch
 from atlas.engine.tenants import add_tenant
 from atlas.engine.workflows import check_policy, policy, request_workflow
 from atlas.engine.workflows.declared.store import enable_workflow
-from atlas.engine.workflows.find import list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import take_intents
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.engine.workflows.registry import registered_workflows

@@ -1,34 +1,20 @@
-"""Reading runs, their steps and the intents behind them."""
+"""Reading runs and their steps."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Queryable
-from atlas.db.statements import Statement, statement
-from atlas.engine.workflows.start_runs import json_of
-from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.db.statements import statement
+from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.rows import MOST_ROWS, check_status, read_rows
+from atlas.errors import NotFound
 
 RUNS = statement("engine/workflows/sql/list_runs.sql")
 STEPS = statement("engine/workflows/sql/list_steps.sql")
-INTENTS = statement("engine/workflows/sql/list_intents.sql")
-ENGINE = statement("engine/workflows/sql/engine_state.sql")
 
 RUN_STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "canceled")
-INTENT_STATUSES = (
-    "draft",
-    "validating",
-    "queued",
-    "executed",
-    "failed",
-    "blocked",
-    "awaiting_human",
-    "rejected",
-)
-MOST_ROWS = 200
-SILENT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +72,7 @@ class StepRow:
 
     @property
     def waits_for(self) -> str | None:
-        """What a step that is not done waits for, in words."""
+        """What a step that is not done waits for, as text."""
         until = "" if self.wake_at is None else f" until {self.wake_at:%Y-%m-%d %H:%M:%S} UTC"
         if self.status == "retrying":
             return f"its next attempt at {self.wake_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -106,51 +92,12 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True)
-class IntentRow:
-    """An intent as it stands."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    input: dict[str, Any]
-    input_hash: str
-    status: str
-    reason: str | None
-    decision: dict[str, Any]
-    spend_cents: int
-    priority: int
-    source: str
-    source_ref: str | None
-    correlation_id: str | None
-    requested_by: str
-    forked_from: UUID | None
-    forked_step: str | None
-    queued_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RunStory:
-    """All that is known under one id: the request, the run it became, and the run's steps."""
+class RunDetails:
+    """Everything under one id: the intent, the run it became, and the run's steps."""
 
     intent: IntentRow | None
     run: RunRow | None
     steps: list[StepRow]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    """Whether someone turns intents into runs, and how many wait for that."""
-
-    last_tick_at: datetime | None
-    silent_seconds: float | None
-    waiting: int
-
-    @property
-    def is_silent(self) -> bool:
-        """True when no engine has looked for so long that none can be running."""
-        return self.silent_seconds is None or self.silent_seconds > SILENT_SECONDS
 
 
 async def get_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunRow | None:
@@ -171,7 +118,7 @@ async def list_runs(
     limit: int = 50,
 ) -> list[RunRow]:
     """Runs, newest first, after the run `before` of the page before."""
-    _check_status(status, RUN_STATUSES)
+    check_status(status, RUN_STATUSES)
     values = {
         "tenant_id": tenant_id,
         "id": id,
@@ -181,66 +128,20 @@ async def list_runs(
         "before": before,
         "limit": min(limit, MOST_ROWS),
     }
-    return [RunRow(**_decoded(row, "input", "output", "error")) for row in await _fetch(conn, RUNS, values)]
+    return [RunRow(**row) for row in await read_rows(conn, RUNS, values, "input", "output", "error")]
 
 
 async def list_steps(conn: Queryable, run_id: UUID) -> list[StepRow]:
     """The steps of a run, in the order in which they began."""
-    rows = await _fetch(conn, STEPS, {"run_id": run_id})
-    return [StepRow(**_decoded(row, "event_match", "input", "output", "error")) for row in rows]
+    rows = await read_rows(conn, STEPS, {"run_id": run_id}, "event_match", "input", "output", "error")
+    return [StepRow(**row) for row in rows]
 
 
-async def list_intents(
-    conn: Queryable,
-    *,
-    tenant_id: UUID | None = None,
-    id: UUID | None = None,
-    workflow: str | None = None,
-    status: str | None = None,
-    before: UUID | None = None,
-    limit: int = 50,
-) -> list[IntentRow]:
-    """Intents, newest first."""
-    _check_status(status, INTENT_STATUSES)
-    values = {
-        "tenant_id": tenant_id,
-        "id": id,
-        "workflow": workflow,
-        "status": status,
-        "before": before,
-        "limit": min(limit, MOST_ROWS),
-    }
-    return [IntentRow(**_decoded(row, "input", "decision")) for row in await _fetch(conn, INTENTS, values)]
-
-
-async def read_engine(conn: Queryable) -> EngineState:
-    """When an engine last looked, by the database's clock."""
-    row = await conn.fetchrow(ENGINE.sql)
-    return EngineState(row["last_tick_at"], row["silent_seconds"], row["waiting"])
-
-
-async def tell_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunStory:
+async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunDetails:
     """Everything under one id, or NotFound."""
     intents = await list_intents(conn, id=run_id, tenant_id=tenant_id, limit=1)
     run = await get_run(conn, run_id, tenant_id=tenant_id)
     if run is None and not intents:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     steps = [] if run is None else await list_steps(conn, run_id)
-    return RunStory(intents[0] if intents else None, run, steps)
-
-
-async def _fetch(conn: Queryable, query: Statement, values: dict[str, Any]) -> list[Any]:
-    rows: list[Any] = await conn.fetch(query.sql, *query.bind(values))
-    return rows
-
-
-def _check_status(status: str | None, known: tuple[str, ...]) -> None:
-    if status is not None and status not in known:
-        raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(known)}")])
-
-
-def _decoded(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    values = dict(row)
-    for name in names:
-        values[name] = json_of(values[name])
-    return values
+    return RunDetails(intents[0] if intents else None, run, steps)
