@@ -1,4 +1,4 @@
-"""`atlas workflow`: ask for runs, look at them, steer them, answer their questions."""
+"""`atlas workflow`: ask for runs, show them, steer them, decide their approvals."""
 
 from atlas.cli.workflow.command import app
 

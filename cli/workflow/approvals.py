@@ -1,4 +1,4 @@
-"""`atlas workflow approve` and `approvals`: the questions to people, and their answers."""
+"""`atlas workflow approve` and `approvals`: decide approvals and list them."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -26,7 +26,7 @@ def approve(
     async def work(settings: Settings) -> tuple[ApprovalRow, str]:
         async with connected(settings) as conn:
             asked = await _find(conn, id)
-            # The hash binds the answer to what was looked up here.
+            # The hash binds the decision to what was looked up here.
             status = await decide_approval(
                 conn, asked.id, not reject, actor=caller(), comment=comment, input_hash=asked.input_hash
             )
@@ -41,7 +41,7 @@ def approvals(
     all_: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
     json: Json = False,
 ) -> None:
-    """List the questions that wait for an answer."""
+    """List the approvals that are pending."""
 
     async def work(settings: Settings) -> list[ApprovalRow]:
         async with connected(settings) as conn:
@@ -53,7 +53,7 @@ def approvals(
     columns = ("STATUS", "QUESTION", "ID", "REQUESTED BY", "EXPIRES")
     say(
         {"approvals": [asdict(one) for one in found]},
-        table(columns, rows) if rows else "Nobody is asked anything.",
+        table(columns, rows) if rows else "No approval is pending.",
         json=json,
     )
 

@@ -1,4 +1,4 @@
-"""`atlas workflow`: asking for runs and steering them."""
+"""`atlas workflow`: asks for runs and steers them."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -38,7 +38,7 @@ app.command("approve")(approvals.approve)
 app.command("approvals")(approvals.approvals)
 app.add_typer(policy.app, name="policy")
 
-Owner = Annotated[str | None, typer.Option("--tenant", help="Whose it is; everyone's where none is named.")]
+Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant that owns it; without it, every tenant.")]
 
 
 @app.command("run")
@@ -93,8 +93,8 @@ def show_list(
     found = execute(work)
     rows = [(one.status, one.workflow, one.id, one.requested_by, shown_age(one.created_at)) for one in found]
     columns = ("STATUS", "WORKFLOW", "ID", "REQUESTED BY", "AGE")
-    words = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
-    say({"runs": [asdict(one) for one in found]}, words, json=json)
+    text = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
+    say({"runs": [asdict(one) for one in found]}, text, json=json)
 
 
 def _list_workflows(tenant: str | None, *, json: bool) -> None:
@@ -122,8 +122,8 @@ def show(run_id: RunId, json: Json = False) -> None:
         async with connected(settings) as conn:
             return await get_details(conn, read_id("RUN", run_id))
 
-    story = execute(work)
-    say(as_document(story), draw(story), json=json)
+    details = execute(work)
+    say(as_document(details), draw(details), json=json)
 
 
 @app.command("check")
@@ -149,10 +149,10 @@ def check(
             return await check_policy(conn, owner.id, workflow, spend_cents=spend_cents), workflow in known
 
     verdict, is_known = execute(work)
-    words = f"{verdict.effect}: {verdict.reason}"
+    text = f"{verdict.effect}: {verdict.reason}"
     if not is_known:
-        words += f"\nNo worker and no saved document is known for {workflow!r}; a run of it would fail."
-    say({"workflow": workflow, "known": is_known, **asdict(verdict)}, words, json=json)
+        text += f"\nNo worker and no saved document is known for {workflow!r}; a run of it would fail."
+    say({"workflow": workflow, "known": is_known, **asdict(verdict)}, text, json=json)
 
 
 @app.command("signal")
@@ -170,9 +170,9 @@ def signal(
                 conn, read_id("RUN", run_id), name, read_object("--context", context), actor=caller()
             )
 
-    told = execute(work)
-    words = "woke it" if told.woken else "is kept until it waits for it"
-    say({"id": told.id, "woken": told.woken}, f"The signal {name!r} {words}.", json=json)
+    published = execute(work)
+    effect = "woke it" if published.woken else "is kept until it waits for it"
+    say({"id": published.id, "woken": published.woken}, f"The signal {name!r} {effect}.", json=json)
 
 
 @app.command("cancel")
@@ -184,8 +184,8 @@ def cancel(run_id: RunId, json: Json = False) -> None:
             return await cancel_run(conn, read_id("RUN", run_id), actor=caller())
 
     verdict = execute(work)
-    words = {"canceled": "is canceled", "requested": "was asked to stop", "rejected": "is withdrawn before its start"}
-    say({"id": run_id, "verdict": verdict}, f"Run {run_id} {words[verdict]}.", json=json)
+    effects = {"canceled": "is canceled", "requested": "was asked to stop", "rejected": "is withdrawn before its start"}
+    say({"id": run_id, "verdict": verdict}, f"Run {run_id} {effects[verdict]}.", json=json)
 
 
 @app.command("retry")
@@ -230,8 +230,8 @@ def save(
             return await save_workflow(conn, document, actor=caller(), tenant_id=await tenant_id(conn, tenant))
 
     saved = execute(work)
-    words = "is saved" if saved.is_new else "was saved before"
-    say(saved, f"{saved.key} {words}: version {saved.version}.", json=json)
+    effect = "is saved" if saved.is_new else "was saved before"
+    say(saved, f"{saved.key} {effect}: version {saved.version}.", json=json)
 
 
 @app.command("enable")

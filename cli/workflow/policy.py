@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 
 Label = Annotated[str, typer.Argument(help="The rule's name.")]
-Owner = Annotated[str | None, typer.Option("--tenant", help="For whom it holds; for all where none is named.")]
+Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant it holds for; without it, all of them.")]
 
 
 @app.command("add")
@@ -77,8 +77,8 @@ def show(tenant: Tenant = None, json: Json = False) -> None:
         )
         for one in found
     ]
-    words = table(columns, rows) if rows else "There are no rules: every request is allowed."
-    say({"rules": [asdict(one) for one in found]}, words, json=json)
+    text = table(columns, rows) if rows else "There are no rules: every request is allowed."
+    say({"rules": [asdict(one) for one in found]}, text, json=json)
 
 
 @app.command("remove")

@@ -1,4 +1,4 @@
-"""A run drawn for people: its steps with status, times and attempts, and what it waits for."""
+"""Renders a run for people: its steps with status, times and attempts, and what it waits for."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻
 
 
 def draw(details: RunDetails) -> Group:
-    """The whole details."""
+    """A run with its facts and its steps."""
     parts: list[Any] = [Text(_headline(details)), Text(), table(("", ""), _facts(details))]
     if details.steps:
         rows = [_row(step) for step in details.steps]
@@ -25,16 +25,16 @@ def draw(details: RunDetails) -> Group:
 
 
 def as_document(details: RunDetails) -> dict[str, Any]:
-    """The same for programs; what a step waits for and its key are said, not left to be guessed."""
-    told = asdict(details)
-    for step, drawn in zip(details.steps, told["steps"], strict=True):
+    """The same as a JSON document, with the key of each step and what it waits for."""
+    document = asdict(details)
+    for step, drawn in zip(details.steps, document["steps"], strict=True):
         drawn |= {"key": step.key, "waits_for": step.waits_for}
-    return told
+    return document
 
 
-def shown_age(moment: datetime) -> str:
+def shown_age(time: datetime) -> str:
     """How long ago it was."""
-    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
+    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - time).total_seconds()))))
 
 
 def _headline(details: RunDetails) -> str:
@@ -42,7 +42,7 @@ def _headline(details: RunDetails) -> str:
         assert details.intent is not None
         return _not_started(details.intent)
     run = details.run
-    waits = [f"{step.key} waits for {words}" for step in details.steps if (words := step.waits_for) is not None]
+    waits = [f"{step.key} waits for {awaited}" for step in details.steps if (awaited := step.waits_for) is not None]
     match run.status:
         case "waiting":
             return f"{run.workflow} waits: {'; '.join(waits) or 'for its turn'}."
@@ -56,28 +56,28 @@ def _headline(details: RunDetails) -> str:
 
 def _not_started(intent: IntentRow) -> str:
     reason = f" {intent.reason}" if intent.reason else ""
-    words = {
+    states = {
         "draft": "waits for the engine.",
         "validating": "is being judged.",
         "awaiting_human": "waits for a person's approval.",
     }
-    return f"The request for {intent.workflow} {words.get(intent.status, f'is {intent.status}.')}{reason}"
+    return f"The request for {intent.workflow} {states.get(intent.status, f'is {intent.status}.')}{reason}"
 
 
 def _facts(details: RunDetails) -> list[tuple[str, object]]:
     run, intent = details.run, details.intent
-    told: list[tuple[str, object]] = []
+    facts: list[tuple[str, object]] = []
     if run is not None:
-        told = _run_facts(run)
+        facts = _run_facts(run)
     elif intent is not None:
-        told = [
+        facts = [
             ("id", intent.id),
             ("requested", f"{intent.created_at:%Y-%m-%d %H:%M:%S} UTC by {intent.requested_by}"),
             ("input", _short(intent.input)),
         ]
     if intent is not None:
-        told.append(("intent", intent.status))
-    return [(name, value) for name, value in told if value not in (None, "", {})]
+        facts.append(("intent", intent.status))
+    return [(name, value) for name, value in facts if value not in (None, "", {})]
 
 
 def _run_facts(run: RunRow) -> list[tuple[str, object]]:
@@ -98,7 +98,7 @@ def _run_facts(run: RunRow) -> list[tuple[str, object]]:
 
 def _row(step: StepRow) -> tuple[object, ...]:
     took = None if step.finished_at is None else _duration(step.finished_at - step.started_at)
-    told = step.waits_for or (step.error or {}).get("message")
+    note = step.waits_for or (step.error or {}).get("message")
     return (
         MARKS[step.status],
         step.key,
@@ -107,7 +107,7 @@ def _row(step: StepRow) -> tuple[object, ...]:
         step.attempts,
         step.started_at,
         took,
-        told,
+        note,
     )
 
 

@@ -1,4 +1,4 @@
-"""An intent is accepted and becomes a run, or is not and says why."""
+"""Accepts intents, which become runs, or rejects them with a reason."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """Approvals: a question to a person, bound to the exact input it is about.
 
 A run asks with `run.approval`, the engine asks before it starts an intent that policy wants reviewed. Who asked for
-the work may not answer; after its time nobody may.
+the work may not decide, and after its expiry no one may.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ async def decide_approval(
     input_hash: str | None = None,
     tenant_id: UUID | None = None,
 ) -> str:
-    """Approve or reject; answers `approved` or `rejected`. With `input_hash` only the input the caller has seen.
+    """Approve or reject; returns `approved` or `rejected`. With `input_hash` only for the input the caller has seen.
 
     The requester's subject is Refused. A decided or expired approval is a Conflict.
     """
@@ -88,7 +88,7 @@ async def decide_approval(
 
 
 async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None = None) -> int:
-    """Close the approvals whose time is over, and wake the runs that asked. Answers how many runs."""
+    """Close the approvals that have expired, and wake the runs that asked. Returns how many runs."""
     async with conn.transaction():
         wanted = None if run_ids is None else list(run_ids)
         await fetch(conn, LOCK_LATE_RUNS, run_ids=wanted)

@@ -10,7 +10,7 @@ from atlas.engine.workflows.errors import StepFailed, Suspended
 
 
 class Branch:
-    """One line of steps: the run's own, or one that `gather` began."""
+    """A sequence of steps: the run's own, or one that `gather` began."""
 
     __slots__ = ("at_work", "is_side", "names", "path", "position", "suspended")
 
@@ -30,12 +30,12 @@ class Branch:
         return numbered(name, used)
 
     def next_use(self, name: str) -> str:
-        """What the thing of this name is called that is at work, or comes next."""
+        """The name of the step that is at work under this name, or comes next."""
         used = self.names.get(name, 0)
         return numbered(name, used if self.at_work == name else used + 1)
 
     def begin(self, name: str) -> None:
-        """One thing at a time: two at once would be counted in the order of chance."""
+        """Begin a step. Two at once would be counted in random order, and are refused."""
         if self.at_work is not None:
             raise PermanentError(
                 f"{name!r} began while {self.at_work!r} was not done.",
@@ -45,18 +45,18 @@ class Branch:
 
 
 def numbered(name: str, used: int) -> str:
-    """What the first, second, … thing of a name is called."""
+    """The name of the first, second, … step of a name."""
     return name if used == 1 else f"{name}#{used}"
 
 
-# The branch that the running task works in; none means the run's own line.
+# The branch that the running task works in; none means the run's own sequence.
 current: contextvars.ContextVar[Branch | None] = contextvars.ContextVar("atlas_branch", default=None)
 
 
 async def side_by_side(branches: Sequence[Branch], work: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
-    """Run each piece of work in its branch until all have ended or wait; their answers in order.
+    """Run each piece of work in its branch until all have ended or wait; their results in order.
 
-    Where one waits, the whole waits (Suspended). Otherwise the first error in order is raised, and knows of the other
+    If one waits, the whole waits (Suspended). Otherwise the first error in order is raised, and knows of the other
     failed steps. No branch is stopped because another failed.
     """
     tasks = [_start(branch, one) for branch, one in zip(branches, work, strict=True)]
@@ -91,7 +91,7 @@ def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
 
 
 def _first(errors: list[BaseException]) -> BaseException:
-    """What is no ordinary error comes before all others."""
+    """What is not an Exception comes before all others."""
     grave = next((error for error in errors if not isinstance(error, Exception)), None)
     if grave is not None:
         return grave

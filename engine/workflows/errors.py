@@ -7,7 +7,7 @@ from atlas.engine.jobs.finish import LONGEST_MESSAGE
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.errors import AtlasError
 
-# Where a step stands: its branch, and its position in that branch.
+# The position of a step: its branch, and its number in that branch.
 Spot = tuple[str, int]
 
 
@@ -23,11 +23,11 @@ class RunLost(BaseException):
 
 
 class FailureReached(BaseException):
-    """A run that is being undone has been replayed up to where it failed."""
+    """A run that is being undone has been replayed up to its failure."""
 
 
 class RecordEnds(BaseException):
-    """A replay that may do nothing new has come to the end of what is recorded."""
+    """A replay without a store has come to the end of what is recorded."""
 
 
 class StepFailed(AtlasError):
@@ -66,18 +66,18 @@ class WorkflowNotFound(PermanentError):
 
 
 class ReplayDiverged(PermanentError):
-    """The workflow's code takes another way than the one this run has recorded."""
+    """The workflow's code asks for other steps than the ones this run has recorded."""
 
     audit_action = "WORKFLOW_FAILED"
 
-    def __init__(self, place: str, expected: str, found: str) -> None:
+    def __init__(self, position: str, expected: str, found: str) -> None:
         super().__init__(
-            f"Replay diverged at {place}: the run recorded {expected}, the code now asks for {found}.",
+            f"Replay diverged at {position}: the run recorded {expected}, the code now asks for {found}.",
             remedy="Run it with the code it began with, or fork it from a step before the change.",
         )
         self.expected = expected
         self.found = found
-        self.facts = {"diverged": {"at": place, "expected": expected, "found": found}}
+        self.facts = {"diverged": {"at": position, "expected": expected, "found": found}}
 
 
 def failed_steps(error: BaseException | None) -> list[Spot]:
@@ -92,7 +92,7 @@ def failed_steps(error: BaseException | None) -> list[Spot]:
 
 
 def failure_facts(error: BaseException) -> dict[str, Any]:
-    """What is kept of a failure besides its words: the class and the steps it came from."""
+    """What is stored of a failure besides its message: the class and the steps it came from."""
     facts: dict[str, Any] = {"type": error.kind if isinstance(error, StepFailed) else type(error).__name__}
     spots = failed_steps(error)
     if spots:

@@ -1,4 +1,4 @@
-"""Events: what happened, told once, in the transaction in which it happened.
+"""Publishes events, in the transaction in which they happen.
 
 An event wakes the runs that wait for it and is seen by the triggers on its name. A signal is an event for one run.
 """
@@ -54,9 +54,9 @@ async def signal_run(
     actor: Actor,
     tenant_id: UUID | None = None,
 ) -> Published:
-    """An event for one run alone, also one that is only asked for yet. No trigger sees it. An ended run is a Conflict.
+    """Publish an event for one run alone, also one that has not started. No trigger sees it.
 
-    With `tenant_id` only that tenant's runs exist.
+    An ended run is a Conflict. With `tenant_id` only that tenant's runs exist.
     """
     row = await fetch_row(conn, RUN_TENANT, run_id=run_id, tenant_id=tenant_id)
     if row is None:
@@ -64,7 +64,7 @@ async def signal_run(
     if not row["is_open"]:
         raise Conflict(f"Run {run_id} is {row['status']} and waits for nothing.", remedy="Retry it first, or fork it.")
     async with conn.transaction():
-        told = await _publish(conn, row["tenant_id"], name, context or {}, run_id, actor, None, new_id())
+        published = await _publish(conn, row["tenant_id"], name, context or {}, run_id, actor, None, new_id())
         await record(
             conn,
             Event(
@@ -73,10 +73,10 @@ async def signal_run(
                 entity_id=str(run_id),
                 actor=actor,
                 tenant_id=row["tenant_id"],
-                meta={"name": name, "event_id": str(told.id)},
+                meta={"name": name, "event_id": str(published.id)},
             ),
         )
-    return told
+    return published
 
 
 async def _publish(

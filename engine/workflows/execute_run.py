@@ -1,4 +1,4 @@
-"""Driving a run: call its function, and make of how that ends what becomes of the run."""
+"""Executes a run: calls the workflow's function, and undoes the run when it fails."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Never
@@ -23,22 +23,22 @@ from atlas.engine.workflows.run_context import Run, Undo
 from atlas.engine.workflows.step_call import StepCall, perform
 
 
-async def drive(run: Run, recorder: Recorder, function: Callable[[], Awaitable[Any]]) -> Any:
-    """What the workflow answers. Raises Suspended while it waits, WorkflowFailed when it has failed and is undone."""
-    answer: Any = None
+async def execute(run: Run, recorder: Recorder, function: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the workflow's output. Raises Suspended while it waits, and WorkflowFailed when it is undone."""
+    output: Any = None
     failure: Exception | None = None
     try:
-        answer = await function()
+        output = await function()
     except (Suspended, FailureReached):
         pass
     except Exception as error:
         failure = error
-    # These stand, whatever the function caught on the way.
+    # These end the run, also if its function caught them.
     if recorder.fatal is not None:
         if isinstance(recorder.fatal, ReplayDiverged):
             raise recorder.fatal
         await _undo(run, recorder, recorder.fatal)
-    # Undoing that has begun does not wait for branches that do: what ended the run need not come up again.
+    # Undoing that has begun does not wait for branches that do: the failure is recorded and need not be raised again.
     if recorder.history.failure is not None:
         await _undo(run, recorder, failure)
     if recorder.is_suspended:
@@ -46,48 +46,48 @@ async def drive(run: Run, recorder: Recorder, function: Callable[[], Awaitable[A
     if failure is not None:
         await _undo(run, recorder, failure)
     recorder.history.require_all_seen()
-    return answer
+    return output
 
 
 async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Never:
-    """The run has failed: do what it registered for that, last first, then say so."""
-    told = _told(run, failure) if failure is not None else {}
+    """The run has failed: do what it registered for that, last first, then raise WorkflowFailed."""
+    record = _failure_record(run, failure) if failure is not None else {}
     if recorder.history.failure is None and not run.undos:
-        raise WorkflowFailed(told.pop("message"), told) from failure
+        raise WorkflowFailed(record.pop("message"), record) from failure
     token = current.set(recorder.undoing)
     try:
-        # The failure as it was recorded when undoing began, in the order of that time.
-        told = await _recorded_failure(recorder, told)
-        order: list[str] = told.pop("order", [])
+        # The failure as it was recorded when undoing began, with the order of that time.
+        record = await _recorded_failure(recorder, record)
+        order: list[str] = record.pop("order", [])
         for key in reversed(order):
             await _undo_one(run, recorder, key)
     except StepFailed as error:
-        words = f"{told['message']} Undoing it failed too. {error.message}"
-        raise WorkflowFailed(words[:LONGEST_MESSAGE], {**failure_facts(error), "undoing": True}) from error
+        message = f"{record['message']} Undoing it failed too. {error.message}"
+        raise WorkflowFailed(message[:LONGEST_MESSAGE], {**failure_facts(error), "undoing": True}) from error
     finally:
         current.reset(token)
-    raise WorkflowFailed(told.pop("message"), {**told, "compensated": list(reversed(order))}) from failure
+    raise WorkflowFailed(record.pop("message"), {**record, "compensated": list(reversed(order))}) from failure
 
 
-def _told(run: Run, failure: Exception) -> dict[str, Any]:
-    told: dict[str, Any] = {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure)}
+def _failure_record(run: Run, failure: Exception) -> dict[str, Any]:
+    record: dict[str, Any] = {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure)}
     if run.undos:
-        told["order"] = list(run.undos)
-    return told
+        record["order"] = list(run.undos)
+    return record
 
 
-async def _recorded_failure(recorder: Recorder, told: dict[str, Any]) -> dict[str, Any]:
+async def _recorded_failure(recorder: Recorder, record: dict[str, Any]) -> dict[str, Any]:
     with recorder.enter("failure", "failure") as step:
         if step.recorded is None:
-            await recorder.record(step, "succeeded", output=stored_json(told))
-            return told
+            await recorder.record(step, "succeeded", output=stored_json(record))
+            return record
         return dict(orjson.loads(step.recorded.output or "{}"))
 
 
 async def _undo_one(run: Run, recorder: Recorder, key: str) -> None:
     undo: Undo | None = run.undos.get(key)
     if undo is None:
-        raise ReplayDiverged("undoing", f"on_failure {key!r}", "no such thing")
+        raise ReplayDiverged("undoing", f"on_failure {key!r}", "no such name")
     if getattr(undo.function, "__self__", None) is run:
         await undo.function(*undo.arguments)
         return

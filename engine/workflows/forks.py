@@ -1,7 +1,7 @@
 """Forks: a run that begins with what another had recorded when one of its steps began.
 
 Between the request and its acceptance lie a gate that may be closed and a review of days, in which the other run may be
-retried, undo what it did, or be deleted. So what holds at the request is looked at again when the fork begins.
+retried, undo what it did, or be deleted. So what is checked at the request is checked again when the fork begins.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,9 @@
 """What a run has recorded, and what it writes: the two halves of replay.
 
-A run's function is called from the start every time the run is taken up. Each thing it asks for stands at a spot: a
-branch and a position in it. A spot that is recorded answers at once with what it answered then, and must be asked for
-under the same name and kind; the first spot that is not recorded is where the run goes on. Branches that run side by
-side count their own positions, so that the order in which they get ahead does not matter.
+A run's function is called from the start every time the run is taken up. Each step has a position in a branch. A step
+that is recorded returns at once what it returned then, and must have the same name and kind; the first one that is not
+recorded is where the run goes on. Branches that run side by side count their own positions, so that the order in which
+they advance does not matter.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ UNDO = "undo/"
 
 @dataclass(slots=True)
 class RecordedStep:
-    """A step as the database has it. For a wait, also what of the awaited thing has come."""
+    """A step as it is stored. For a wait, also the state of what it waits for."""
 
     branch: str
     position: int
@@ -33,7 +33,7 @@ class RecordedStep:
     attempts: int = 1
     output: str | None = None
     error: str | None = None
-    # The time it waits for has come.
+    # The time it waits for has passed.
     due: bool = False
     child_id: UUID | None = None
     child_status: str | None = None
@@ -59,7 +59,7 @@ class History:
 
     def __init__(self, steps: Iterable[RecordedStep] = ()) -> None:
         self._steps: dict[Spot, RecordedStep] = {(one.branch, one.position): one for one in steps}
-        # The characters of all it has to be read back.
+        # The characters of all outputs.
         self.size = sum(len(one.output) for one in self._steps.values() if one.output is not None)
         self._seen: set[Spot] = set()
 
@@ -75,7 +75,7 @@ class History:
         return self._steps.get((UNDO, 0)) if self._steps else None
 
     def find(self, branch: str, position: int, name: str, kind: str) -> RecordedStep | None:
-        """What is recorded at a spot; ReplayDiverged if it is something else than what is asked for."""
+        """What is recorded at a position; ReplayDiverged if its name or kind differs from what is asked for."""
         if not self._steps:
             return None
         recorded = self._steps.get((branch, position))
@@ -94,7 +94,7 @@ class History:
 
 
 def shown_spot(branch: str, position: int) -> str:
-    """A spot in words."""
+    """A step's position as text."""
     return f"step {position + 1}" + (f" of branch {branch.rstrip('/')}" if branch else "")
 
 
@@ -159,7 +159,7 @@ class Wait:
 
 @dataclass(slots=True)
 class Suspension:
-    """A run that stops for now, with the waits not stored yet. `stays`: only store them, it goes on elsewhere."""
+    """A run that suspends, with its waits that are not stored yet. `stays`: only store them, other branches go on."""
 
     run_id: UUID
     attempt: int
@@ -171,5 +171,5 @@ class Suspension:
     event_names: list[str] = field(default_factory=list)
     at_once: bool = False
     stays: bool = False
-    # How many runs stand above this one.
+    # How many runs are above this one, each waiting for the next.
     depth: int = 0

@@ -26,7 +26,7 @@ OPEN = statement("engine/workflows/sql/gate_is_open.sql")
 RELEASE = statement("engine/workflows/sql/release_intents.sql")
 
 BATCH = 500
-# An engine that began to decide and was not heard of for this long is gone.
+# An engine that began to decide and did not finish for this long is gone.
 STUCK_SECONDS = 30.0
 SOURCES = ("manual", "event", "schedule", "workflow", "system")
 
@@ -50,8 +50,8 @@ class NewIntent:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """What one look of the engine made of the intents it found. `closed`: the gate or the engine itself is off."""
+class PollResult:
+    """What one poll of the engine did. `closed`: the gate or the engine itself is off."""
 
     closed: bool = False
     claimed: int = 0
@@ -71,7 +71,7 @@ async def request_workflow(
     correlation_id: str | None = None,
     id: UUID | None = None,
 ) -> UUID:
-    """Ask for a run, in the caller's transaction. The answer is the intent's id, and the run's once it is accepted."""
+    """Ask for a run, in the caller's transaction. Returns the intent's id, which is the run's once it is accepted."""
     asked = NewIntent(
         workflow,
         input or {},
@@ -119,21 +119,21 @@ async def request_workflows(
     return [one.id for one in intents]
 
 
-async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH) -> Tick:
-    """One look of the engine: take the open intents, at most `limit`, and decide them."""
+async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH) -> PollResult:
+    """One poll of the engine: take the open intents, at most `limit`, and decide them."""
     ids: list[UUID] | None = await fetch_value(conn, CLAIM, engine=engine, limit=limit, stuck_seconds=STUCK_SECONDS)
     if ids is None:
-        return Tick(closed=True)
+        return PollResult(closed=True)
     if not ids:
-        return Tick()
+        return PollResult()
     try:
-        return Tick(closed=not await _decide(conn, ids), claimed=len(ids))
+        return PollResult(closed=not await _decide(conn, ids), claimed=len(ids))
     except (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
         # One of them cannot be decided as it is. Decide them one by one, and let that one fail.
         log.error("a batch of intents could not be decided", reason=str(error))
         for one in ids:
             await _decide_alone(conn, one)
-        return Tick(claimed=len(ids))
+        return PollResult(claimed=len(ids))
 
 
 async def _decide_alone(conn: Connection, intent_id: UUID) -> None:

@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What policy says: `allow`, `review` or `block`, why, and by which rule and figures."""
+    """The verdict: `allow`, `review` or `block`, why, and by which rule and figures."""
 
     effect: str
     reason: str
@@ -68,7 +68,7 @@ class Policy:
             self._add(row["tenant_id"], row["workflow"], row["runs"], int(row["spend_cents"]))
 
     def judge(self, tenant_id: UUID, workflow: str, spend_cents: int) -> Verdict:
-        """What becomes of a request for this workflow now."""
+        """The verdict on a request for this workflow now."""
         if (tenant_id, workflow) in self._disabled:
             return Verdict("block", f"The workflow {workflow} is disabled.", {"disabled": True})
         found = [
@@ -116,7 +116,7 @@ def _fits(workflow: str, pattern: str) -> bool:
 
 
 async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> Policy:
-    """The policy for (tenant, workflow). In a transaction, decisions of a tenant whose rules count take turns."""
+    """The policy for (tenant, workflow). Transactions that load a tenant's counting rules follow one another."""
     pairs = sorted(set(wanted), key=str)
     tenants = sorted({tenant for tenant, _ in pairs})
     rules = [Rule(**row) for row in await fetch(conn, RULES, tenants=tenants)]
@@ -136,7 +136,7 @@ async def load_disabled(conn: Connection, wanted: Sequence[tuple[UUID, str]]) ->
 
 
 async def check_policy(conn: Connection, tenant_id: UUID, workflow: str, *, spend_cents: int = 0) -> Verdict:
-    """What policy would say now, without asking for anything."""
+    """The verdict on a request now, without making one."""
     async with conn.transaction():
         policy = await load_policy(conn, [(tenant_id, workflow)])
     return policy.judge(tenant_id, workflow, spend_cents)

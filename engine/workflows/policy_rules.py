@@ -1,4 +1,4 @@
-"""Policy's rules: adding, removing and reading them."""
+"""Adds, removes and lists the rules of policy."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -39,7 +39,7 @@ async def add_rule(
         "runs_per_day": runs_per_day,
     }
     _check(label, effect, workflow, except_workflows, numbers)
-    told = {
+    values = {
         "label": label,
         "effect": effect,
         "workflow": workflow,
@@ -48,11 +48,11 @@ async def add_rule(
     }
     async with conn.transaction():
         rule_id: UUID | None = await fetch_value(
-            conn, ADD, id=new_id(), tenant_id=tenant_id, created_by=actor.id, **told
+            conn, ADD, id=new_id(), tenant_id=tenant_id, created_by=actor.id, **values
         )
         if rule_id is None:
             raise Conflict(f"There is a rule {label!r} already.", remedy="Remove it first, or choose another label.")
-        await record(conn, _event("POLICY_ADDED", rule_id, actor, tenant_id, told))
+        await record(conn, _event("POLICY_ADDED", rule_id, actor, tenant_id, values))
     return rule_id
 
 
@@ -86,7 +86,7 @@ def _check(
         raise InvalidInput("The rule", wrong)
 
 
-def _event(action: str, rule_id: UUID, actor: Actor, tenant_id: UUID | None, told: Mapping[str, object]) -> Event:
+def _event(action: str, rule_id: UUID, actor: Actor, tenant_id: UUID | None, values: Mapping[str, object]) -> Event:
     return Event(
-        action=action, entity_type="policy_rule", entity_id=str(rule_id), actor=actor, tenant_id=tenant_id, meta=told
+        action=action, entity_type="policy_rule", entity_id=str(rule_id), actor=actor, tenant_id=tenant_id, meta=values
     )

@@ -15,13 +15,13 @@ from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed
 from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
 from atlas.engine.workflows.step_store import StepStore
 
-# Replay reads everything a run has recorded, so that there is an end to what one run may record.
+# Replay reads everything a run has recorded, so that it is bounded.
 MOST_STEPS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 
 
 class StepPosition:
-    """Where a thing asked of the run stands, and what is recorded there. As a context it keeps its branch busy."""
+    """A step at its position in a branch, and what is recorded there. As a context it keeps its branch busy."""
 
     __slots__ = ("branch", "kind", "name", "position", "recorded")
 
@@ -51,9 +51,9 @@ class Recorder:
         self.correlation_id = suspension.correlation_id
         self.history = history
         self.suspension = suspension
-        # What no workflow may swallow: it ends the run, whatever its code makes of it.
+        # It ends the run, also if the workflow's code catches it.
         self.fatal: PermanentError | None = None
-        # Those of steps that were given up while their function goes on.
+        # Those of steps that were canceled while their function goes on.
         self.threads: list[asyncio.Future[Any]] = []
         self.new_steps = 0
         self._store = store
@@ -85,7 +85,7 @@ class Recorder:
         return current.get() or self._root
 
     def enter(self, name: str, kind: str) -> StepPosition:
-        """Take the next spot of this branch."""
+        """Enter the next step of this branch."""
         branch = current.get() or self._root
         if branch.suspended:
             raise Suspended
@@ -96,7 +96,7 @@ class Recorder:
             position, unique = branch.position, branch.unique(name)
             recorded = self.history.find(branch.path, position, unique, kind)
             if recorded is None:
-                self._may_begin(branch)
+                self._check_may_begin(branch)
         except PermanentError as error:
             self.fatal = self.fatal or error
             raise
@@ -106,8 +106,8 @@ class Recorder:
         branch.position = position + 1
         return StepPosition(branch, position, unique, kind, recorded)
 
-    def _may_begin(self, branch: Branch) -> None:
-        """Whether something new may be done now."""
+    def _check_may_begin(self, branch: Branch) -> None:
+        """Raise if no new step may begin now."""
         if self.history.failure is not None and branch is not self._undo:
             raise FailureReached
         if self.fatal is not None and branch is not self._undo:
@@ -137,7 +137,7 @@ class Recorder:
         output: str | None = None,
         error: str | None = None,
     ) -> None:
-        """Write the outcome of what stands at a step. Returns when it is durable."""
+        """Write the outcome of a step. Returns when it is durable."""
         checkpoint = StepCheckpoint(
             self.run_id,
             self._attempt,
@@ -166,23 +166,25 @@ class Recorder:
             self._offline = True
 
     def _cannot_record(self, step: StepPosition, error: Exception) -> Never:
-        """What cannot be recorded would be done again at every replay: it is the end of the run."""
+        """A step that cannot be recorded would be done again at every replay: it ends the run."""
         self.fatal = self.fatal or PermanentError(f"Step {step.name!r} cannot be recorded: {describe(error)}")
         raise self.fatal from error
 
     async def fail(self, step: StepPosition, error: StepFailed, **facts: Any) -> Never:
         """Write that a step failed for good, and raise it into the workflow."""
-        told = {"message": error.reason, "type": error.kind}
-        await self.record(step, "failed", error=stored_json(told), **facts)
+        failure = {"message": error.reason, "type": error.kind}
+        await self.record(step, "failed", error=stored_json(failure), **facts)
         error.spots = [(step.branch.path, step.position)]
         raise error
 
     def failure(self, step: StepPosition) -> StepFailed:
-        """The failure that is recorded at a step, to be raised again."""
+        """The recorded failure of a step, to be raised again."""
         assert step.recorded is not None
-        told = orjson.loads(step.recorded.error or "{}")
+        failure = orjson.loads(step.recorded.error or "{}")
         spots = [(step.branch.path, step.position)]
-        return StepFailed(step.name, told.get("message", "it failed"), kind=told.get("type", "StepFailed"), spots=spots)
+        return StepFailed(
+            step.name, failure.get("message", "it failed"), kind=failure.get("type", "StepFailed"), spots=spots
+        )
 
     async def wait(self, step: StepPosition, wait: Wait) -> Never:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
@@ -220,6 +222,6 @@ class Recorder:
         raise Suspended
 
     def replay_again(self, step: StepPosition) -> Never:
-        """What is awaited came at this very moment: be called again at once."""
+        """What the step waits for has just ended: replay the run at once."""
         self.suspension.at_once = True
         self.block(step)

@@ -1,4 +1,4 @@
-"""Workflows in code: what the decorators of this process say."""
+"""The registry of workflows in code, filled by the `workflow` decorator."""
 
 import difflib
 import inspect
@@ -14,7 +14,7 @@ from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.workflows.errors import WorkflowFailed
 from atlas.errors import AtlasError
 
-# Inputs of workflows stand in intents, runs and histories as they were given.
+# Inputs of workflows are stored in intents, runs and histories as they were given.
 SECRETS_REFUSED = "marks a field of its input as secret, and inputs of workflows are kept as they are"
 SECRETS_REMEDY = "Give the secret to a job whose type or definition marks it, or let the job fetch it where it is kept."
 
@@ -46,7 +46,7 @@ class CodeWorkflow:
 
 
 class DuplicateWorkflow(AtlasError):
-    """Two functions claim the same workflow."""
+    """Two functions are registered for the same workflow."""
 
 
 _registry: dict[str, CodeWorkflow] = {}
@@ -84,7 +84,7 @@ def registered_workflows() -> Mapping[str, CodeWorkflow]:
 
 
 def near(key: str, known: Iterable[str]) -> list[str]:
-    """The names that are likely to have been meant."""
+    """The known names that are most like this one."""
     return difflib.get_close_matches(key, sorted(set(known)), n=3, cutoff=0.5)
 
 

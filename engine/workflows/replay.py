@@ -1,7 +1,7 @@
 """Replaying a stored history against today's code, without a database: for tests of workflows.
 
 Keep the document that `atlas workflow show RUN --json` prints as a fixture; `replay` follows it with the code there is
-now and raises ReplayDiverged where the code takes another way.
+now and raises ReplayDiverged where the code asks for other steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 
 from atlas.engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
-from atlas.engine.workflows.execute_run import drive
+from atlas.engine.workflows.execute_run import execute
 from atlas.engine.workflows.history import History, RecordedStep, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import CodeWorkflow
@@ -21,7 +21,7 @@ from atlas.engine.workflows.run_context import Run
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How the code got on: `ended` with an output, `failed` with words, `waiting`, or `beyond` what is recorded."""
+    """The end of a replay: `ended` with an output, `failed` with a message, `waiting`, or `beyond` what is recorded."""
 
     status: str
     output: Any = None
@@ -36,7 +36,7 @@ async def replay(workflow: CodeWorkflow, input: Mapping[str, Any], steps: Iterab
     run = Run(recorder, workflow.key)
     value = workflow.parse(dict(input))
     try:
-        output = await drive(run, recorder, lambda: workflow.function(run, value))
+        output = await execute(run, recorder, lambda: workflow.function(run, value))
     except RecordEnds:
         return Replayed("beyond")
     except Suspended:

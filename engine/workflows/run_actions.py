@@ -59,7 +59,7 @@ async def retry_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: 
 async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, tenant_id: UUID | None = None) -> UUID:
     """Ask for a new run with the same input that reuses what this one had recorded when `step` began.
 
-    Approvals are asked for anew. What was done after one, or undone, cannot be reused: Conflict. The same is looked at
+    Approvals are asked for anew. What was done after one, or undone, cannot be reused: Conflict. The same is checked
     again when the fork begins.
     """
     run = await _find(conn, run_id, tenant_id)

@@ -1,4 +1,4 @@
-"""Runs begin: an ENGINE_RUN job and the run it carries, under one id, in one transaction."""
+"""Starts runs: an ENGINE_RUN job and the run it carries, under one id, in one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ ENGINE = system("engine")
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to be."""
+    """A run to be started."""
 
     tenant_id: UUID
     workflow: str
@@ -36,7 +36,7 @@ class NewRun:
     forked_from: UUID | None = None
     # Events after this number may end its waits; None: those from now on.
     events_from: int | None = None
-    # How many runs stand above it, each waiting for the next.
+    # How many runs are above it, each waiting for the next.
     depth: int = 0
     id: UUID = field(default_factory=new_id)
 
@@ -84,7 +84,7 @@ async def resolve(
 
 
 def read_input(value: Any) -> RunInput:
-    """A run's own facts from its job's input. An ENGINE_RUN job that nobody's request made is refused."""
+    """A run's own facts from its job's input. An ENGINE_RUN job that was not made from an intent is refused."""
     if not isinstance(value, dict) or not isinstance(value.get("requestedBy"), str):
         raise PermanentError(
             "This ENGINE_RUN job was not made from an intent.",

@@ -1,4 +1,4 @@
-"""Calling a step's function: once, again after a failure, and within its time."""
+"""Calls a step's function: once, again after a failure, and within its timeout."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ THREADS = 256
 
 @dataclass(slots=True)
 class StepCall:
-    """A function, its arguments, and how hard to try."""
+    """A function, its arguments, its retries and its timeout."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -38,11 +38,11 @@ class StepCall:
 
 
 class StepTimeout(Exception):
-    """The step's function did not end within its time."""
+    """The step's function did not end within its timeout."""
 
 
 async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any:
-    """Answer from the record, or call the function and write what came of it before answering."""
+    """Return what is recorded, or call the function and write its outcome before returning it."""
     known = step_function(call.function)
     recorded = step.recorded
     if recorded is not None:
@@ -53,13 +53,13 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
         if not recorded.due:
             recorder.block(step)
         if recorder.history.failure is not None and step.branch is not recorder.undoing:
-            given_up = StepFailed(step.name, "It was not tried again: the run is undone.", kind="GivenUp")
-            await recorder.fail(step, given_up, attempts=recorded.attempts)
+            not_retried = StepFailed(step.name, "It was not tried again: the run is undone.", kind="GivenUp")
+            await recorder.fail(step, not_retried, attempts=recorded.attempts)
     attempt = 1 if recorded is None else recorded.attempts + 1
     since = time.monotonic()
     try:
-        answer = await _call(recorder, known, call)
-        text = known.dump(answer)
+        result = await _call(recorder, known, call)
+        text = known.dump(result)
         value = _read_back(known, text)
     except Exception as error:
         await _raised(recorder, step, call, attempt, since, error)
@@ -84,28 +84,28 @@ async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
 
 
 async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Timeout) -> Any:
-    """A plain function runs in a thread. It cannot be stopped; who gives it up leaves it to the worker to wait for."""
+    """Run a plain function in a thread. It cannot be stopped: if its step is canceled, the worker waits for it."""
     loop = asyncio.get_running_loop()
     context = contextvars.copy_context()
 
     def work() -> Any:
         if call.timeout is not None:
-            # Its time begins now: before, it waited for a thread.
+            # Its timeout begins now: before, it waited for a thread.
             loop.call_soon_threadsafe(_begin, limit, call.timeout)
         return context.run(awaitable(call.function), *call.arguments)
 
     thread = _threads().submit(work)
     try:
-        answer = await asyncio.wrap_future(thread)
+        result = await asyncio.wrap_future(thread)
     except asyncio.CancelledError:
         if thread.running():
             recorder.threads.append(asyncio.wrap_future(thread))
         raise
-    return await answer if inspect.isawaitable(answer) else answer
+    return await result if inspect.isawaitable(result) else result
 
 
 def _begin(limit: asyncio.Timeout, seconds: float) -> None:
-    # Refused where nobody waits for the step any more.
+    # Raises if the caller no longer waits for the step.
     with contextlib.suppress(RuntimeError):
         limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
@@ -114,11 +114,11 @@ async def _raised(
     recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float, error: Exception
 ) -> Never:
     """The function raised: try again later, or fail for good."""
-    told = error_json(error)
+    record = error_json(error)
     arguments = arguments_text(call.arguments)
     snoozed = isinstance(error, Snooze)
     if not snoozed and (isinstance(error, PermanentError) or attempt > call.retries):
-        failed = StepFailed(step.name, told["message"], kind=told["type"])
+        failed = StepFailed(step.name, record["message"], kind=record["type"])
         failed.__cause__ = error
         await recorder.fail(step, failed, attempts=attempt, since=since, input=arguments)
     wait = Wait(
@@ -130,7 +130,7 @@ async def _raised(
         attempts=attempt - 1 if snoozed else attempt,
         wake_after=_delay(call.policy, attempt, error),
         input=arguments,
-        error=stored_json(told),
+        error=stored_json(record),
     )
     await recorder.wait(step, wait)
 
@@ -146,13 +146,13 @@ def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
 
 
 def _read_back(known: StepFunction, text: str) -> Any:
-    """The answer as every replay will see it, looked at before it is recorded."""
+    """The result as every replay will see it, checked before it is recorded."""
     try:
         return known.load(text)
     except ValidationError as error:
         raise PermanentError(
-            f"The step's answer cannot be read back as the type it answers: {describe(error)}",
-            remedy="Answer what survives JSON, or leave out the annotation.",
+            f"The step's result cannot be read back as its annotated type: {describe(error)}",
+            remedy="Return what survives JSON, or leave out the annotation.",
         ) from error
 
 
@@ -161,7 +161,7 @@ def _replayed(step: StepPosition, known: StepFunction, text: str | None) -> Any:
         return known.load(text)
     except ValidationError as error:
         raise PermanentError(
-            f"What step {step.name!r} recorded does not fit the type it answers now: {describe(error)}",
+            f"What step {step.name!r} recorded does not fit its annotated type now: {describe(error)}",
             remedy="Run it with the code it began with, or fork it from that step.",
         ) from error
 

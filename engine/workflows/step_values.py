@@ -40,7 +40,7 @@ def object_text(what: str, value: Mapping[str, Any], *, field: str, limit: int =
 
 
 class StepFunction:
-    """How a step's function is called, and how its answer becomes JSON and comes back.
+    """How a step's function is called, and how its result becomes JSON and is read back.
 
     The first execution and every replay give the same value: it is read back from what is stored, as the type that
     the function's annotation names, or as plain JSON.
@@ -53,20 +53,20 @@ class StepFunction:
         self.adapter = adapter
 
     def dump(self, value: Any) -> str:
-        """The stored form of an answer."""
+        """The stored form of a result."""
         try:
             text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
-            raise PermanentError(f"The step's answer is not JSON: {error}.") from error
+            raise PermanentError(f"The step's result is not JSON: {error}.") from error
         if is_larger(text, OUTPUT_BYTES):
             raise PermanentError(
-                f"The step's answer is larger than {OUTPUT_BYTES // 1024} KiB.",
+                f"The step's result is larger than {OUTPUT_BYTES // 1024} KiB.",
                 remedy="Store large data elsewhere and return where to find it.",
             )
         return text
 
     def load(self, text: str | None) -> Any:
-        """An answer from its stored form."""
+        """A result from its stored form."""
         if text is None:
             return None
         if self.adapter is None:
@@ -84,12 +84,12 @@ _known: "WeakKeyDictionary[Callable[..., Any], StepFunction]" = WeakKeyDictionar
 
 
 def step_function(function: Callable[..., Any]) -> StepFunction:
-    """What is known about a function, looked up once."""
+    """How a function is called, inspected once."""
     try:
         return _known[function]
     except (KeyError, TypeError):
         found = _inspect(function)
-    # A callable that cannot be remembered is looked at every time.
+    # A callable that cannot be cached is inspected every time.
     with contextlib.suppress(TypeError):
         _known[function] = found
     return found
@@ -121,7 +121,7 @@ def _inspect(function: Callable[..., Any]) -> StepFunction:
 
 
 def _return_type(function: Callable[..., Any]) -> Any | None:
-    """The annotated type of an answer, where reading it back as plain JSON would lose something."""
+    """The annotated type of a result, where reading it back as plain JSON would lose something."""
     if "return" not in getattr(function, "__annotations__", {}):
         return None
     try:

@@ -1,9 +1,9 @@
-"""Suspending runs, so that no wake-up is lost.
+"""Suspends runs, so that no wake-up is lost.
 
 What may wake a run is locked out first: the job row, which a child's end and a decision lock before they wake it, and
 the names of the events it waits for, which publishers hold. Then the waits are stored, with the children and questions
 that belong to them. In the next statement, which sees everything committed before the locks, the awaited things are
-looked for; the run is queued until its time, or at once where something has come. Whoever comes later finds it queued
+looked for; the run is queued until its time, or at once where something has come. What comes later finds it queued
 and wakes it.
 """
 
@@ -68,7 +68,7 @@ async def suspend_runs(
 
 
 async def _not_stored(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> list[tuple[Suspension, Wait]]:
-    """The waits that still need to be stored: the children and questions of the others are made already."""
+    """The waits that are not stored yet: the children and questions of the others exist already."""
     rows = await fetch(
         conn,
         STORED,
@@ -83,7 +83,7 @@ async def _not_stored(conn: Connection, waits: list[tuple[Suspension, Wait]]) ->
 async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None:
     if not waits:
         return
-    children = [await_child(run, wait) for run, wait in waits]
+    children = [_child_of(run, wait) for run, wait in waits]
     jobs = [one for one in children if isinstance(one, NewJob)]
     runs = [one for one in children if isinstance(one, NewRun)]
     asked = [(new_id(), run, wait, wait.approval) for run, wait in waits if wait.approval is not None]
@@ -103,7 +103,7 @@ async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None
     )
 
 
-def await_child(run: Suspension, wait: Wait) -> NewJob | NewRun | None:
+def _child_of(run: Suspension, wait: Wait) -> NewJob | NewRun | None:
     """The job or run that a wait is for."""
     if wait.child is None:
         return wait.job

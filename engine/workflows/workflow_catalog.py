@@ -1,4 +1,4 @@
-"""Workflows in code made known to everyone, and found again by those who do not have them."""
+"""The catalog of workflows in code: published by the workers that have them, read by those that do not."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,7 +16,7 @@ CLOCK = statement("engine/workflows/sql/clock.sql")
 
 
 async def publish_workflows(conn: Connection, workflows: Iterable[CodeWorkflow], *, by: str) -> None:
-    """Write what this process knows about its workflows."""
+    """Publish the workflows of this process."""
     for one in sorted(workflows, key=lambda workflow: workflow.key):
         await fetch(
             conn,
@@ -29,7 +29,7 @@ async def publish_workflows(conn: Connection, workflows: Iterable[CodeWorkflow],
 
 
 async def known_workflows(conn: Connection, tenant_id: UUID) -> dict[str, bool]:
-    """The keys a tenant could mean; True for those that some worker's code brought lately."""
+    """The keys that a tenant can ask for; True for those that a worker with their code published lately."""
     return {row["key"]: row["in_code"] for row in await fetch(conn, KNOWN, tenant_id=tenant_id)}
 
 

@@ -1,4 +1,4 @@
-"""Drives workflow runs: the ENGINE_RUN handler, its group commit, and the loop that turns intents into runs."""
+"""Executes workflow runs: the ENGINE_RUN handler, and the loop that turns intents into runs."""
 
 from atlas.workers.workflows.handler import engine_run
 from atlas.workers.workflows.loop import run_engine_loop, settle_intents

@@ -1,4 +1,4 @@
-"""ENGINE_RUN: drives one run of a workflow until it ends or waits."""
+"""The handler of ENGINE_RUN: executes one run of a workflow until it ends or waits."""
 
 import random
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.interpret import run_document
 from atlas.engine.workflows.declared.store import known_document, load_document
 from atlas.engine.workflows.errors import RunLost, Suspended, WorkflowNotFound
-from atlas.engine.workflows.execute_run import drive
+from atlas.engine.workflows.execute_run import execute
 from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import near, registered_workflows
@@ -51,7 +51,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     run = Run(recorder, wanted.workflow)
     try:
         try:
-            return await drive(run, recorder, lambda: function(run))
+            return await execute(run, recorder, lambda: function(run))
         except Suspended:
             if await store.suspend(suspension) == "canceled":
                 raise JobCanceled("Canceled while running.") from None

@@ -17,10 +17,10 @@ from atlas.logs import get_logger
 
 POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
-# Workers without the code of a workflow go by when it was last made known.
+# Workers without the code of a workflow go by when it was last published.
 PUBLISH_SECONDS = 600.0
-# No look takes so long: who waits longer for an answer waits for a line that went silent.
-LOOK_SECONDS = 120.0
+# A poll that takes longer waits for a connection that went silent.
+POLL_TIMEOUT = 120.0
 
 log = get_logger("engine")
 
@@ -28,38 +28,38 @@ log = get_logger("engine")
 async def run_engine_loop(
     pool: Pool, stop: asyncio.Event, *, url: str | None = None, poll: float = POLL_SECONDS
 ) -> None:
-    """Look for intents until told to stop. With the database's address a notification wakes it before the next poll."""
+    """Poll for intents until `stop` is set. With the database's address a notification wakes it earlier."""
     engine = f"engine:{new_worker_id()}"
     wake = asyncio.Event()
     listener = None
     if url is not None:
         listener = Listener(url, ("atlas_intents", "atlas_gate"), lambda _channel, _payload: wake.set())
         listener.start()
-    chores = _EngineTasks(pool, engine)
+    tasks = _EngineTasks(pool, engine)
     try:
         while not stop.is_set():
             wake.clear()
             try:
-                more = await chores.look()
+                more = await tasks.poll()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("the engine could not look for intents", reason=str(error) or type(error).__name__)
+                log.warning("the engine could not poll for intents", reason=str(error) or type(error).__name__)
                 more = False
             if not more:
-                await _rest(stop, wake, poll * (0.9 + 0.2 * random.random()))
+                await _wait(stop, wake, poll * (0.9 + 0.2 * random.random()))
     finally:
         if listener is not None:
             await listener.stop()
 
 
 async def settle_intents(pool: Pool) -> None:
-    """Turn the intents there are into runs, once: what a worker that only drains begins with."""
-    chores = _EngineTasks(pool, f"engine:{new_worker_id()}")
-    while await chores.look():
+    """Turn the intents there are into runs, once: a worker that only drains begins with it."""
+    tasks = _EngineTasks(pool, f"engine:{new_worker_id()}")
+    while await tasks.poll():
         pass
 
 
 class _EngineTasks:
-    """What the loop does at each look."""
+    """What the loop does at each poll."""
 
     def __init__(self, pool: Pool, engine: str) -> None:
         self._pool = pool
@@ -67,21 +67,21 @@ class _EngineTasks:
         self._published_at: float | None = None
         self._expired_at = 0.0
 
-    async def look(self) -> bool:
-        """One look. True: there is surely more."""
-        async with borrow(self._pool, within=LOOK_SECONDS) as conn:
+    async def poll(self) -> bool:
+        """Poll once. True: more intents wait."""
+        async with borrow(self._pool, within=POLL_TIMEOUT) as conn:
             if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
                 self._published_at = time.monotonic()
-            tick = await take_intents(conn, self._engine)
+            taken = await take_intents(conn, self._engine)
             if time.monotonic() - self._expired_at > EXPIRE_SECONDS:
                 await expire_approvals(conn)
                 self._expired_at = time.monotonic()
-        return tick.claimed >= BATCH
+        return taken.claimed >= BATCH
 
 
-async def _rest(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
-    """Until woken, told to stop, or the time is over."""
+async def _wait(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
+    """Wait until woken or stopped, at most this long."""
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(wake.wait())]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

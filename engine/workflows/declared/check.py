@@ -1,4 +1,4 @@
-"""Checking a document before it is saved: every mistake at once, each with its path."""
+"""Checks a document before it is saved: every mistake at once, each with its path."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from atlas.errors import FieldError, InvalidInput
 
 LARGEST = 256 * 1024
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
-# Which fields say something for which kind of step.
+# The kinds of step that a timeout and retries apply to.
 _TIMED = {"job", "workflow", "event", "approval"}
 _RETRIED = {"job", "workflow"}
 
@@ -59,13 +59,13 @@ def check_document(value: Any) -> list[FieldError]:
 
 def _path(loc: tuple[int | str, ...]) -> str:
     # A union's members are part of pydantic's path, not of the document's.
-    told = ".".join(
+    path = ".".join(
         str(part)
         for part in loc
         if part not in ("UndoStep", "str", "bool", "int", "float", "list[any]")
         and not (isinstance(part, str) and part.startswith(("literal[", "constrained")))
     )
-    return _INDEX.sub(r"[\1]", told)
+    return _INDEX.sub(r"[\1]", path)
 
 
 def _reason(error: Any) -> str:
@@ -75,7 +75,7 @@ def _reason(error: Any) -> str:
 
 
 def _check_key(document: Document) -> Iterator[FieldError]:
-    """A key is what requests name and what stands in the address of the workflow."""
+    """A key is named in requests, and is part of the workflow's address."""
     yield from check_name("key", document.key)
     if "/" in document.key or document.key.startswith("."):
         yield FieldError("key", "must not hold a slash, nor begin with a dot")
@@ -94,13 +94,14 @@ def _check_graph(document: Document) -> Iterator[FieldError]:
         path = f"steps[{number}]"
         if ids.index(step.id) != number:
             yield FieldError(f"{path}.id", f"{step.id!r} is the id of steps[{ids.index(step.id)}] too")
-        for place, need in enumerate(step.needs):
+        for index, need in enumerate(step.needs):
             if need not in ids:
-                yield FieldError(f"{path}.needs[{place}]", f"there is no step {need!r}")
-        said = [kind for kind in KINDS if getattr(step, kind) is not None]
-        if len(said) != 1:
-            found = " and ".join(said) or "none of them"
-            yield FieldError(path, f"needs exactly one of {', '.join(KINDS)}; it has {found}")
+                yield FieldError(f"{path}.needs[{index}]", f"there is no step {need!r}")
+        found = [kind for kind in KINDS if getattr(step, kind) is not None]
+        if len(found) != 1:
+            yield FieldError(
+                path, f"needs exactly one of {', '.join(KINDS)}; it has {' and '.join(found) or 'none of them'}"
+            )
     cycle = _cycle(document)
     if cycle:
         yield FieldError("steps", f"need each other in a circle: {' → '.join(cycle)}")
@@ -139,9 +140,7 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
     if step.retries is not None and step.kind not in _RETRIED:
         yield FieldError(f"{path}.retries", f"means nothing for a {step.kind} step")
     if step.sleep is not None and not _is_time(step.sleep):
-        yield FieldError(
-            f"{path}.sleep", "is neither seconds, nor a duration such as 10m, nor a moment, nor a template"
-        )
+        yield FieldError(f"{path}.sleep", "is neither seconds, nor a duration such as 10m, nor a time, nor a template")
     before = document.ancestors(step.id)
     names = scope_names(document, step)
     for field, value in step.templates.items():
@@ -179,8 +178,8 @@ def _check_value(value: Any, path: str, names: set[str], before: set[str]) -> It
         for key, inner in value.items():
             yield from _check_value(inner, f"{path}.{key}", names, before)
     elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _check_value(inner, f"{path}[{place}]", names, before)
+        for index, inner in enumerate(value):
+            yield from _check_value(inner, f"{path}[{index}]", names, before)
     elif isinstance(value, str):
         wrong = check_template(value, path=path, names=names)
         yield from wrong

@@ -32,7 +32,7 @@ class UndoStep(_Part):
 
 
 class Step(_Part):
-    """One step: exactly one of job, workflow, sleep, event and approval says what it does."""
+    """One step: exactly one of job, workflow, sleep, event and approval is its kind."""
 
     id: Name
     needs: tuple[Name, ...] = ()

@@ -1,4 +1,4 @@
-"""Running a declared workflow: each step is a branch that begins when the steps it needs have ended."""
+"""Runs a declared workflow: each step is a branch that begins when the steps it needs have ended."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ async def run_document(run: Run, document: Document, input: dict[str, Any]) -> A
 
 
 class _Execution:
-    """One attempt at a document. It holds nothing that replay does not give back."""
+    """One attempt at a document. It holds no state that replay does not restore."""
 
     def __init__(self, run: Run, document: Document, input: dict[str, Any]) -> None:
         self._run = run
@@ -51,7 +51,7 @@ class _Execution:
         return {id: self._results[id]["output"] for id in done}
 
     async def _step(self, step: Step) -> None:
-        """One step's branch, from waiting for its needs to telling those who need it."""
+        """One step's branch, from waiting for its needs to notifying the steps that need it."""
         ended: Ended = "broken"
         try:
             ended = await self._begin(step)
@@ -97,7 +97,7 @@ class _Execution:
         return await self._filling.holds(step.if_, self._scope(step), f"steps.{step.id}.if")
 
     async def _act(self, step: Step, done: dict[int, Any]) -> Any:
-        """Do the step; what it answered for an item is also told in `done`."""
+        """Do the step; the output of each item is also put into `done`."""
         if step.each is None:
             return await self._act_once(step, self._scope(step))
         scopes = await self._scopes(step)
@@ -110,7 +110,7 @@ class _Execution:
         return await self._run.branch_out("each", [str(number) for number in range(len(scopes))], works)
 
     async def _scopes(self, step: Step, *, shared: bool = True) -> list[dict[str, Any]]:
-        """What the step's templates know, for each of its items."""
+        """The scope of the step's templates, for each of its items."""
         scope = self._scope(step)
         items = await self._filling.fill(step.each, scope, f"steps.{step.id}.each", shared=shared)
         if not isinstance(items, list) or len(items) > MOST_ITEMS:
@@ -137,7 +137,7 @@ class _Execution:
                 return asdict(await self._run.approval(step.id, title=title, expires=expires, detail=filled))
 
     async def _with(self, step: Step, scope: dict[str, Any]) -> dict[str, Any]:
-        """What the step is asked with; nothing where it is recorded."""
+        """The step's filled-in `with`; empty if the step is recorded."""
         if self._run.begins_nothing:
             return {}
         filled: dict[str, Any] = await self._filling.fill(step.with_, scope, f"steps.{step.id}.with")
@@ -166,13 +166,13 @@ class _Execution:
             await self._run.sleep(seconds, name=step.id)
             return
         try:
-            moment = datetime.fromisoformat(str(value))
+            time = datetime.fromisoformat(str(value))
         except ValueError as error:
-            raise WorkflowFailed(f"Step {step.id!r}: {value!r} is neither a duration nor a moment.", {}) from error
-        await self._run.sleep_until(moment, name=step.id)
+            raise WorkflowFailed(f"Step {step.id!r}: {value!r} is neither a duration nor a time.", {}) from error
+        await self._run.sleep_until(time, name=step.id)
 
     async def _register(self, step: Step, status: str, done: dict[int, Any]) -> None:
-        """One undoing of the step when it has succeeded, or one of each item that has, where it speaks of them."""
+        """One undoing of the step when it has succeeded, or one of each item that has, if its `with` names them."""
         undo = step.on_failure
         if not isinstance(undo, UndoStep):
             return
@@ -221,8 +221,8 @@ def _check_input(document: Document, input: dict[str, Any]) -> None:
         found = schema_errors(document.input_schema, input)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
         # Saved before such schemas were refused.
-        words = f"The inputSchema of {document.key} cannot be used: {str(error).strip().splitlines()[0]}"
-        raise WorkflowFailed(words, {}, remedy="Save the workflow with a schema that needs nothing else.") from error
+        message = f"The inputSchema of {document.key} cannot be used: {str(error).strip().splitlines()[0]}"
+        raise WorkflowFailed(message, {}, remedy="Save the workflow with a schema that needs nothing else.") from error
     if found:
         shown = "; ".join(f"{one.field}: {one.reason}" for one in found[:5])
         raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {shown}.", {})

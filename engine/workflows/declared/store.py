@@ -26,7 +26,7 @@ ENABLE = statement("engine/workflows/declared/sql/enable_workflow.sql")
 LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
 _MOST_KEPT = 500
-# A version never changes, so that one read is enough for all its runs.
+# By version, which never changes: one read is enough for all its runs.
 _documents: dict[UUID, tuple[UUID | None, Document]] = {}
 
 
@@ -80,7 +80,9 @@ async def save_workflow(
             created_by=actor.id,
         )
         if row is None:
-            raise Conflict(f"The workflow {parsed.key} was saved by another at this moment.", remedy="Save it again.")
+            raise Conflict(
+                f"The workflow {parsed.key} was saved by another request at the same time.", remedy="Save it again."
+            )
         await record(conn, _event("WORKFLOW_SAVED", parsed.key, actor, tenant_id, {"version": row["version"]}))
     return Saved(row["id"], parsed.key, row["version"], is_new=True)
 
@@ -105,8 +107,8 @@ async def enable_workflow(
     async with conn.transaction():
         if await fetch_value(conn, ENABLE, key=key, tenant_id=tenant_id, enabled=enabled) is None:
             raise NotFound("workflow", key)
-        word = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
-        await record(conn, _event(word, key, actor, tenant_id, {}))
+        action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
+        await record(conn, _event(action, key, actor, tenant_id, {}))
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:

@@ -1,8 +1,8 @@
-"""Filling in the templates of a run on the worker's event loop, which its lease and all other jobs live on.
+"""Fills in the templates of a run without blocking the worker's event loop, which its lease and other jobs depend on.
 
 The templates of one attempt share a budget, so that heavy ones end their own run. One template is filled in at a time,
-and the loop gets a turn when it has been held for a moment: an `each` has up to a thousand items, and all of them are
-ready at once.
+and other tasks get a turn when the loop has been held for 20 ms: an `each` has up to a thousand items, and all of
+them are ready at once.
 """
 
 import asyncio
@@ -71,5 +71,5 @@ class Filling:
     def _end_if_spent(self, error: TemplateError) -> None:
         """The next attempt would have a budget of its own: a run that has spent one does not get there."""
         if self._budget is not None and self._budget.left < 0:
-            words = f"The templates of the run take too much work together. {error}"
-            self._run.abort(PermanentError(words, remedy="Let children (workflow) do parts of it."))
+            message = f"The templates of the run take too much work together. {error}"
+            self._run.abort(PermanentError(message, remedy="Let children (workflow) do parts of it."))

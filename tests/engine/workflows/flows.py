@@ -22,7 +22,7 @@ class Order(BaseModel):
 
 
 class Price(BaseModel):
-    """A typed answer of a step."""
+    """A typed result of a step."""
 
     cents: int
     at: datetime
@@ -168,7 +168,7 @@ async def charges(run: Run, input: dict[str, Any]) -> Any:
 
 
 class Invoice(BaseModel):
-    """An answer whose fields have other names in JSON."""
+    """A result whose fields have other names in JSON."""
 
     number: int = Field(alias="invoiceNumber")
     cents: int = Field(serialization_alias="amountInCents")
@@ -344,8 +344,8 @@ async def far(run: Run, input: dict[str, Any]) -> Any:
     match input:
         case {"sleep": seconds}:
             await run.sleep(float(seconds))
-        case {"until": moment}:
-            await run.sleep_until(datetime.fromisoformat(moment))
+        case {"until": time}:
+            await run.sleep_until(datetime.fromisoformat(time))
         case {"approval": seconds, "title": title}:
             await run.approval("ask", title=title.replace("NUL", "\0"), expires=float(seconds))
         case {"retry": seconds}:

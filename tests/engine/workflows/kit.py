@@ -38,7 +38,7 @@ class Kit:
             return await request_workflow(conn, SYSTEM_TENANT, workflow, input, REQUESTER, **options)
 
     async def tick(self) -> None:
-        """Let the engine look at the intents."""
+        """Let the engine poll for intents."""
         async with self.pool.acquire() as conn:
             while (await take_intents(conn, "engine")).claimed:
                 pass
@@ -64,7 +64,7 @@ class Kit:
         return {step.key: step for step in await list_steps(self.pool, run_id)}
 
     async def pass_time(self, time: timedelta) -> None:
-        """Everything that waits for a moment waits so much less."""
+        """Everything that waits for a time waits so much less."""
         async with self.pool.acquire() as conn, conn.transaction():
             await conn.execute("update workflow_steps set wake_at = wake_at - $1::interval", time)
             await conn.execute("update approvals set expires_at = expires_at - $1::interval", time)

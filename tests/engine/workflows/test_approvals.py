@@ -29,8 +29,8 @@ async def test_a_run_goes_on_with_what_a_person_decided(kit):
     [asked] = await list_approvals(kit.pool, run_id=run.id)
     assert (run.status, asked.status, asked.title, asked.detail) == ("waiting", "pending", "Ship it?", {"to": "Paris"})
 
-    told = await explain(kit.pool, run.id)
-    assert (told.reason, told.sentence[:42]) == ("waiting", "Its run waits for the approval 'ship', unt")
+    explained = await explain(kit.pool, run.id)
+    assert (explained.reason, explained.sentence[:42]) == ("waiting", "Its run waits for the approval 'ship', unt")
 
     await decide(kit, asked.id, comment="fine")
     await kit.work()
@@ -39,7 +39,7 @@ async def test_a_run_goes_on_with_what_a_person_decided(kit):
     assert await kit.actions(asked.id) == ["APPROVAL_REQUESTED", "APPROVAL_DECIDED"]
 
 
-async def test_a_rejection_is_an_answer_and_not_a_failure(kit):
+async def test_a_rejection_is_a_decision_and_not_a_failure(kit):
     run = await kit.run("wf.asks")
     [asked] = await list_approvals(kit.pool, run_id=run.id)
     await decide(kit, asked.id, False)
@@ -49,7 +49,7 @@ async def test_a_rejection_is_an_answer_and_not_a_failure(kit):
     assert (run.status, run.output["approved"], run.output["status"]) == ("succeeded", False, "rejected")
 
 
-async def test_an_approval_waits_for_who_holds_its_intent_at_that_moment(kit, pool):
+async def test_an_approval_waits_for_the_transaction_that_holds_its_intent(kit, pool):
     async with pool.acquire() as conn:
         await add_rule(conn, label="look", effect="review", actor=APPROVER)
     intent_id = await kit.ask("wf.plain")
@@ -95,10 +95,10 @@ async def test_approvals_do_not_go_past_what_a_rule_blocks(kit, pool, limit):
     pending = await list_approvals(kit.pool, status="pending")
     assert len(pending) == 5
 
-    answers = await asyncio.gather(*(decide(kit, one.id) for one in pending), return_exceptions=True)
+    results = await asyncio.gather(*(decide(kit, one.id) for one in pending), return_exceptions=True)
 
-    refused = [one for one in answers if isinstance(one, Conflict)]
-    assert (answers.count("approved"), len(refused)) == (2, 3)
+    refused = [one for one in results if isinstance(one, Conflict)]
+    assert (results.count("approved"), len(refused)) == (2, 3)
     assert "Rule 'enough' says block" in str(refused[0])
     states = [(await list_intents(kit.pool, id=one))[0].status for one in asked]
     assert (states.count("queued"), states.count("awaiting_human")) == (2, 3)
@@ -152,10 +152,10 @@ async def test_a_decision_counts_once(kit):
     run = await kit.run("wf.asks")
     [asked] = await list_approvals(kit.pool, run_id=run.id)
 
-    answers = await asyncio.gather(*(decide(kit, asked.id, n % 2 == 0) for n in range(6)), return_exceptions=True)
+    results = await asyncio.gather(*(decide(kit, asked.id, n % 2 == 0) for n in range(6)), return_exceptions=True)
 
-    assert len([one for one in answers if isinstance(one, str)]) == 1
-    assert len([one for one in answers if isinstance(one, Conflict)]) == 5
+    assert len([one for one in results if isinstance(one, str)]) == 1
+    assert len([one for one in results if isinstance(one, Conflict)]) == 5
 
 
 async def test_a_decision_is_for_the_input_that_was_seen(kit):
@@ -208,7 +208,7 @@ async def test_an_intent_that_is_rejected_or_whose_input_was_changed_never_start
     assert await kit.pool.fetchval("select count(*) from jobs") == 0
 
 
-async def test_a_review_nobody_answers_ends_as_rejected(kit):
+async def test_a_review_without_a_decision_ends_as_rejected(kit):
     async with kit.pool.acquire() as conn:
         await add_rule(conn, label="look first", effect="review", actor=APPROVER)
     run_id = await kit.ask("wf.plain")
@@ -229,7 +229,7 @@ async def test_a_canceled_run_closes_its_question(kit):
     assert asked.status == "canceled"
 
 
-async def test_a_decision_and_a_run_that_suspends_at_the_same_moment_always_meet(kit):
+async def test_a_decision_and_a_run_that_suspends_at_the_same_time_always_meet(kit):
     runs = [await kit.ask("wf.asks") for _ in range(12)]
     await kit.tick()
     await kit.work()

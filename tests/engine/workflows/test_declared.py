@@ -88,7 +88,7 @@ async def test_outputs_flow_from_step_to_step_and_keep_their_types(kit):
     assert set(await kit.steps(run.id)) == {"a", "b", "c"}
 
 
-async def test_steps_are_skipped_with_those_that_need_them_and_last_outputs_are_the_answer(kit):
+async def test_steps_are_skipped_with_those_that_need_them_and_last_outputs_are_the_output(kit):
     await save(
         kit,
         doc(
@@ -337,7 +337,7 @@ async def listener() -> tuple[asyncio.Server, int, list[bytes]]:
 
 
 @pytest.mark.parametrize("schema", ELSEWHERE)
-async def test_a_schema_that_names_another_place_is_refused_and_nobody_goes_there(schema):
+async def test_a_schema_that_names_another_address_is_refused_and_not_fetched(schema):
     server, port, asked = await listener()
     async with server:
         schema = orjson.loads(orjson.dumps(schema).replace(b"{port}", str(port).encode()))
@@ -347,7 +347,7 @@ async def test_a_schema_that_names_another_place_is_refused_and_nobody_goes_ther
     assert asked == []
 
 
-async def test_a_schema_saved_before_that_names_another_place_fails_the_run_and_nobody_goes_there(kit, owner):
+async def test_a_stored_schema_that_names_another_address_fails_the_run_and_is_not_fetched(kit, owner):
     server, port, asked = await listener()
     await save(kit, doc({"id": "a", "sleep": 0}))
     old = doc({"id": "a", "sleep": 0}, inputSchema={"$ref": f"http://127.0.0.1:{port}/schema"})
@@ -379,7 +379,7 @@ async def test_what_is_no_time_to_sleep_for_fails_the_run_with_the_step(kit, val
     run = await kit.run("d", {"for": value})
 
     assert run.status == "failed"
-    assert run.error["message"] == f"Step 'a': {value!r} is neither a duration nor a moment."
+    assert run.error["message"] == f"Step 'a': {value!r} is neither a duration nor a time."
 
 
 @pytest.fixture
@@ -399,7 +399,7 @@ async def holds():
 
 
 def heavy(titles: int) -> dict[str, Any]:
-    """A step whose template takes a moment for each item."""
+    """A step whose template takes some time for each item."""
     expression = f"{{{{ (input.text{' | title' * titles} | length) * 0 + item }}}}"
     return {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": expression}}
 

@@ -30,10 +30,10 @@ async def test_an_event_wakes_the_runs_whose_match_it_holds(kit):
     other = await kit.run("wf.waits", {"order": 2})
     assert (mine.status, mine.wakes_at) == ("waiting", None)
 
-    told = await publish(kit.pool, {"order": 1, "cents": 5})
+    published = await publish(kit.pool, {"order": 1, "cents": 5})
     await kit.work()
 
-    assert told.woken == 1
+    assert published.woken == 1
     assert (await kit.get(mine.id)).output == {"first": {"order": 1, "cents": 5}}
     assert (await kit.get(other.id)).status == "waiting"
 
@@ -173,14 +173,14 @@ async def test_a_signal_reaches_one_run_alone_and_is_audited(kit):
     assert "RUN_SIGNALED" in await kit.actions(one.id)
 
 
-async def test_events_of_another_tenant_wake_nobody(kit):
+async def test_events_of_another_tenant_wake_no_run(kit):
     run = await kit.run("wf.waits", {"order": 1})
     async with kit.pool.acquire() as conn:
         other = await add_tenant(conn, slug="other", name="Other", actor=REQUESTER)
-        told = await publish_event(conn, other.id, "paid", {"order": 1}, actor=REQUESTER)
+        published = await publish_event(conn, other.id, "paid", {"order": 1}, actor=REQUESTER)
     await kit.work()
 
-    assert told.woken == 0
+    assert published.woken == 0
     assert (await kit.get(run.id)).status == "waiting"
 
 

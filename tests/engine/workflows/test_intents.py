@@ -1,4 +1,4 @@
-"""Intents and policy: every start from outside is asked for, judged and told."""
+"""Intents and policy: every start from outside is asked for, judged and recorded."""
 
 import asyncio
 from datetime import timedelta
@@ -298,12 +298,12 @@ async def test_an_intent_that_is_accepted_while_it_is_canceled_is_canceled_as_a_
 
 
 async def test_bad_requests_are_refused_with_the_field(kit):
-    for workflow, input, words in [
+    for workflow, input, message in [
         ("", {}, "workflow: must not be empty"),
         ("wf.plain", {"x": "\0"}, "U\\+0000"),
         ("wf.plain", {"x": "x" * 300_000}, "larger than"),
     ]:
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInput, match=message):
             await kit.ask(workflow, input)
     async with kit.pool.acquire() as conn:
         with pytest.raises(NotFound, match="tenant"):

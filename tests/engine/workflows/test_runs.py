@@ -40,7 +40,7 @@ async def test_steps_run_once_in_order_and_repeated_names_are_numbered(kit):
     ]
 
 
-async def test_a_typed_answer_is_the_same_type_when_it_is_replayed(kit):
+async def test_a_typed_result_is_the_same_type_when_it_is_replayed(kit):
     run = await kit.run("wf.typed", {"item": "cup", "amount": 2})
     assert run.status == "waiting"
 
@@ -52,7 +52,7 @@ async def test_a_typed_answer_is_the_same_type_when_it_is_replayed(kit):
     assert calls["price"] == 1
 
 
-async def test_a_replay_sees_every_answer_as_it_was_given(kit):
+async def test_a_replay_sees_every_result_as_it_was_returned(kit):
     run = await kit.run("wf.faithful")
 
     assert run.status == "succeeded", run.error
@@ -61,12 +61,12 @@ async def test_a_replay_sees_every_answer_as_it_was_given(kit):
     assert calls[str(answers)] == 2
 
 
-async def test_an_answer_with_aliases_comes_back_and_one_that_cannot_fails_its_step(kit):
+async def test_a_result_with_aliases_is_read_back_and_one_that_cannot_be_fails_its_step(kit):
     run = await kit.run("wf.invoices")
 
     assert run.status == "succeeded", run.error
     assert run.output["invoices"] == [[7, 100, ["tea"], 19]] * 2
-    assert "cannot be read back as the type it answers" in run.output["reason"]
+    assert "cannot be read back as its annotated type" in run.output["reason"]
     assert (await kit.steps(run.id))["ratios"].status == "failed"
     assert calls["ratios"] == 1
 
@@ -220,8 +220,8 @@ async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_unt
 async def test_each_step_has_an_idempotency_key_of_its_own_at_every_attempt(kit):
     run = await kit.run("wf.charges")
 
-    places = ["", "gather[0]/", "gather[1]/"]
-    keys = [[[f"{run.id}:{place}{name}"] * 2 for name in ("charge", "charge#2")] for place in places]
+    branches = ["", "gather[0]/", "gather[1]/"]
+    keys = [[[f"{run.id}:{branch}{name}"] * 2 for name in ("charge", "charge#2")] for branch in branches]
     assert [run.output["root"], *run.output["sides"]] == keys
     assert set(calls.values()) == {2}
 
@@ -268,7 +268,7 @@ async def test_a_run_whose_child_is_deleted_goes_on_and_says_so(kit, owner):
     assert await kit.pool.fetchval("select count(*) from workflow_steps where run_id = $1", step.child_id) == 0
 
 
-async def test_branches_go_on_side_by_side_and_are_named_by_their_place(kit):
+async def test_branches_go_on_side_by_side_and_are_named_by_their_position(kit):
     run = await kit.run("wf.fan", {"width": 5})
     steps = await kit.steps(run.id)
 
@@ -347,7 +347,7 @@ async def test_a_wait_without_a_sane_end_waits_and_can_be_read(kit, input):
         assert asked.expires_at.year < 2200
 
 
-async def test_moments_that_have_passed_long_ago_and_long_timeouts_are_nothing_special(kit):
+async def test_times_that_have_passed_long_ago_and_long_timeouts_are_nothing_special(kit):
     past = await kit.run("wf.far", {"until": "0001-01-01T00:00:00+14:00"})
     late = await kit.run("wf.far", {"job": 1e12})
 

@@ -34,7 +34,7 @@ async def nothing(input: dict[str, Any]) -> None:
 
 @workflow("outage.steps")
 async def steps(run: Run, input: dict[str, Any]) -> None:
-    """Steps that take a moment each; none may run again after it has returned."""
+    """Steps that take some time each; none may run again after it has returned."""
     for number in range(STEPS):
         name = f"{run.id} {number}"
 

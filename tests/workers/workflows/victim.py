@@ -1,4 +1,4 @@
-"""Worker processes that kill themselves at a chosen moment: `python -m tests.workers.engine_run.victim URL LOG`.
+"""Worker processes that kill themselves at a chosen moment: `python -m tests.workers.workflows.victim URL LOG`.
 
 For every moment read from stdin a worker is forked off, and how it ended is printed. The workflow has six steps. A moment
 is `before N` (the step's work is done and not recorded), `after N` (it is recorded and the workflow's function has
