@@ -32,7 +32,7 @@ from atlas.workers.workflows import run_engine_loop, settle_intents
 
 RECOUNT_SECONDS = 5.0
 SHOW_SECONDS = 0.2
-# Beside its two pipelines: sweeps, cancellations, progress, the engine and the journal of its runs, and
+# Beside its two pipelines: sweeps, cancellations, progress, the engine and the steps of its runs, and
 # what handlers borrow.
 SPARE_CONNECTIONS = 12
 

@@ -141,7 +141,7 @@ class GroupCommit(Generic[T, R]):
                     async with self._connect() as conn:
                         await self._write_groups(conn)
                         if not self._waiting:
-                            # Before the connection is released, which takes a moment: the next item opens a new lane.
+                            # Before the connection is released, which takes time: the next item opens a new lane.
                             self._open_lanes -= 1
                             is_open = False
                 except Exception as error:

@@ -64,7 +64,7 @@ async def test_a_run_that_may_not_go_on_is_undone_too(kit, monkeypatch, names, r
     assert (calls["reserve"], calls["undo release"], calls["double"]) == (1, 1, 1)
 
 
-async def test_a_failure_that_undoes_nothing_tells_of_no_order(kit):
+async def test_a_failure_that_undoes_nothing_records_no_order(kit):
     run = await kit.run("wf.cure")
 
     assert run.status == "failed"

@@ -70,7 +70,7 @@ async def test_nothing_is_taken_while_the_gate_or_the_engine_is_off(kit):
     assert await status_of(kit, intent_id) == "draft"
 
 
-async def test_the_engine_writes_when_it_last_looked(kit):
+async def test_the_engine_records_when_it_last_polled(kit):
     await kit.tick()
     first = await kit.pool.fetchval("select value->>'last_tick_at' from system_state where key = 'engine_tick'")
     await kit.pool.execute("update system_state set updated_at = updated_at - interval '1 minute'")

@@ -10,8 +10,8 @@ import pytest
 from tests.support import PROOF, ROOT
 from tests.workers.workflows.victim import STEPS
 
-MOMENTS = [f"{word} {number}" for number in range(1, STEPS + 1) for word in ("before", "after")]
-ALONE = MOMENTS if PROOF else ["before 4", "after 4"]
+POINTS = [f"{word} {number}" for number in range(1, STEPS + 1) for word in ("before", "after")]
+ALONE = POINTS if PROOF else ["before 4", "after 4"]
 
 
 class Victims:
@@ -20,11 +20,11 @@ class Victims:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def work(self, moment: str) -> int:
-        """Let a worker run until it dies at that moment, or is done; how it ended."""
+    async def work(self, point: str) -> int:
+        """Let a worker run until it dies at that point, or is done; returns its exit code."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{moment}\n".encode())
+        self._process.stdin.write(f"{point}\n".encode())
         async with asyncio.timeout(60):
             return int(await self._process.stdout.readline())
 
@@ -73,30 +73,30 @@ def reruns(lines: list[str]) -> int:
 async def test_one_run_killed_at_every_boundary_in_turn(kit, victims, log):
     run_id = await kit.ask("victim")
     await kit.tick()
-    for moment in MOMENTS:
-        assert await victims.work(moment) == -9
+    for point in POINTS:
+        assert await victims.work(point) == -9
         assert (await kit.get(run_id)).status == "running"
         await bury(kit.pool)
     assert await victims.work("never") == 0
 
     run = await kit.get(run_id)
     lines = log.read_text().splitlines()
-    print(f"kill at every boundary: {len(MOMENTS)} kills, {reruns(lines)} recorded steps ran again, run {run.status}")
+    print(f"kill at every boundary: {len(POINTS)} kills, {reruns(lines)} recorded steps ran again, run {run.status}")
     assert (run.status, run.output) == ("succeeded", {"total": 21})
     assert reruns(lines) == 0
     # Each step ran once more than it was recorded: the time its worker died with it.
     assert [lines.count(f"did {number}") for number in range(1, STEPS + 1)] == [2] * STEPS
 
 
-@pytest.mark.parametrize("moment", ALONE)
-async def test_a_run_killed_once_runs_only_the_unrecorded_step_again(kit, victims, log, moment):
+@pytest.mark.parametrize("point", ALONE)
+async def test_a_run_killed_once_runs_only_the_unrecorded_step_again(kit, victims, log, point):
     run_id = await kit.ask("victim")
     await kit.tick()
-    assert await victims.work(moment) == -9
+    assert await victims.work(point) == -9
     await bury(kit.pool)
     assert await victims.work("never") == 0
 
-    word, number = moment.split()
+    word, number = point.split()
     lines = log.read_text().splitlines()
     assert (await kit.get(run_id)).status == "succeeded"
     assert reruns(lines) == 0

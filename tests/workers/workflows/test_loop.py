@@ -51,14 +51,14 @@ async def test_requests_wait_while_atlas_is_offline_and_go_on_when_it_is_back(ki
     await until(lambda: kit.pool.fetchval("select exists (select from jobs where id = $1)", run_id))
 
 
-async def test_the_loop_makes_its_workflows_known(kit, loop):
+async def test_the_loop_publishes_its_workflows(kit, loop):
     known = {one.key: one for one in await list_workflows(kit.pool)}
 
     assert known["wf.typed"].kind == "code"
     assert "item" in known["wf.typed"].input_schema["properties"]
 
 
-async def test_the_loop_makes_its_workflows_known_again_and_again(kit, monkeypatch):
+async def test_the_loop_publishes_its_workflows_again_and_again(kit, monkeypatch):
     monkeypatch.setattr("atlas.workers.workflows.loop.PUBLISH_SECONDS", 0.1)
     stop = asyncio.Event()
     task = asyncio.create_task(run_engine_loop(kit.pool, stop, poll=0.05))
@@ -80,7 +80,7 @@ async def test_the_loop_closes_what_has_expired(kit):
 
 async def test_a_worker_without_the_code_leaves_the_run_to_one_that_has_it(kit, monkeypatch):
     calls.clear()
-    await settle_intents(kit.pool)  # makes the workflows of this process known
+    await settle_intents(kit.pool)  # publishes the workflows of this process
     await kit.pool.execute("update workflows set last_seen_at = now() - interval '20 days'")
     run_id = await kit.ask("wf.plain")
     await kit.tick()

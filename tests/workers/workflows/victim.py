@@ -1,8 +1,8 @@
-"""Worker processes that kill themselves at a chosen moment: `python -m tests.workers.workflows.victim URL LOG`.
+"""Worker processes that kill themselves at a chosen point: `python -m tests.workers.workflows.victim URL LOG`.
 
-For every moment read from stdin a worker is forked off, and how it ended is printed. The workflow has six steps. A moment
-is `before N` (the step's work is done and not recorded), `after N` (it is recorded and the workflow's function has
-its answer), or `never`. What happened is appended to LOG, a line a thing.
+For every point read from stdin a worker is forked, and its exit code is printed. The workflow has six steps. A point
+is `before N` (the step's work is done and not recorded), `after N` (it is recorded and returned to the workflow's
+function), or `never`. What happened is appended to LOG, one entry a line.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ def log(line: str) -> None:
 chosen = "never"
 
 
-def die_at(moment: str) -> None:
-    if chosen == moment:
-        log(f"died {moment}")
+def die_at(point: str) -> None:
+    if chosen == point:
+        log(f"died {point}")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -66,7 +66,7 @@ async def work() -> None:
 
 
 def main() -> None:
-    """Fork a worker for each moment."""
+    """Fork a worker for each point."""
     global chosen
     configure_logs("error")
     for line in sys.stdin:
