@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any, Never
 from uuid import UUID
 
@@ -189,8 +190,9 @@ class Recorder:
     async def wait(self, step: StepPosition, wait: Wait) -> Never:
         """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
         if step.branch.is_side:
+            begun = replace(self.suspension, waits=[wait], event_names=[], at_once=False, stays=True)
             try:
-                await self.store.suspend(self._begun(wait))
+                await self.store.suspend(begun)
             except Exception as error:
                 self._cannot_record(step, error)
         else:
@@ -199,20 +201,6 @@ class Recorder:
             self.suspension.event_names.append(wait.event_name)
         step.branch.suspended = True
         raise Suspended
-
-    def _begun(self, wait: Wait) -> Suspension:
-        """A wait to be stored while the run goes on in other branches."""
-        run = self.suspension
-        return Suspension(
-            run.run_id,
-            run.attempt,
-            run.tenant_id,
-            run.requested_by,
-            run.correlation_id,
-            [wait],
-            stays=True,
-            depth=run.depth,
-        )
 
     def block(self, step: StepPosition) -> Never:
         """Go on waiting for what is recorded as awaited."""

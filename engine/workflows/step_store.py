@@ -39,20 +39,10 @@ MOST_HISTORIES = 16
 ADMISSION_SECONDS = 1.0
 MOST_ADMISSIONS = 1000
 
+# The columns of a checkpoint, but for its last: resets have a list of their own.
 _COLUMNS = (
-    "runs",
-    "attempts",
-    "branches",
-    "positions",
-    "names",
-    "kinds",
-    "statuses",
-    "tries",
-    "seconds",
-    "inputs",
-    "outputs",
-    "errors",
-    "known",
+    *("runs", "attempts", "branches", "positions", "names", "kinds", "statuses", "tries", "seconds"),
+    *("inputs", "outputs", "errors", "known"),
 )
 # A column that holds nothing but its default is not sent.
 _DEFAULTS = {
