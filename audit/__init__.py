@@ -5,7 +5,7 @@ from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditPage, AuditRow, Horizon, Query, find, follow, horizon
 from atlas.audit.personal_data import PrivateValue, commit, conceal, erase, reveal
 from atlas.audit.proof import prove, prove_consistency
-from atlas.audit.record import Event, body_of, record
+from atlas.audit.record import Event, event_body, record
 from atlas.audit.retention import PrunedRows, new_epoch, prune
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
@@ -21,11 +21,11 @@ __all__ = [
     "PrivateValue",
     "PrunedRows",
     "Query",
-    "body_of",
     "commit",
     "conceal",
     "cross_check",
     "erase",
+    "event_body",
     "export",
     "find",
     "follow",

@@ -62,18 +62,18 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     """The job as it may be enqueued, or the reason why it may not be."""
     if terms.key == ENGINE_RUN:
         raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
-    input_text(terms.key, job.input)
+    text = input_text(terms.key, job.input)
     known = registered().get(terms.key)
     if known is None or not known.is_command:
-        check_input(terms.key, job.input)
+        check_input(terms.key, text)
     require_fit(terms.schema, job.input, what=f"The input of {terms.key}")
     if terms.definition_id is not None:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
     if not has_secrets(terms.schema):
-        return replace(job, secrets=())
+        return replace(job, secrets=(), input_json=text)
     public, secrets = split_secrets(terms.schema, job.input, job.tenant_id, secret_key())
-    return replace(job, input=public, secrets=secrets)
+    return replace(job, input=public, secrets=secrets, input_json=None)
 
 
 async def admit(conn: Connection, job: NewJob) -> NewJob:

@@ -15,6 +15,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.record import event_body
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.deadlocks import despite_deadlocks
@@ -101,7 +102,7 @@ async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Acto
     """The same in several statements, all or none: find the host, insert, store the secrets."""
     async with conn.transaction():
         ready = [_without_secrets(await place(conn, job)) for job in jobs]
-        texts = [input_text(job.job_type, job.input) for job in ready]
+        texts = [job.input_json or input_text(job.job_type, job.input) for job in ready]
         answers = await _insert(conn, ready, texts, actor, coalesce)
         for job, answer in zip(ready, answers, strict=True):
             if job.secrets and not answer.deduplicated:
@@ -114,7 +115,7 @@ def _without_secrets(job: NewJob) -> NewJob:
     known = registered().get(job.job_type)
     if job.secrets is None and known is not None and has_secrets(known.input_schema):
         public, secrets = split_secrets(known.input_schema, job.input, job.tenant_id, secret_key())
-        job = replace(job, input=public, secrets=secrets)
+        job = replace(job, input=public, secrets=secrets, input_json=None)
     if job.secrets and job.dedupe_key is not None:
         job = replace(job, dedupe_key=hide(job.dedupe_key, job.secrets))
     return job
@@ -150,7 +151,7 @@ def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
         "actor_type": actor.type,
         "actor_id": actor.id,
         "meta": meta,
-        "body": _body(job.id, _text_of(job.tenant_id), meta, actor.type, _quoted(actor.id)),
+        "body": _body(job, meta, actor),
     }
 
 
@@ -184,7 +185,7 @@ def _actor(actor: Actor) -> dict[str, str]:
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
     """The jobs as arrays, one a column; a column nobody uses is null and costs nothing."""
     types = [canonical(job.job_type) for job in jobs]
-    # Most jobs of a batch share their facts and their tenant: both are written once.
+    # Most jobs of a batch share their facts, which are serialised once.
     written: dict[Any, str] = {}
     metas = [
         written.get((key, job.correlation_id, job.asked_by))
@@ -193,17 +194,13 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         )
         for key, job in zip(types, jobs, strict=True)
     ]
-    tenants = {tenant: str(tenant) for tenant in {job.tenant_id for job in jobs}}
-    who = _quoted(actor.id)
     return {
         "ids": [job.id for job in jobs],
         "tenants": _shared([job.tenant_id for job in jobs]),
         "types": _shared(types),
         "inputs": texts,
         "metas": _shared(metas),
-        "bodies": [
-            _body(job.id, tenants[job.tenant_id], meta, actor.type, who) for job, meta in zip(jobs, metas, strict=True)
-        ],
+        "bodies": [_body(job, meta, actor) for job, meta in zip(jobs, metas, strict=True)],
         "priorities": _or_null(job.priority for job in jobs),
         "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
         "run_ats": _or_null(job.run_at for job in jobs),
@@ -245,20 +242,8 @@ def _plain_meta(job_type: str) -> str:
     return orjson.dumps({"job_type": job_type}).decode()
 
 
-# An installation has few tenants and many jobs.
-_text_of = lru_cache(maxsize=4096)(str)
-
-
-def _body(job_id: UUID, tenant: str, meta: str, actor_type: str, actor: str) -> bytes:
-    """The event's bytes: the shape of `audit.body_of`, written out since bulk enqueues make thousands."""
-    return (
-        f'{{"action":"JOB_CREATED","actor_id":{actor},"actor_type":"{actor_type}","entity_id":"{job_id}",'
-        f'"entity_type":"job","level":"info","message":"","meta":{meta},"tenant_id":"{tenant}"}}'
-    ).encode()
-
-
-def _quoted(text: str) -> str:
-    return orjson.dumps(text).decode()
+def _body(job: NewJob, meta: str, actor: Actor) -> bytes:
+    return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
 
 
 def _explained(error: Exception) -> Exception:

@@ -6,11 +6,11 @@ The statement is fenced by worker, attempt and lease: a finish whose lease was l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+from atlas.audit.record import event_body
 from atlas.db.pg_json import stored_json, stored_text
 from atlas.db.pool import Connection
 from atlas.engine.jobs.claim import TURN, Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
@@ -116,24 +116,14 @@ def with_event(
         message, meta = message or notes.audit_message, notes.audit_meta
     row.action = action
     row.meta = attempt_meta(job.attempt) if not meta else stored_json({**meta, "attempt": job.attempt})
-    words = '""'
     if message:
         row.message = stored_text(message[:LONGEST_MESSAGE])
-        words = stored_json(row.message)
-    # Written out by hand, since a worker makes one for every job it finishes: ids and counts need no escaping,
-    # the rest goes through the serialiser. It is the same shape as `audit.body_of` makes; a test compares them.
-    row.body = (
-        f'{_opening(action, worker)}{job.id}","entity_type":"job","level":"{row.level or "info"}","message":{words},'
-        f'"meta":{row.meta},"tenant_id":"{job.tenant_id}"}}'
-    ).encode()
+    row.body = event_body(
+        action, "system", worker, "job", job.id, job.tenant_id, row.meta, row.message or "", row.level or "info"
+    )
     return row
 
 
 def attempt_meta(attempt: int) -> str:
     """The facts of an event of which nothing but the attempt's number is said."""
     return f'{{"attempt":{attempt}}}'
-
-
-@lru_cache(maxsize=64)
-def _opening(action: str, worker: str) -> str:
-    return f'{{"action":{stored_json(action)},"actor_id":{stored_json(worker)},"actor_type":"system","entity_id":"'

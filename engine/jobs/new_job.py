@@ -48,10 +48,12 @@ class NewJob:
     server_instance_id: UUID | None = None
     parent_run_id: UUID | None = None
     id: UUID = field(default_factory=new_id)
-    # What was taken out of the input already; None: nobody looked yet.
+    # What was taken out of the input already; None: it was not searched for secrets yet.
     secrets: tuple[Secret, ...] | None = None
-    # Who asked for this one, where one call holds the jobs of several requests of the same actor.
+    # The actor of this job, where one call holds the jobs of several requests of the same actor.
     asked_by: Actor | None = None
+    # The input as JSON text, where admission made it already.
+    input_json: str | None = None
 
 
 def checked(job: NewJob) -> str:
@@ -62,9 +64,10 @@ def checked(job: NewJob) -> str:
     if not key.isprintable():
         raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
     _check_terms(job)
+    text = job.input_json or input_text(key, job.input)
     if job.secrets is None:
-        check_input(key, job.input)
-    return input_text(key, job.input)
+        check_input(key, text)
+    return text
 
 
 def _check_terms(job: NewJob) -> None:

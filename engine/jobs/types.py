@@ -59,10 +59,10 @@ class JobType:
             shown = "; ".join(str(one) for one in field_errors(error)[:5])
             raise PermanentError(f"The input does not fit {self.key}: {shown}.") from error
 
-    def check(self, input: Mapping[str, Any]) -> None:
+    def check(self, text: str) -> None:
         """Refuse an input that the handler could not take, before it becomes a job."""
         if self.adapter is not None:
-            _require(self.key, self.adapter, input)
+            _require(self.key, self.adapter, text)
 
 
 class DuplicateJobType(AtlasError):
@@ -87,13 +87,13 @@ def know_input(key: str, model: Any) -> None:
     _models[key] = TypeAdapter(model)
 
 
-def check_input(key: str, input: Mapping[str, Any]) -> None:
+def check_input(key: str, text: str) -> None:
     """Refuse an input that the type's handler could not take, where this process knows the handler or its model."""
     known = _registry.get(key)
     if known is not None:
-        known.check(input)
+        known.check(text)
     elif key in _models:
-        _require(key, _models[key], input)
+        _require(key, _models[key], text)
 
 
 def canonical(job_type: str) -> str:
@@ -165,12 +165,9 @@ def add_job_type(job_type: JobType) -> None:
     _registry[job_type.key] = job_type
 
 
-def _require(key: str, adapter: TypeAdapter[Any], input: Mapping[str, Any]) -> None:
+def _require(key: str, adapter: TypeAdapter[Any], text: str) -> None:
     try:
-        adapter.validate_json(orjson.dumps(input))
-    except TypeError as error:
-        reason = FieldError("input", f"is not plain JSON: {error}")
-        raise InvalidInput(f"The input of {key}", [reason]) from error
+        adapter.validate_json(text)
     except ValidationError as error:
         raise InvalidInput(f"The input of {key}", field_errors(error)) from error
 

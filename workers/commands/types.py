@@ -1,6 +1,6 @@
 """Makes job types of the active command definitions."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ class CommandType(JobType):
         """The payload unchecked: the handler checks it against the current definition."""
         return orjson.loads(text)
 
-    def check(self, input: Mapping[str, Any]) -> None:
+    def check(self, text: str) -> None:
         """Refuse a payload that does not match the schema, when a handler of this process enqueues a command."""
-        require_fit(self.input_schema, input, what=f"The input of {self.key}")
+        require_fit(self.input_schema, orjson.loads(text), what=f"The input of {self.key}")
 
 
 async def load_command_types(conn: Queryable, *, only: Collection[str] | None = None) -> list[JobType]:
