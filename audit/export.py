@@ -17,8 +17,9 @@ from atlas.audit.personal_data import reveal
 from atlas.audit.reader import AuditReader, Row
 from atlas.audit.record import Event, record
 from atlas.audit.tree_nodes import TreeNodes
-from atlas.audit.verifier.export import EXPORT, record_of, write_row
+from atlas.audit.verifier.export import EXPORT
 from atlas.audit.verifier.format import HEAD, Seal
+from atlas.audit.verifier.records import record_of, write_row
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import Conflict, NotFound

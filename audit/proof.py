@@ -6,8 +6,9 @@ from uuid import UUID
 
 from atlas.audit.reader import AuditReader
 from atlas.audit.tree_nodes import TreeNodes
-from atlas.audit.verifier.export import CONSISTENCY, PROOF, facts_of
 from atlas.audit.verifier.format import HEAD, Seal, event_leaf
+from atlas.audit.verifier.proof import CONSISTENCY, PROOF
+from atlas.audit.verifier.records import facts_of
 from atlas.audit.verifier.tree import sha256
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement

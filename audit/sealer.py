@@ -10,7 +10,7 @@ import asyncpg
 from atlas.audit.checkpoint import HEAD, publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from atlas.audit.seal import seal, seal_lag
-from atlas.audit.verifier.export import UNREADABLE
+from atlas.audit.verifier.records import UNREADABLE
 from atlas.db.pool import Connection, Pool, borrow
 from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .export import check_proof, verify_export
+from .export import verify_export
 from .format import Report
+from .proof import check_proof
 from .signed_notes import parse_keys, split_notes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0: nothing is wrong; 1: something is; 2: wrong usage."""
-    parser = argparse.ArgumentParser(prog="verifier", description="Check an account of Atlas without Atlas.")
+    parser = argparse.ArgumentParser(prog="verifier", description="Check an audit log of Atlas without Atlas.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--export", type=Path, help="a file made by `atlas audit export`")
     what.add_argument("--proof", type=Path, help="a file made by `atlas audit proof`")
@@ -25,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         keys = [key for path in chosen.key for key in parse_keys(path.read_text())]
         if chosen.proof:
-            return _tell(check_proof(json.loads(chosen.proof.read_text()), keys))
+            return _print(check_proof(json.loads(chosen.proof.read_text()), keys))
         outside = [note for path in chosen.checkpoints for note in _notes(path)]
-        return _tell(verify_export(chosen.export, keys, outside))
+        return _print(verify_export(chosen.export, keys, outside))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 
@@ -40,7 +41,7 @@ def _notes(path: Path) -> list[str]:
     return notes
 
 
-def _tell(report: Report) -> int:
+def _print(report: Report) -> int:
     for finding in report.findings:
         print(f"{finding.kind}: {finding.message}")
     for notice in report.notices:

@@ -1,10 +1,10 @@
-"""Which rows of a damaged batch are changed, which are missing, which were added."""
+"""Compares a damaged batch with its sealed leaves: which rows are changed, missing or added."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .format import HEAD, Report, Seal, event_leaf, header_leaf
 
-# How far a tenant's running numbers may be off after rows before it were taken away.
+# How far a tenant's running numbers may be off after earlier rows were removed.
 FARTHEST = 512
 
 
@@ -15,30 +15,30 @@ def explain(
     stored: Sequence[bytes],
     numbers: Mapping[bytes, int],
 ) -> None:
-    """Compare the rows with the leaves that were sealed, and report what became of each."""
+    """Compare the rows with the sealed leaves, and report every difference."""
     if not stored or header_leaf(seal.header) != stored[-1]:
-        words = f"Seal {seal.n} has a header that is not the sealed one."
-        report.find("seal", words, seal=seal.n, leaves=(seal.leaves[1], seal.leaves[1]))
+        message = f"Seal {seal.n} has a header that is not the sealed one."
+        report.find("seal", message, seal=seal.n, leaves=(seal.leaves[1], seal.leaves[1]))
     expected = {leaf: position for position, leaf in enumerate(stored[:-1])}
-    strangers = _take_known(rows, expected, dict(numbers))
+    unknown = _take_known(rows, expected, dict(numbers))
     lost = sorted(expected.values())
-    for id, position in zip(strangers, lost, strict=False):
+    for id, position in zip(unknown, lost, strict=False):
         index = seal.first_index + position
-        words = f"Row {id} is not as it was when seal {seal.n} was made at {seal.sealed_at}."
-        report.find("row", words, row=id, seal=seal.n, leaves=(index, index))
-    for id in strangers[len(lost) :]:
-        words = f"Row {id} was added to seal {seal.n} after it had been made at {seal.sealed_at}."
-        report.find("row", words, row=id, seal=seal.n)
-    for first, last in _ranges(lost[len(strangers) :]):
-        words = f"{last - first + 1} rows of seal {seal.n} (made at {seal.sealed_at}) are missing."
-        report.find("row", words, seal=seal.n, leaves=(seal.first_index + first, seal.first_index + last))
+        message = f"Row {id} is not as it was when seal {seal.n} was made at {seal.sealed_at}."
+        report.find("row", message, row=id, seal=seal.n, leaves=(index, index))
+    for id in unknown[len(lost) :]:
+        message = f"Row {id} was added to seal {seal.n} after it had been made at {seal.sealed_at}."
+        report.find("row", message, row=id, seal=seal.n)
+    for first, last in _ranges(lost[len(unknown) :]):
+        message = f"{last - first + 1} rows of seal {seal.n} (made at {seal.sealed_at}) are missing."
+        report.find("row", message, seal=seal.n, leaves=(seal.first_index + first, seal.first_index + last))
 
 
 def _take_known(
     rows: Iterable[tuple[bytes, bytes]], expected: dict[bytes, int], numbers: dict[bytes, int]
 ) -> list[int]:
-    """Take out of `expected` the leaf of every row that is as it was; answer the other rows."""
-    strangers = []
+    """Take the leaf of every unchanged row out of `expected`; return the ids of the other rows."""
+    unknown = []
     for head, digest in rows:
         _, _, id, _, tenant = HEAD.unpack(head)
         after = numbers.get(tenant, 0)
@@ -47,8 +47,8 @@ def _take_known(
                 numbers[tenant] = number
                 break
         else:
-            strangers.append(id)
-    return strangers
+            unknown.append(id)
+    return unknown
 
 
 def _ranges(positions: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What is written, and what is reported: rows and seals as bytes and numbers, findings as words."""
+"""The formats of the audit log: heads and leaves of rows, seals, snapshots, and the report of a verification."""
 
 import json
 import struct
@@ -43,14 +43,14 @@ def time_of_text(text: str) -> int:
     return number_of(datetime.fromisoformat(text)) if "T" in text else int(text)
 
 
-def number_of(moment: datetime) -> int:
+def number_of(at: datetime) -> int:
     """Microseconds since 2000."""
-    passed = moment - EPOCH_OF_TIME
+    passed = at - EPOCH_OF_TIME
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 class Snapshot:
-    """Which transactions had ended at a moment: those under `xmin`, and those under `xmax` that were not running."""
+    """Which transactions had ended at some point: those under `xmin`, and those under `xmax` that were not running."""
 
     __slots__ = ("running", "xmax", "xmin")
 
@@ -130,9 +130,9 @@ MOST_FINDINGS = 1000
 
 @dataclass(slots=True)
 class Report:
-    """What was covered and what was found. Without findings, the account is whole up to `size`.
+    """What was covered and what was found. Without findings, the audit log is whole up to `size`.
 
-    `checkpoints` are those of the account itself, `outside` the copies kept elsewhere, as far as it agrees with them.
+    `checkpoints` counts those of the audit log itself that agree with it, `outside` the copies kept elsewhere.
     """
 
     rows: int = 0

@@ -2,7 +2,7 @@
 
 A note is its text, an empty line, and a line for each signature: `— name base64(key id, signature)`.
 A checkpoint's text is the log's name, the tree's size, its root in base64, then lines of our own: `time …`, and
-`abandons SIZE` where the signer gave up a longer tree that a failover or a restore had lost.
+`abandons SIZE` where the signer accepted that a failover or a restore lost a longer tree.
 """
 
 import base64
@@ -60,7 +60,7 @@ def key_id(name: str, public: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was signed: the tree's size and root at a moment, and the size of a tree given up, if any."""
+    """What was signed: the tree's size and root, when, and the size of the tree it abandons, if any."""
 
     origin: str
     size: int
@@ -97,7 +97,7 @@ def open_note(note: str, keys: Sequence[VerifierKey]) -> Checkpoint:
     for name, signature in _signatures(signatures):
         for key in keys:
             if (key.name, key.id) == (name, signature[:4]):
-                return _checked(text, signature[4:], key)
+                return _verified(text, signature[4:], key)
     raise BadNote("is not signed by a key that was given")
 
 
@@ -109,7 +109,7 @@ def _signatures(lines: str) -> list[tuple[str, bytes]]:
         raise BadNote("has a damaged signature line") from None
 
 
-def _checked(text: str, signature: bytes, key: VerifierKey) -> Checkpoint:
+def _verified(text: str, signature: bytes, key: VerifierKey) -> Checkpoint:
     try:
         key.public.verify(signature, text.encode())
     except InvalidSignature:

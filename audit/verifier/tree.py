@@ -7,7 +7,7 @@ HASH = 32
 
 
 def sha256(content: bytes) -> bytes:
-    """The one hash of the whole account."""
+    """The one hash function of the audit log."""
     return hashlib.sha256(content).digest()
 
 
@@ -59,7 +59,7 @@ class Frontier:
         return b"".join(self.nodes)
 
     def copy(self) -> "Frontier":
-        """A twin that can grow on its own."""
+        """A copy that can grow on its own."""
         return Frontier(self.size, self.packed())
 
 

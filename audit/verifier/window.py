@@ -1,4 +1,4 @@
-"""Where a row belongs: how seals join, and which rows a window takes in."""
+"""Windows: how seals join, and which rows belong into the window of a seal."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from .format import NOTHING, Seal, Snapshot, time_of_text
 from .tree import HASH
 
-# What two readings of one clock may differ by where nobody set it.
+# How far two readings of a clock may differ, in microseconds, when the clock was not set.
 CLOCK_SLACK = 5_000_000
 LONG_AGO = -(2**63)
 NEVER = (2**64, 0)
 
 
 @dataclass(slots=True)
-class SealPosition:
+class RowWindow:
     """The window that a batch belongs to, as numbers to compare a row with.
 
     A transaction that began after the window before had ended cannot have written earlier than that (`low`); one that
@@ -41,7 +41,7 @@ class SealPosition:
         return range(0) if self.boundary is not None else range(self.prev.xmax, self.cur.xmin)
 
     @classmethod
-    def of(cls, seal: Seal, before: "SealPosition | None") -> "SealPosition":
+    def of(cls, seal: Seal, before: "RowWindow | None") -> "RowWindow":
         """The window of a seal, after the one of the seal before it."""
         window = (seal.snap_prev, seal.snap_cur, seal.rest)
         sealed_to = NEVER if seal.closes else (seal.to_xid, seal.to_id)
@@ -49,17 +49,17 @@ class SealPosition:
             before.sealed_to, before.max_id = sealed_to, seal.max_id
             return before
         at, shown = time_of_text(seal.snap_at), (Snapshot(seal.snap_prev), Snapshot(seal.snap_cur))
-        place = cls(seal.epoch, window, *shown, at=at, low=LONG_AGO, high=at + CLOCK_SLACK)
-        place.sealed_to, place.max_id = sealed_to, seal.max_id
+        made = cls(seal.epoch, window, *shown, at=at, low=LONG_AGO, high=at + CLOCK_SLACK)
+        made.sealed_to, made.max_id = sealed_to, seal.max_id
         if before is None or before.epoch != seal.epoch:
-            return place
+            return made
         if seal.rest:
-            place.after, place.boundary = before.sealed_to, before.max_id
+            made.after, made.boundary = before.sealed_to, before.max_id
         else:
-            place.low = min(before.at, at) - CLOCK_SLACK
-            place.high = max(before.at, at) + CLOCK_SLACK
-            place.bounds = {xid: min(before.earliest(xid), at - CLOCK_SLACK) for xid in before.cur.running}
-        return place
+            made.low = min(before.at, at) - CLOCK_SLACK
+            made.high = max(before.at, at) + CLOCK_SLACK
+            made.bounds = {xid: min(before.earliest(xid), at - CLOCK_SLACK) for xid in before.cur.running}
+        return made
 
     def holds(self, xid: int, id: int) -> bool:
         """True if the row belongs into this window."""
@@ -74,7 +74,7 @@ class SealPosition:
 
 
 def broken_links(last: Seal | None, seal: Seal) -> list[str]:
-    """What is wrong with the seal itself and with how it joins the one before: the ends of sentences about it."""
+    """What is wrong with the seal, and with how it joins the one before: each the end of a sentence about the seal."""
     broken = []
     if seal.n != (1 if last is None else last.n + 1):
         broken.append(f"follows seal {0 if last is None else last.n}: seals between them are missing or out of order")
@@ -86,10 +86,10 @@ def broken_links(last: Seal | None, seal: Seal) -> list[str]:
         stored = len(seal.leaf_hashes) // HASH
         broken.append(f"counts {seal.count} leaves up to {seal.size} from {seal.first_index} and stores {stored}")
     try:
-        told = json.loads(seal.header)
+        stated = json.loads(seal.header)
     except (ValueError, RecursionError):
-        told = None
-    if told != seal.facts():
+        stated = None
+    if stated != seal.facts():
         broken.append("has a header that differs from its columns")
     return broken
 

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from atlas.audit import Mark, prove, prove_consistency, seal_first, verify
 from atlas.audit.keys import read_keys
-from atlas.audit.verifier.export import check_proof, verify_export
+from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.proof import check_proof
 from atlas.cli.audit.keys import outside_copies, seal_and_tell, verification_keys
 from atlas.cli.output import Json, print_json, say
 from atlas.cli.runtime import execute, open_atlas

@@ -16,7 +16,8 @@ import atlas.api.resources.verifications
 from atlas.audit import new_epoch, seal_and_sign
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
 from atlas.audit.verifier.__main__ import main
-from atlas.audit.verifier.export import check_proof, verify_export
+from atlas.audit.verifier.export import verify_export
+from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import parse_keys
 from atlas.engine.jobs import NewJob, enqueue_many
 from tests.support import DANA

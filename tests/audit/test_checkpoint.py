@@ -273,7 +273,7 @@ async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(
     assert given_up.abandons == size
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
-    assert any("was given up by its signer" in notice for notice in report.notices)
+    assert any("The signer abandoned the tree" in notice for notice in report.notices)
 
 
 @pytest.mark.parametrize("again", [False, True])

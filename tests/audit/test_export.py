@@ -244,7 +244,7 @@ def test_an_export_that_nobody_signed_is_not_believed(file, installation, tmp_pa
         forged.write_bytes(b"".join(lines))
         report = verify_export(forged, installation.keys)
         assert "checkpoint" in kinds(report)
-        assert any("can have made it up" in finding.message for finding in report.findings)
+        assert any("its author may have invented it" in finding.message for finding in report.findings)
 
 
 def test_a_range_whose_end_was_not_signed_for_long_is_a_finding(file, installation, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.audit import prove, prove_consistency, record, seal
 from atlas.audit.proof import NotSealed
-from atlas.audit.verifier.export import check_proof
+from atlas.audit.verifier.proof import check_proof
 from atlas.errors import InvalidInput, NotFound
 from tests.audit.given import TENANTS, account, event, kinds, seal_in_small_batches, write, write_many
 

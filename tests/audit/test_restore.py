@@ -105,6 +105,6 @@ async def test_a_backup_that_lacks_the_end_gets_no_signature_until_the_loss_is_a
         await publish(restored, installation.key, installation.copies, abandon=True)
         report = await verify(restored, installation.keys, installation.notes)
         assert report.findings == []
-        assert any("given up by its signer" in notice for notice in report.notices)
+        assert any("The signer abandoned" in notice for notice in report.notices)
     await owner.close()
     await pool.close()

@@ -11,7 +11,8 @@ from atlas.audit import Extract, commit, export, new_epoch, prove, prove_consist
 from atlas.audit.checkpoint import publish
 from atlas.audit.reader import AuditReader
 from atlas.audit.seal import OtherCluster, seal_batch
-from atlas.audit.verifier.export import check_proof, verify_export
+from atlas.audit.verifier.export import verify_export
+from atlas.audit.verifier.proof import check_proof
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, account, event, kinds, seal_in_small_batches, write
@@ -122,13 +123,13 @@ async def test_an_order_that_was_never_carried_out_is_found(conn, owner, install
     await account(conn, installation, seals=3)
     await owner.execute("insert into audit_pruned (through_seal) values (2)")
     words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
-    assert ["holds no order for it" in words[0], "are there, though told as removed" in words[1]] == [True, True]
+    assert ["but no event orders it" in words[0], "are there, though recorded as removed" in words[1]] == [True, True]
 
     await record(conn, event(1, action="AUDIT_PRUNED", through_seal=2))
     await seal(conn)
     await installation.sign(conn)
     [finding] = (await verify(conn, installation.keys)).findings
-    assert "are there, though told as removed" in finding.message
+    assert "are there, though recorded as removed" in finding.message
 
 
 FORGED_HEADER = """

@@ -266,7 +266,7 @@ async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_si
 
     report = await verify(conn, installation.keys, [lost, given_up, *installation.notes])
     assert report.findings == []
-    assert report.notices == [f"The tree of {size + 4} leaves signed at {at} was given up by its signer."]
+    assert report.notices == [f"The signer abandoned the tree of {size + 4} leaves signed at {at}."]
 
 
 async def test_a_note_that_gives_up_a_tree_stays_in_view_among_the_copies(conn, installation):

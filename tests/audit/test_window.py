@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from atlas.audit.verifier.format import Seal, Snapshot, text_of_time, time_of_text
-from atlas.audit.verifier.window import SealPosition, broken_links
+from atlas.audit.verifier.window import RowWindow, broken_links
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -21,10 +21,10 @@ def moment(seconds: float) -> int:
     return time_of_text((NOON + timedelta(seconds=seconds)).isoformat())
 
 
-def places(*seals: Seal) -> list[SealPosition]:
-    found: list[SealPosition] = []
+def places(*seals: Seal) -> list[RowWindow]:
+    found: list[RowWindow] = []
     for one in seals:
-        found.append(SealPosition.of(one, found[-1] if found else None))
+        found.append(RowWindow.of(one, found[-1] if found else None))
     return found
 
 

@@ -359,7 +359,7 @@ async def test_a_new_epoch_that_could_not_be_signed_does_not_begin(audit, key, c
     assert (await audit("new-epoch", "--reason", "restored", "--accept-loss", "--json")).document == {"epoch": 2}
     done = await audit("verify", "--json")
     assert done.document["findings"] == []
-    assert any(f"the signer gave up a tree of {lost} leaves" in notice for notice in done.document["notices"])
+    assert any(f"the signer abandoned a tree of {lost} leaves" in notice for notice in done.document["notices"])
 
 
 async def test_a_new_epoch_says_why_it_begins(audit, key, owner):

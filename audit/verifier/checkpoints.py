@@ -1,0 +1,121 @@
+"""Compares signed checkpoints with the tree that the rows give: those of the log itself, and copies kept elsewhere."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from .format import Report
+from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
+from .tree import Frontier
+
+CHECKPOINT_AGE = timedelta(seconds=120)
+
+
+class CheckpointCheck:
+    """The checkpoints of one verification. `start` is the size of the tree where it begins.
+
+    Each is compared when the walk reaches its size. One that contradicts the tree is judged at the end, since a later
+    note may abandon the tree that it signed.
+    """
+
+    def __init__(self, report: Report, keys: Sequence[VerifierKey], outside: Iterable[str], start: int) -> None:
+        # Up to this size every checkpoint agrees with the log; known at the end.
+        self.covered = start
+        self._start = start
+        self._report = report
+        self._keys = keys
+        self._newest: Checkpoint | None = None
+        self._conflicts: list[Checkpoint] = []
+        # The size up to which notes agreed with the log, by how many had contradicted it before.
+        self._agreed: dict[int, int] = {}
+        self._abandoning: list[Checkpoint] = []
+        self._outside: dict[int, list[Checkpoint]] = defaultdict(list)
+        for note in outside:
+            opened = self._open(note, "An outside copy of a checkpoint")
+            if opened is not None:
+                self._outside[opened.size].append(opened)
+
+    def compare_outside(self, size: int, tree: Frontier) -> None:
+        """The walk has reached `size`: compare the copies that were signed there."""
+        for checkpoint in self._outside.pop(size, ()):
+            self._report.outside += self._agrees(checkpoint, tree)
+
+    def compare(self, note: str, tree: Frontier) -> Checkpoint | None:
+        """Compare a note of the log itself, signed at the size that the walk has reached."""
+        opened = self._open(note, "A checkpoint")
+        if opened is not None:
+            self._report.checkpoints += self._agrees(opened, tree)
+        return opened
+
+    def finish(self, tree: Frontier, until: datetime | None) -> None:
+        """Report the checkpoints that contradict the log. Those signed from `until` on cannot be in the export."""
+        self._judge_unreached(tree, until)
+        excused = [self._is_abandoned(one) for one in self._conflicts]
+        first = excused.index(False) if False in excused else len(excused)
+        self.covered = max((size for count, size in self._agreed.items() if count <= first), default=self._start)
+        abandoned = [one for one, is_abandoned in zip(self._conflicts, excused, strict=True) if is_abandoned]
+        for one in sorted(abandoned, key=lambda one: one.size):
+            self._report.notices.append(f"The signer abandoned the tree of {one.size} leaves signed at {one.at}.")
+        self._report_losses({one.size for one in abandoned})
+        conflicts = [one for one in self._conflicts if not self._is_abandoned(one)]
+        if conflicts:
+            self._report_conflict(min(conflicts, key=lambda one: one.size), tree)
+        if len(conflicts) > 1:
+            self._report.notices.append(f"{len(conflicts) - 1} more checkpoints contradict the audit log.")
+
+    def check_age(self, now: datetime) -> None:
+        """Report it when the newest checkpoint that agrees is too old."""
+        if self._newest is None or now - self._newest.at > CHECKPOINT_AGE:
+            since = "there is none" if self._newest is None else f"the newest is of {self._newest.at}"
+            self._report.find("stale", f"A checkpoint should be signed every minute, but {since} (it is {now}).")
+
+    def _open(self, note: str, what: str) -> Checkpoint | None:
+        try:
+            opened = open_note(note, self._keys)
+        except BadNote as reason:
+            self._report.find("checkpoint", f"{what} {reason}: {note.splitlines()[:2]}.")
+            return None
+        if opened.abandons:
+            self._abandoning.append(opened)
+        return opened
+
+    def _agrees(self, checkpoint: Checkpoint, tree: Frontier) -> bool:
+        if checkpoint.size != tree.size or checkpoint.root != tree.root():
+            self._conflicts.append(checkpoint)
+            return False
+        self._agreed[len(self._conflicts)] = checkpoint.size
+        if self._newest is None or checkpoint.at > self._newest.at:
+            self._newest = checkpoint
+        return True
+
+    def _judge_unreached(self, tree: Frontier, until: datetime | None) -> None:
+        """Outside copies of sizes that the walk did not reach."""
+        missed = [one for size in sorted(self._outside) for one in self._outside[size] if size > self._start]
+        later = [one for one in missed if until is not None and one.at >= until and one.size > tree.size]
+        self._conflicts.extend(one for one in missed if one not in later)
+        if later:
+            copies = f"{len(later)} outside copies, up to {later[-1].size} leaves, were signed after {until}"
+            self._report.notices.append(f"{copies}: this export cannot show whether what they cover is still there.")
+
+    def _report_conflict(self, one: Checkpoint, tree: Frontier) -> None:
+        where = (self.covered, max(one.size, 1) - 1)
+        if one.size > tree.size:
+            message = f"{one.size} leaves were signed at {one.at}, but the audit log has only {tree.size}."
+            self._report.find("cut", message, leaves=where)
+        else:
+            message = f"The audit log differs from the {one.size} leaves that were signed at {one.at}."
+            changed = f"It was changed between leaf {where[0]} and leaf {where[1]}."
+            self._report.find("checkpoint", f"{message} {changed}", leaves=where)
+
+    def _report_losses(self, reported: set[int]) -> None:
+        """A loss that its signer accepted is reported even where there is no copy of the lost tree."""
+        for size, abandons, at in sorted({(one.size, one.abandons, one.at) for one in self._abandoning}):
+            if abandons > size and abandons not in reported:
+                self._report.notices.append(
+                    f"At {at}, with {size} leaves, the signer abandoned a tree of {abandons} leaves:"
+                    " what it held beyond those is not in this audit log."
+                )
+
+    def _is_abandoned(self, one: Checkpoint) -> bool:
+        """True if a later note abandons that tree. A note cannot excuse itself, nor can its own copy."""
+        return any(later.abandons >= one.size and later.at > one.at for later in self._abandoning)
