@@ -23,7 +23,7 @@ from atlas.api.live.hub import Hub
 from atlas.api.middleware import RequestStats
 from atlas.api.ttl_cache import TtlCache
 from atlas.audit import seal_lag
-from atlas.audit.find import Horizon
+from atlas.audit.find import LogPosition
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.gate import read_gate
@@ -62,7 +62,7 @@ class Metrics(Collector):
         self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
         self._registry.register(self)
         self._cache: TtlCache[str, bytes] = TtlCache(CACHED_SECONDS)
-        self._place: Horizon | None = None
+        self._place: LogPosition | None = None
         self._window: _Window | None = None
         self._types: set[str] = set()
         self._events: dict[str, int] = dict.fromkeys(dict.fromkeys(KINDS.values()), 0)
@@ -178,8 +178,8 @@ class Metrics(Collector):
 class _Window:
     """Audit rows committed between two places, and how far they are counted."""
 
-    since: Horizon
-    now: Horizon
+    since: LogPosition
+    now: LogPosition
     after_xid: str = "0"
     after_id: int = 0
 

@@ -1,23 +1,23 @@
-"""Remembers: an append-only account of every change, written in the transaction that made it."""
+"""The audit log: an append-only record of every change, written in the transaction that made it."""
 
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.export import Extract, export
-from atlas.audit.find import AuditPage, AuditRow, Horizon, Query, find, follow, horizon
+from atlas.audit.find import AuditPage, AuditRow, LogPosition, Query, find, follow, log_position
 from atlas.audit.personal_data import PrivateValue, commit, conceal, erase, reveal
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.record import Event, event_body, record
 from atlas.audit.retention import PrunedRows, new_epoch, prune
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
-from atlas.audit.verify import Mark, verify
+from atlas.audit.verify import LastVerified, verify
 
 __all__ = [
     "AuditPage",
     "AuditRow",
     "Event",
     "Extract",
-    "Horizon",
-    "Mark",
+    "LastVerified",
+    "LogPosition",
     "PrivateValue",
     "PrunedRows",
     "Query",
@@ -29,7 +29,7 @@ __all__ = [
     "export",
     "find",
     "follow",
-    "horizon",
+    "log_position",
     "new_epoch",
     "prove",
     "prove_consistency",

@@ -1,8 +1,8 @@
-"""Checkpoints: the tree's size and root, signed and copied to where the database's administrator cannot write.
+"""Signs checkpoints, the tree's size and root, and copies them to where the database's administrator cannot write.
 
-The signer remembers, beside its key, the last tree it signed, and refuses any that is not its continuation. So who
-cuts off the end of the account, or seals it anew, is found out at the next signature, and cannot get one. Where that
-memory is lost, or another machine signed in between, the newest copy of a checkpoint stands in for it.
+The signer stores, beside its key, the last tree it signed, and refuses any that does not continue it. An audit log
+whose end was cut off, or that was sealed anew, is therefore found at the next signature and gets none. Where that file
+is lost, or another machine signed in between, the newest copy of a checkpoint takes its place.
 """
 
 import asyncio
@@ -30,27 +30,27 @@ END_BYTES = 4096
 
 
 class InconsistentTree(AtlasError):
-    """The account is not a continuation of what was signed before."""
+    """The audit log does not continue what was signed before."""
 
     def __init__(self, last: "Signed", size: int) -> None:
         super().__init__(
-            f"The signer refuses: the account's {size} leaves do not continue the {last.size} that were signed before.",
+            f"The signer refuses: the {size} leaves of the audit log do not continue the {last.size} signed before.",
             remedy="Run `atlas audit verify`. Where a failover or a restore lost the end, see `atlas audit new-epoch`.",
         )
 
 
 class OtherSigner(AtlasError):
-    """Another key signs this epoch of the account."""
+    """Another key signs this epoch of the audit log."""
 
     def __init__(self, signer: str, key: SigningKey) -> None:
         super().__init__(
-            f"This epoch of the account is signed by {signer}, not by this machine's {key.name}.",
+            f"This epoch of the audit log is signed by {signer}, not by this machine's {key.name}.",
             remedy="Let ATLAS_AUDIT_KEY_FILE name one key on every machine; a lost one needs `atlas audit new-epoch`.",
         )
 
 
 class NotCopied(AtlasError):
-    """A signed checkpoint could not be put where it is safe; the next round tries again."""
+    """A signed checkpoint could not be copied; the next pass tries again."""
 
     def __init__(self, folder: Path, error: OSError) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class NotCopied(AtlasError):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A tree that was signed, as the signer remembers it. Not `published` means that its copies may be missing."""
+    """A tree that was signed, as the signer stores it. Until it is `published`, its copies may be missing."""
 
     size: int
     root: str
@@ -80,9 +80,9 @@ async def publish(
 ) -> Checkpoint | None:
     """Sign the newest seal and put the note into `folder` and into the database.
 
-    None: there is nothing new, or another process is at it. Repeating it after a crash is harmless. `abandon` gives
-    up the tree signed last, for an account whose end was lost; the note says so. Who may not begin leaves the first
-    note of an epoch to another.
+    None: there is nothing new, or another process is signing. Repeating it after a crash is harmless. `abandon`
+    abandons the tree signed last, for an audit log whose end was lost; the note says so. Without `may_begin` the first
+    note of an epoch is left to another process.
     """
     with _exclusively(key) as mine:
         head = await fetch_row(conn, HEAD, key_name=key.name) if mine else None
@@ -98,16 +98,16 @@ async def publish(
             return None
         checkpoint = await _next(conn, key, head, last, abandon=abandon)
         signed = Signed(head["size"], checkpoint.root.hex(), key.sign(checkpoint), head["epoch"])
-        # Remembered before it is shown to anyone: a signature that was given out must never be forgotten.
-        await asyncio.to_thread(_remember, key, signed)
+        # Stored before anyone sees it: a signature that was given out must never be forgotten.
+        await asyncio.to_thread(_save, key, signed)
         await _store(conn, key, checkpoint, signed)
         await asyncio.to_thread(_copy, folder, checkpoint, signed.note)
-        await asyncio.to_thread(_remember, key, replace(signed, published=True))
+        await asyncio.to_thread(_save, key, replace(signed, published=True))
         return checkpoint
 
 
 async def require_continuation(conn: Connection, key: SigningKey, folder: Path) -> None:
-    """Refuse, as signing would, an account that does not continue what was signed last."""
+    """Refuse, as signing would, an audit log that does not continue what was signed last."""
     head = await fetch_row(conn, HEAD, key_name=key.name)
     last = await asyncio.to_thread(_last, key, folder)
     if last is not None and last.size > 0:
@@ -118,17 +118,17 @@ async def require_continuation(conn: Connection, key: SigningKey, folder: Path) 
 
 async def _next(conn: Connection, key: SigningKey, head: Any, last: Signed | None, *, abandon: bool) -> Checkpoint:
     size, root = head["size"], head["root"]
-    # A note that gave up a longer tree may have gone no further than the memory; the next one says it again.
-    untold = 0 if last is None or last.published else last.checkpoint.abandons
+    # A note that abandoned a longer tree may have been stored but not published; the next one says it again.
+    unpublished = 0 if last is None or last.published else last.checkpoint.abandons
     if abandon and last is not None:
-        return Checkpoint(key.name, size, root, head["now"], abandons=max(last.size, size, untold))
+        return Checkpoint(key.name, size, root, head["now"], abandons=max(last.size, size, unpublished))
     if last is not None:
         if last.size > size:
             raise InconsistentTree(last, size)
         proof = await TreeNodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
             raise InconsistentTree(last, size)
-    return Checkpoint(key.name, size, root, head["now"], abandons=untold)
+    return Checkpoint(key.name, size, root, head["now"], abandons=unpublished)
 
 
 def _check_same(last: Signed, root: bytes) -> None:
@@ -143,7 +143,7 @@ async def _store(conn: Connection, key: SigningKey, checkpoint: Checkpoint, sign
 
 
 def _copy(folder: Path, checkpoint: Checkpoint, note: str) -> None:
-    """Add the note to the day's file, whole: what a crash cut off there before is left behind."""
+    """Append the note to the day's file; a note that a crash cut off there stays as it is."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{checkpoint.at:%Y-%m-%d}.checkpoints").open("ab") as file:
@@ -160,16 +160,16 @@ def copied_notes(folder: Path) -> list[Path]:
 
 
 def _last(key: SigningKey, folder: Path) -> Signed | None:
-    """The last tree that was signed: the remembered one, or one that a copy says is later and longer."""
-    remembered, copied = _remembered(key), _newest_copy(key, folder)
-    if remembered is None or copied is None:
-        return remembered or copied
-    is_newer = copied.size > remembered.size and copied.checkpoint.at > remembered.checkpoint.at
-    return copied if is_newer else remembered
+    """The last tree that was signed: the stored one, or one whose copy is later and longer."""
+    stored, copied = _stored_state(key), _newest_copy(key, folder)
+    if stored is None or copied is None:
+        return stored or copied
+    is_newer = copied.size > stored.size and copied.checkpoint.at > stored.checkpoint.at
+    return copied if is_newer else stored
 
 
-def _remembered(key: SigningKey) -> Signed | None:
-    path = _memory(key)
+def _stored_state(key: SigningKey) -> Signed | None:
+    path = _state_file(key)
     if not path.exists():
         return None
     try:
@@ -178,8 +178,8 @@ def _remembered(key: SigningKey) -> Signed | None:
             raise ValueError("it contradicts itself")
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise SettingsError(
-            f"The signer's memory {path} cannot be used: {error}.",
-            remedy="Restore it, or move it away: the newest copy in ATLAS_CHECKPOINT_DIR then stands in for it.",
+            f"The signer's state {path} cannot be used: {error}.",
+            remedy="Restore it, or move it away: the newest copy in ATLAS_CHECKPOINT_DIR then takes its place.",
         ) from error
     return signed
 
@@ -205,8 +205,8 @@ def _end(file: Path) -> str:
         return opened.read().decode(errors="replace")
 
 
-def _remember(key: SigningKey, signed: Signed) -> None:
-    path = _memory(key)
+def _save(key: SigningKey, signed: Signed) -> None:
+    path = _state_file(key)
     scratch = path.with_suffix(".state.new")
     with _writing_beside(key):
         write_privately(scratch, json.dumps(asdict(signed)).encode())
@@ -218,13 +218,13 @@ def _remember(key: SigningKey, signed: Signed) -> None:
             os.close(folder)
 
 
-def _memory(key: SigningKey) -> Path:
+def _state_file(key: SigningKey) -> Path:
     return key.folder / f"{key.stem}.state"
 
 
 @contextmanager
 def _exclusively(key: SigningKey) -> Iterator[bool]:
-    """One process signs at a time; False if another does at this moment."""
+    """One process signs at a time; False if another is signing."""
     with _writing_beside(key):
         key.folder.mkdir(parents=True, exist_ok=True)
         lock = (key.folder / f"{key.stem}.lock").open("a")
@@ -243,6 +243,6 @@ def _writing_beside(key: SigningKey) -> Iterator[None]:
         yield
     except OSError as error:
         raise SettingsError(
-            f"The signer cannot keep its memory in {key.folder}: {error}.",
+            f"The signer cannot write its state in {key.folder}: {error}.",
             remedy="Let this program write there; the disk may be full.",
         ) from error

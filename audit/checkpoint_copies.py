@@ -1,4 +1,4 @@
-"""The copies of checkpoints outside the database, as a verification reads them."""
+"""Reads the copies of checkpoints outside the database, for a verification."""
 
 from pathlib import Path
 
@@ -6,20 +6,20 @@ from atlas.audit.checkpoint import copied_notes
 from atlas.audit.verifier.signed_notes import split_notes
 from atlas.errors import SettingsError
 
-# Of the last day; a root vouches for all that came before it.
+# Of the last day; a root covers all that came before it.
 NEWEST = 100
 ABANDONS = "\nabandons "
 
 
-def read_copies(place: Path) -> list[str]:
+def read_copies(path: Path) -> list[str]:
     """The notes of a file, or of a folder: the last one of each day and the newest of the last day.
 
-    And all that give up a longer tree: without them, an older copy of that one contradicts the account for good.
+    And all that abandon a longer tree: without them, an older copy of that tree would contradict the audit log.
     """
     try:
-        if not place.is_dir():
-            return split_notes(place.read_text())
-        days = [split_notes(file.read_text()) for file in copied_notes(place)]
+        if not path.is_dir():
+            return split_notes(path.read_text())
+        days = [split_notes(file.read_text()) for file in copied_notes(path)]
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"Copies of checkpoints cannot be read: {error}.") from error
     newest = [1] * (len(days) - 1) + [NEWEST]

@@ -1,6 +1,6 @@
-"""Exports: the account, or a tenant's part of it, as lines that can be verified without a database.
+"""Exports the audit log, or a tenant's part of it, as lines that can be verified without a database.
 
-Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the account.
+Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the log.
 """
 
 import re
@@ -49,41 +49,41 @@ async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIt
     meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
-    account = await AuditReader.open(conn)
-    lines = _all(conn, account, extract) if extract.tenant_id is None else _tenant(conn, account, extract)
+    reader = await AuditReader.open(conn)
+    lines = _all(conn, reader, extract) if extract.tenant_id is None else _tenant(conn, reader, extract)
     async for line in lines:
         yield line
 
 
-async def _all(conn: Connection, account: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
-    first, last = await _range(conn, account, extract)
+async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
+    first, last = await _range(conn, reader, extract)
     to_the_end = extract.until is None
-    pruned = account.state.pruned_through if first == 1 else 0
-    yield _line(_manifest(account, extract) | {"to_the_end": to_the_end, "pruned_through": pruned})
-    before = await account.seal(first - 1) if first > 1 else None
+    pruned = reader.state.pruned_through if first == 1 else 0
+    yield _line(_manifest(reader, extract) | {"to_the_end": to_the_end, "pruned_through": pruned})
+    before = await reader.seal(first - 1) if first > 1 else None
     if before is not None:
         yield _line(await _start(conn, before))
-    begun = account.state.pruned_through
-    async for seal in account.seals(after=first - 1, last=last):
+    begun = reader.state.pruned_through
+    async for seal in reader.seals(after=first - 1, last=last):
         count = 0
-        async for rows in account.rows(seal, before):
+        async for rows in reader.rows(seal, before):
             yield await _row_lines(conn, [(row, {}) for row in rows], extract)
             count += len(rows)
-        await _require_rows(account, seal, count, begun)
+        await _require_rows(reader, seal, count, begun)
         yield _line(record_of(seal))
         for row in await fetch(conn, CHECKPOINTS, after=before.size if before else 0, size=seal.size):
             yield _line({"type": "checkpoint", "note": row["note"]})
         before = seal
     if to_the_end:
-        async for rows in account.unsealed(before):
+        async for rows in reader.unsealed(before):
             yield b"".join(write_row("unsealed", row.head, row.body, plain=_is_plain(row)) for row in rows)
     yield _line({"type": "end"})
 
 
-async def _tenant(conn: Connection, account: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
+async def _tenant(conn: Connection, reader: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
     """A tenant's rows, each with its path to the newest checkpoint; nothing of other tenants but hashes."""
     assert extract.tenant_id is not None
-    first, last = await _range(conn, account, extract)
+    first, last = await _range(conn, reader, extract)
     signed = await fetch_row(conn, CHECKPOINT_AFTER, size=0)
     if signed is None:
         raise Conflict(
@@ -91,13 +91,13 @@ async def _tenant(conn: Connection, account: AuditReader, extract: Extract) -> A
         )
     nodes, owner = TreeNodes(conn, signed["size"]), extract.tenant_id.bytes
     number = 0
-    async for seal, first_number in _tenant_seals(conn, account, extract.tenant_id, first - 1, last):
+    async for seal, first_number in _tenant_seals(conn, reader, extract.tenant_id, first - 1, last):
         if seal.size > signed["size"]:
             break
         if not number:
-            yield _head(account, extract, signed["note"], first_number)
+            yield _head(reader, extract, signed["note"], first_number)
         number, index = first_number, seal.first_index
-        async for rows in account.rows(seal, await account.seal(seal.n - 1)):
+        async for rows in reader.rows(seal, await reader.seal(seal.n - 1)):
             own: list[tuple[Row, dict[str, Any]]] = []
             for row in rows:
                 if row.head[-16:] == owner:
@@ -106,27 +106,27 @@ async def _tenant(conn: Connection, account: AuditReader, extract: Extract) -> A
                     number += 1
                 index += 1
             yield await _row_lines(conn, own, extract)
-        await _require_rows(account, seal, index - seal.first_index, first - 1)
+        await _require_rows(reader, seal, index - seal.first_index, first - 1)
     if not number:
-        # None in that range: the numbers go on after those that the tenant had before it.
+        # The tenant has no row in that range: its numbers continue after those before the range.
         reached = {row["tenant_id"]: row["number"] for row in await fetch(conn, NUMBERS, n=first - 1)}
-        yield _head(account, extract, signed["note"], reached.get(extract.tenant_id, 0) + 1)
+        yield _head(reader, extract, signed["note"], reached.get(extract.tenant_id, 0) + 1)
     yield _line({"type": "end"})
 
 
-async def _require_rows(account: AuditReader, seal: Seal, count: int, pruned: int) -> None:
-    """Break off where rows were removed by order since the first line, which told up to which seal they were gone."""
-    if count < seal.count - 1 and seal.n > pruned and await account.is_pruned(seal):
+async def _require_rows(reader: AuditReader, seal: Seal, count: int, pruned: int) -> None:
+    """Stop where rows were removed by order since the first line, which says up to which seal they were removed."""
+    if count < seal.count - 1 and seal.n > pruned and await reader.is_pruned(seal):
         raise Conflict("Rows were removed by order while they were exported.", remedy="Make the export again.")
 
 
-async def _range(conn: Connection, account: AuditReader, extract: Extract) -> tuple[int, int]:
-    """The first and the last seal. Removed rows are part of a whole account, not of a piece of it."""
+async def _range(conn: Connection, reader: AuditReader, extract: Extract) -> tuple[int, int]:
+    """The first and the last seal. An export of everything includes seals without rows, a range does not."""
     found = await fetch_row(conn, RANGE, since=extract.since, until=extract.until)
     assert found is not None
     first, last = found["first"], found["last"]
     if extract != Extract(personal=extract.personal) and first is not None:
-        first = max(first, account.state.pruned_through + 1)
+        first = max(first, reader.state.pruned_through + 1)
     if first is None or last is None or first > last:
         raise NotFound(
             "sealed row", "in that range", remedy="Ranges go by the time of sealing; see `atlas audit verify`."
@@ -135,11 +135,11 @@ async def _range(conn: Connection, account: AuditReader, extract: Extract) -> tu
 
 
 async def _tenant_seals(
-    conn: Connection, account: AuditReader, tenant_id: UUID, after: int, last: int
+    conn: Connection, reader: AuditReader, tenant_id: UUID, after: int, last: int
 ) -> AsyncIterator[tuple[Seal, int]]:
     while found := await fetch(conn, TENANT_SEALS, tenant_id=tenant_id, after=after, last=last):
         for row in found:
-            seal = await account.seal(row["n"])
+            seal = await reader.seal(row["n"])
             if seal is not None:
                 yield seal, row["first_number"]
         after = found[-1]["n"]
@@ -149,8 +149,8 @@ async def _row_lines(conn: Connection, rows: Sequence[tuple[Row, dict[str, Any]]
     """Rows as lines, each followed by what belongs to it: columns that differ, personal values."""
     values = await _private(conn, [row for row, _ in rows]) if extract.personal else {}
     lines = []
-    for row, place in rows:
-        lines.append(write_row("row", row.head, row.body, plain=_is_plain(row), **place))
+    for row, position in rows:
+        lines.append(write_row("row", row.head, row.body, plain=_is_plain(row), **position))
         if row.differing:
             lines.append(_line({"type": "copies", "id": HEAD.unpack(row.head)[2], "columns": row.differing}))
         if values:
@@ -177,21 +177,21 @@ def _entities(body: bytes) -> Iterator[str]:
 
 
 async def _start(conn: Connection, before: Seal) -> dict[str, Any]:
-    """What a verifier must know of the part that is not exported; the signed roots vouch for it."""
+    """What a verifier must know of the part that is not exported; the signed roots cover it."""
     numbers = {str(row["tenant_id"]): row["number"] for row in await fetch(conn, NUMBERS, n=before.n)}
     return {"type": "start", "seal": record_of(replace(before, leaf_hashes=b"", tenants=())), "numbers": numbers}
 
 
-def _head(account: AuditReader, extract: Extract, note: str, first_number: int) -> bytes:
-    manifest = _manifest(account, extract) | {"first_number": first_number}
+def _head(reader: AuditReader, extract: Extract, note: str, first_number: int) -> bytes:
+    manifest = _manifest(reader, extract) | {"first_number": first_number}
     return _line(manifest) + _line({"type": "checkpoint", "note": note})
 
 
-def _manifest(account: AuditReader, extract: Extract) -> dict[str, Any]:
+def _manifest(reader: AuditReader, extract: Extract) -> dict[str, Any]:
     return {
         "type": "manifest",
         "format": EXPORT,
-        "exported_at": account.state.now,
+        "exported_at": reader.state.now,
         "tenant": None if extract.tenant_id is None else str(extract.tenant_id),
         "since": extract.since,
         "until": extract.until,

@@ -1,4 +1,4 @@
-"""Reading the account: pages of what happened, newest first, and what happens from now on."""
+"""Reads the audit log: pages of events, newest first, and new events as they are committed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ _NEWEST = (2**31 - 1, 2**63 - 1, 2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for; what is None does not matter. `text` is searched in action, entity, actor, message and meta."""
+    """Filters of events; None filters nothing. `text` is searched in action, entity, actor, message and meta."""
 
     tenant_id: UUID | None = None
     actor_id: str | None = None
@@ -39,7 +39,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One row of the account, without its bytes."""
+    """One row of the audit log, without its bytes."""
 
     id: int
     created_at: datetime
@@ -63,8 +63,8 @@ class AuditPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """A moment to follow the account from: what had been committed then."""
+class LogPosition:
+    """A position to follow the audit log from: what had been committed there."""
 
     epoch: int
     snapshot: str
@@ -97,17 +97,17 @@ async def find(
     return AuditPage(tuple(_entry(row) for row in rows[:size]), more)
 
 
-async def horizon(conn: Connection) -> Horizon:
-    """Now, for `follow`. Taken before a page is read, it leaves no gap between the two."""
+async def log_position(conn: Connection) -> LogPosition:
+    """The present end of the audit log. Taken before a page is read, it leaves no gap between page and `follow`."""
     row = await fetch_row(conn, HORIZON)
     assert row is not None
-    return Horizon(row["epoch"], row["snapshot"])
+    return LogPosition(row["epoch"], row["snapshot"])
 
 
 async def follow(
-    pool: Pool, query: Query | None = None, *, since: Horizon, every: timedelta
+    pool: Pool, query: Query | None = None, *, since: LogPosition, every: timedelta
 ) -> AsyncIterator[AuditRow]:
-    """Entries as they are committed, from a moment on, none left out and none twice."""
+    """Entries as they are committed after a position, none left out and none twice."""
     wanted = query or Query()
     filters = {
         "tenant_id": wanted.tenant_id,
@@ -119,10 +119,10 @@ async def follow(
     }
     while True:
         async with pool.acquire() as conn:
-            now = await horizon(conn)
-            place = {"prev": since.snapshot, "cur": now.snapshot}
+            now = await log_position(conn)
+            window = {"prev": since.snapshot, "cur": now.snapshot}
             epochs = range(since.epoch, now.epoch + 1)
-            rows = [row for epoch in epochs for row in await fetch(conn, NEW, epoch=epoch, **place, **filters)]
+            rows = [row for epoch in epochs for row in await fetch(conn, NEW, epoch=epoch, **window, **filters)]
         since = now
         for row in rows:
             yield _entry(row)
@@ -142,5 +142,5 @@ def _read_cursor(cursor: str) -> tuple[int, int, int]:
         if not (0 <= epoch < 2**31 and 0 <= xid < 2**64 and 0 <= id < 2**63):
             raise ValueError
     except ValueError:
-        raise InvalidInput("The cursor", [FieldError("cursor", "it is not one that a page gave")]) from None
+        raise InvalidInput("The cursor", [FieldError("cursor", "is not one that a page returned")]) from None
     return epoch, xid, id

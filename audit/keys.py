@@ -1,4 +1,4 @@
-"""The key that signs checkpoints. It lives in a file, never in the database: who owns one cannot forge the other."""
+"""The key that signs checkpoints: a file, never in the database, so that its administrator cannot forge signatures."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ from atlas.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A private key and the name of the log that it signs; `folder` is where its public half and its memory stand."""
+    """A private key and the name of the log that it signs; `folder` is where its public half and its state are."""
 
     name: str
     private: Ed25519PrivateKey
@@ -35,7 +35,7 @@ class SigningKey:
 
     @property
     def public(self) -> str:
-        """The public key as text, for whoever verifies."""
+        """The public key as text, for those who verify."""
         raw = _raw(self.private)
         return f"{self.name}+{key_id(self.name, raw).hex()}+{base64.b64encode(ED25519 + raw).decode()}"
 
@@ -51,7 +51,7 @@ def signing_key(settings: Settings, *, new: bool = False) -> SigningKey:
 
     Where its public half is without it, the key is elsewhere or lost, and another is made only if a `new` one is meant.
     """
-    # Asked for first: of two processes that start at once, the other may make both meanwhile, and this half last.
+    # Checked first: another process that starts at the same time may make both, and writes this half last.
     has_public = public_key_file(settings).exists()
     path = key_file(settings)
     if not path.exists():
@@ -85,7 +85,7 @@ def key_file(settings: Settings) -> Path:
 
 
 def public_key_file(settings: Settings) -> Path:
-    """Where the public key is: beside the private one, or in ATLAS_HOME where that place cannot be written."""
+    """Where the public key is: beside the private one, or in ATLAS_HOME where that folder cannot be written."""
     return _folder(settings) / f"{key_file(settings).stem}.pub"
 
 
@@ -106,7 +106,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def checkpoint_folder(settings: Settings) -> Path:
-    """Where copies of checkpoints go. It should be a place that the database's administrator cannot write."""
+    """Where copies of checkpoints go. It should be a folder that the database's administrator cannot write."""
     return settings.atlas_checkpoint_dir or settings.home / "checkpoints"
 
 
@@ -154,14 +154,14 @@ def _publish(key: SigningKey) -> None:
 
 
 def _retire(path: Path, *, but: str) -> None:
-    """Keep the public halves of keys before: what they signed is checked with them for as long as the account lasts."""
+    """Keep the public halves of earlier keys: what they signed is verified with them ever after."""
     with suppress(FileNotFoundError, UnicodeDecodeError, BadNote):
         for line in set(path.read_text().split()) - {but}:
             path.with_name(f"{path.stem}.{VerifierKey.parse(line).id.hex()}.pub").write_text(f"{line}\n")
 
 
 def write_privately(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, and have it on the disk before going on."""
+    """Write a file for its owner alone, and wait until it is on disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -1,7 +1,7 @@
-"""Personal values stay out of the account: it holds a commitment, SHA-256(salt, value), in the value's place.
+"""Keeps personal values out of the audit log: it holds a commitment, SHA-256(salt, value), instead of the value.
 
-The value and its salt stand in a table of their own. When they are deleted the account is still whole, and without
-the salt nobody can find the value by guessing.
+The value and its salt are in a table of their own. When they are deleted the audit log is still whole, and without
+the salt the value cannot be guessed.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ Personal = Mapping[str, str | Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class PrivateValue:
-    """A value that the account only commits to. `entity_id` is its event's: what it belongs to, a mail say."""
+    """A value that the audit log only commits to. `entity_id` is its event's: what it belongs to, a mail say."""
 
     field: str
     value: str
@@ -73,16 +73,16 @@ def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[s
 async def reveal(conn: Connection, commitments: Iterable[str], *, of: Iterable[str]) -> list[dict[str, str]]:
     """The values behind commitments that still exist: commitment, field, salt and value, bytes in hex.
 
-    `of` names the things that the values belong to, the entities of their events.
+    `of` names the entities of their events, to which the values belong.
     """
     wanted = [bytes.fromhex(commitment) for commitment in commitments]
     return [dict(row) for row in await fetch(conn, REVEAL, commitments=wanted, entity_ids=list(of))]
 
 
 async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID | None = None) -> int:
-    """Delete a person's values and the free texts that went with them; answer how many.
+    """Delete a person's values and the free texts that went with them; return how many.
 
-    An `ERASED` event for each tenant tells what was deleted, without saying who it was.
+    An `ERASED` event for each tenant records what was deleted, without the person.
     """
     erased = 0
     for form in _forms(subject):

@@ -1,4 +1,4 @@
-"""Proofs that travel alone: that one row is in the signed tree, and that one signed tree continues another."""
+"""Makes proofs as documents: that one row is in the signed tree, and that one signed tree continues another."""
 
 import base64
 from typing import Any
@@ -40,10 +40,10 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
     row = await fetch_row(conn, ROW, id=id, tenant_id=tenant_id) if id in STORABLE else None
     if row is None:
         raise NotFound("audit row", id, remedy="Rows of pruned seals are gone; proofs made before still hold.")
-    seal, position, number = await _place(conn, row["head"])
+    seal, position, number = await _position(conn, row["head"])
     if number not in STORABLE:
-        words = f"Row {id} cannot be proved: seal {seal.n} tells a running number that cannot be."
-        raise Conflict(words, remedy="Run `atlas audit verify`.")
+        message = f"Row {id} cannot be proved: seal {seal.n} has an impossible running number."
+        raise Conflict(message, remedy="Run `atlas audit verify`.")
     signed = await fetch_row(conn, CHECKPOINT_AFTER, size=seal.size)
     if signed is None:
         raise NotSealed(id, "checkpoint")
@@ -61,7 +61,7 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
 
 
 def _bytes(body: bytes) -> dict[str, str]:
-    """A row's bytes in a document: as text, but for those that someone else has written."""
+    """A row's bytes in a document: as text, or in base64 where they are not UTF-8."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
@@ -71,8 +71,8 @@ def _bytes(body: bytes) -> dict[str, str]:
 async def prove_consistency(conn: Connection, first: int, second: int | None = None) -> dict[str, Any]:
     """A document that proves that the tree signed at one size continues the one signed at a smaller size."""
     if second is not None and second < first:
-        words = f"a tree of {second} leaves cannot continue one of {first}"
-        raise InvalidInput("The range of the proof", [FieldError("to", words)])
+        reason = f"a tree of {second} leaves cannot continue one of {first}"
+        raise InvalidInput("The range of the proof", [FieldError("to", reason)])
     notes = [await _checkpoint(conn, first)]
     newest = await fetch_row(conn, CHECKPOINT_AFTER, size=first)
     notes.append(newest if second is None else await _checkpoint(conn, second))
@@ -94,18 +94,18 @@ async def _checkpoint(conn: Connection, size: int) -> Any:
     return found
 
 
-async def _place(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
+async def _position(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
     """The seal of a row, its position there, and its tenant's running number."""
     epoch, xid, id, _, tenant = HEAD.unpack(head)
     n = await _seal_of(conn, epoch, xid, id)
     if n is None:
         raise NotSealed(id, "seal")
-    account = await AuditReader.open(conn)
-    before, seal = await account.seal(n - 1), await account.seal(n)
+    reader = await AuditReader.open(conn)
+    before, seal = await reader.seal(n - 1), await reader.seal(n)
     assert seal is not None
     number = {UUID(one).bytes: first for one, first, _ in seal.tenants}.get(tenant, 1)
     position = 0
-    async for rows in account.rows(seal, before):
+    async for rows in reader.rows(seal, before):
         for row in rows:
             if row.head == head:
                 return seal, position, number

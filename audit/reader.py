@@ -1,8 +1,8 @@
-"""The account in the order of its tree: seals, and the rows of each. One source for verifying and exporting.
+"""Reads the audit log in the order of its tree: seals, and the rows of each, for verifying and exporting.
 
-Rows are asked for by the windows that the seals name, so a row that was slipped into an old window comes up in its
-batch, and one that was taken away is missing there. Everything is read in short statements: a long one would hold
-back the cleaning of every busy table.
+Rows are selected by the windows that the seals name, so a row that was added to an old window appears in its batch,
+and one that was removed is missing there. Everything is read in short statements: a long one would hold back the
+vacuum of every busy table.
 """
 
 import json
@@ -25,7 +25,7 @@ EPOCHS = statement("audit/sql/stream_epochs.sql")
 SEALS_AT_ONCE = 16
 ROWS_AT_ONCE = 500
 
-# In place of what is null, though it never may be. Postgres gives out no transaction below 3.
+# Stand-ins for nulls in columns that are never null. Postgres assigns no transaction id below 3.
 NO_NUMBER = -1
 NO_SNAPSHOT = "2:2:"
 NO_TENANT = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -35,7 +35,7 @@ _COLUMNS = {name: one for name, one in Seal.__dataclass_fields__.items() if name
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The account at the moment a walk begins."""
+    """The audit log as it is when a walk begins."""
 
     last: int
     size: int
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The last ordinary batch of an epoch; as it is here where it has none."""
+    """The last ordinary batch of an epoch; the defaults are for an epoch without one."""
 
     max_id: int = 0
     closes: bool = True
@@ -66,7 +66,7 @@ class EpochEnd:
 
 
 class AuditReader:
-    """A walk through the seals up to the last one at its beginning, or when rows were seen to have been removed."""
+    """A walk through the seals, up to the last one when it began or when it noticed that rows were removed."""
 
     def __init__(self, conn: Connection, state: State, ends: dict[int, EpochEnd]) -> None:
         self.state = state
@@ -75,16 +75,16 @@ class AuditReader:
 
     @classmethod
     async def open(cls, conn: Connection) -> "AuditReader":
-        """Note where the account ends now.
+        """Read where the audit log ends now.
 
-        What the connection asks is then answered by Postgres's own functions: a database can have a search path on
-        which others of their names come first.
+        The search path makes sure that Postgres's own functions are called: a database can have one on which others
+        of the same names come first.
         """
         await conn.execute("set search_path = pg_catalog, public")
         return cls(conn, *await _standing(conn))
 
     async def is_pruned(self, seal: Seal) -> bool:
-        """True if the rows of a seal were removed by order. Of an order since the walk began, it goes on to it."""
+        """True if the rows of a seal were removed by order. After an order since the walk began, it ends later."""
         if seal.n > self.state.pruned_through:
             state, ends = await _standing(self._conn)
             if seal.n <= state.pruned_through:
@@ -110,7 +110,7 @@ class AuditReader:
         goes_on = before is not None and not before.closes and before.rest == seal.rest
         after = (str(before.to_xid), before.to_id) if goes_on and before is not None else ("0", 0)
         end = self._ends.get(seal.epoch, EpochEnd())
-        place: dict[str, Any] = {
+        bounds: dict[str, Any] = {
             "epoch": seal.epoch,
             "prev": seal.snap_prev,
             "cur": seal.snap_cur,
@@ -120,11 +120,11 @@ class AuditReader:
             "to_id": None if seal.closes else seal.to_id,
         }
         if not seal.rest:
-            async for rows in self._read(WINDOW, **place, max_id=self._boundary(seal.epoch)):
+            async for rows in self._read(WINDOW, **bounds, max_id=self._boundary(seal.epoch)):
                 yield rows
         else:
             left = {"last_xid": None, "last_id": None} if end.closes else {"last_xid": end.to_xid, "last_id": end.to_id}
-            async for rows in self._read(REST, **place, **left, boundary=end.max_id):
+            async for rows in self._read(REST, **bounds, **left, boundary=end.max_id):
                 yield rows
 
     async def unsealed(self, last: Seal | None) -> AsyncIterator[list[Row]]:
@@ -147,34 +147,34 @@ class AuditReader:
                 yield rows
 
     async def _left_over(self, last: Seal | None) -> AsyncIterator[list[Row]]:
-        """What the sealer will take in of epochs that have ended, and of one that was restored into another cluster."""
+        """The rows the sealer has yet to take in of ended epochs, and of one that was restored into another cluster."""
         first = 1 if last is None else last.epoch + (last.rest and last.closes)
         ended = self.state.epoch - self.state.same_cluster
         for epoch, end in sorted(self._ends.items()):
             if not first <= epoch <= ended:
                 continue
-            place = {"prev": NOTHING, "cur": NOTHING}
+            window = {"prev": NOTHING, "cur": NOTHING}
             after: dict[str, Any] = {"after_xid": "0", "after_id": 0}
             if last is not None and last.epoch == epoch:
-                place = {"prev": last.snap_prev, "cur": last.snap_cur}
+                window = {"prev": last.snap_prev, "cur": last.snap_cur}
                 after = {"after_xid": str(last.to_xid), "after_id": last.to_id} if last.rest else after
             left = {"last_xid": None, "last_id": None} if end.closes else {"last_xid": end.to_xid, "last_id": end.to_id}
             where = {"epoch": epoch, "to_xid": None, "to_id": None, "boundary": end.max_id}
-            async for rows in self._read(REST, **where, **place, **after, **left):
+            async for rows in self._read(REST, **where, **window, **after, **left):
                 yield rows
 
     def _boundary(self, epoch: int) -> int | None:
-        """Rows above it are not in an ordinary window: another cluster wrote them, with ids that repeat old ones."""
+        """Rows above it are not in an ordinary window: another cluster wrote them, with ids used before."""
         if epoch == self.state.epoch and self.state.same_cluster:
             return None
         end = self._ends.get(epoch)
         return None if end is None else end.max_id
 
-    async def _read(self, query: Statement, **place: Any) -> AsyncIterator[list[Row]]:
+    async def _read(self, query: Statement, **bounds: Any) -> AsyncIterator[list[Row]]:
         """Pages of rows, a statement each. Rows that share a key, as only a forger makes them, stay together."""
         limit = ROWS_AT_ONCE
         while True:
-            found = await fetch(self._conn, query, **place, limit=limit)
+            found = await fetch(self._conn, query, **bounds, limit=limit)
             rows = [Row(head, body, differing(body, copies)) for head, body, copies in found]
             if len(rows) < limit:
                 yield rows
@@ -185,7 +185,7 @@ class AuditReader:
                 continue
             yield whole
             _, xid, id, _, _ = HEAD.unpack(whole[-1].head)
-            place.update(after_xid=str(xid), after_id=id)
+            bounds.update(after_xid=str(xid), after_id=id)
 
 
 async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
@@ -201,7 +201,7 @@ async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
 
 
 def seal_from(row: Any) -> Seal:
-    """A seal from its columns. What someone has taken away is read as what no sealer writes."""
+    """A seal from its columns. A null that someone put there is read as a value that no sealer writes."""
     facts = {name: _stored(row[name], one.type) for name, one in _COLUMNS.items()}
     facts |= {name: text_of_time(number_of_time(row[name])) for name in ("snap_at", "sealed_at")}
     tenants = tuple((one[0] or NO_TENANT, _stored(one[1], int), _stored(one[2], int)) for one in row["tenants"] or ())
@@ -215,12 +215,12 @@ def _stored(value: Any, kind: Any) -> Any:
 
 
 def number_of_time(sent: bytes | None) -> int:
-    """A time as the database sends it, in microseconds since 2000; infinity and years before Christ are numbers too."""
+    """A time as the database sends it, in microseconds since 2000; infinity and years BC are numbers too."""
     return NO_TIME if sent is None else int.from_bytes(sent, "big", signed=True)
 
 
 def differing(body: bytes, copies: str) -> tuple[str, ...]:
-    """The search columns that differ from the bytes; all of them where the bytes are not what an event is."""
+    """The search columns that differ from the bytes; all of them where the bytes are not an event."""
     if body == copies.encode():
         return ()  # as SQL writes them
     columns, event = _parsed(copies.encode()), _parsed(body)
@@ -232,7 +232,7 @@ def differing(body: bytes, copies: str) -> tuple[str, ...]:
 
 
 def _parsed(text: bytes) -> Any:
-    """JSON to compare; None where it is none, or deeper than anyone writes."""
+    """JSON to compare; None where it is not JSON, or nested too deeply to parse."""
     try:
         return _JSON.decode(text.decode())
     except (ValueError, RecursionError, ArithmeticError):
@@ -240,7 +240,7 @@ def _parsed(text: bytes) -> Any:
 
 
 def _number(text: str) -> tuple[Decimal]:
-    """A number as it is written, and as nothing that a truth value equals: for Python, false is 0."""
+    """A number as it is written, in a tuple so that it equals no boolean: in Python, False == 0."""
     return (Decimal(text),)
 
 

@@ -53,8 +53,8 @@ def event_body(
     """
     opening, middle, closing = _frame(action, actor_type, actor_id, entity_type, level, tenant_id)
     entity = f'"{entity_id}"' if isinstance(entity_id, UUID) else stored_json(entity_id)
-    words = stored_json(message) if message else '""'
-    return f'{opening}{entity}{middle}{words},"meta":{meta}{closing}'.encode()
+    quoted = stored_json(message) if message else '""'
+    return f'{opening}{entity}{middle}{quoted},"meta":{meta}{closing}'.encode()
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
-"""The owner's two verbs: removing the rows of old seals, and beginning an epoch in a restored cluster.
+"""Removes the rows of old seals, and begins an epoch in a restored cluster.
 
-Both need a connection with the rights of the account's owner; the programs' own role has neither.
+Both need a connection with the rights of the audit log's owner; the role of Atlas's programs lacks them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NEW_EPOCH = statement("audit/sql/new_epoch.sql")
 LOCK_TIMEOUT = statement("audit/sql/lock_timeout.sql")
 
 # Everyone who writes waits behind it for as long.
-PATIENCE = timedelta(seconds=5)
+LONGEST_WAIT = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PrunedRows:
 async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> PrunedRows | None:
     """Remove the rows of seals older than that, with their personal values. None: there were none.
 
-    Leaves and checkpoints stay, so the tree, old proofs and later verification stand; an `AUDIT_PRUNED` event tells.
+    Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED` event records it.
     """
     try:
         async with conn.transaction():
@@ -47,25 +47,25 @@ async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> Pru
             return PrunedRows(through, rows)
     except asyncpg.UniqueViolationError as error:
         raise Conflict(
-            f"The rows of the seals up to {through} were removed by someone else at the same time.",
+            f"The rows of the seals up to {through} were removed by another process at the same time.",
             remedy="Nothing is left to do; run it again to be sure.",
         ) from error
 
 
-async def new_epoch(conn: Connection, *, reason: str, actor: Actor, patience: timedelta = PATIENCE) -> int:
-    """Begin the next epoch in this cluster and answer its number. Writers wait for a moment while it begins."""
+async def new_epoch(conn: Connection, *, reason: str, actor: Actor, timeout: timedelta = LONGEST_WAIT) -> int:
+    """Begin the next epoch in this cluster and return its number. Writers wait briefly while it begins."""
     if not reason.strip():
         raise InvalidInput("The order", [FieldError("reason", "is empty")])
     try:
         async with conn.transaction():
-            await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(patience / timedelta(milliseconds=1))))
+            await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(timeout / timedelta(milliseconds=1))))
             begun: int = await fetch_value(
                 conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
             )
             return begun
     except asyncpg.LockNotAvailableError as error:
         raise Conflict(
-            "A transaction that writes to the account has been open for too long; no epoch was begun.",
+            "A transaction that writes to the audit log has been open for too long; no epoch was begun.",
             remedy="Stop the workers, or end that transaction, and run it again.",
         ) from error
     except asyncpg.ObjectNotInPrerequisiteStateError as error:

@@ -1,12 +1,12 @@
 """Sealing: committed rows become leaves of the tree, batch by batch, in the order of snapshot windows.
 
 Rows cannot be sealed by id: ids are handed out before the commit, so a row with a lower id may appear after one
-with a higher id was read, and would be lost for ever. Transaction ids alone do not help either, for the same reason.
+with a higher id was read, and would never be sealed. Transaction ids alone do not help either, for the same reason.
 A window asks the database itself: it holds the rows whose transactions the snapshot at its end shows and the snapshot
 at its start did not. Windows join end to end, so every committed row falls into exactly one, however long its
-transaction took; a writer that sleeps holds back its own rows and nobody else's.
+transaction took; an idle writer delays its own rows and no others.
 
-Two things must never change here. The horizon is taken in an earlier statement than the rows, so that whatever it
+Two things must never change here. The snapshot is taken in an earlier statement than the rows, so that whatever it
 shows is visible to the statement that reads them. And the lock is taken in a statement before both, in READ
 COMMITTED, so that a sealer sees the batch that the last holder of the lock committed. Any number of sealers may run;
 one that is killed leaves nothing behind, since a batch is one transaction.
@@ -34,34 +34,34 @@ INSERT = statement("audit/sql/seal_insert.sql")
 LAG = statement("audit/sql/seal_lag.sql")
 
 BATCH = 4096
-# With nothing to seal, an empty batch still tells once a minute that the sealer is alive and the end is the end.
-SIGN_OF_LIFE = timedelta(seconds=60)
+# With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.
+HEARTBEAT = timedelta(seconds=60)
 _HEAD_AND_DIGEST = HEAD.size + HASH
 
 
 class OtherCluster(AtlasError):
-    """The account was restored into another cluster; its transaction ids mean other transactions there."""
+    """The audit log was restored into another cluster, where its transaction ids mean other transactions."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Sealing is refused: {reason}.",
-            remedy="After a restore or an upgrade, check the account and run `atlas audit new-epoch`.",
+            remedy="After a restore or an upgrade, check the audit log and run `atlas audit new-epoch`.",
         )
 
 
 class NoEpoch(AtlasError):
-    """The account's epochs were taken away; rows belong to none."""
+    """The table of epochs is empty; rows belong to none."""
 
     def __init__(self) -> None:
         super().__init__(
-            "Sealing is refused: the account has no epoch.",
+            "Sealing is refused: the audit log has no epoch.",
             remedy="Someone emptied audit_epoch; restore it from a backup and run `atlas audit verify`.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SealWindow:
-    """What the next batch may take in: its seal as far as it is known, and the place to go on from."""
+    """What the next batch may take in: its seal as far as it is known, and the row to go on after."""
 
     seal: Seal
     after_xid: int
@@ -71,7 +71,7 @@ class SealWindow:
 
 
 async def seal(conn: Connection) -> int:
-    """Seal everything that is committed now and answer how many rows that was; 0 if another sealer is at it."""
+    """Seal everything that is committed now and return how many rows that was; 0 if another sealer holds the lock."""
     rows = 0
     while True:
         sealed = await seal_batch(conn)
@@ -83,7 +83,7 @@ async def seal(conn: Connection) -> int:
 
 
 async def seal_batch(conn: Connection, *, limit: int = BATCH) -> Seal | None:
-    """Seal one batch in a transaction of its own. None: another sealer has the lock, or there is nothing to say."""
+    """Seal one batch in a transaction of its own. None: another sealer has the lock, or no batch is due."""
     async with conn.transaction(isolation="read_committed"):
         await conn.execute("set local synchronous_commit = on")
         if not await fetch_value(conn, LOCK):
@@ -95,7 +95,7 @@ async def seal_batch(conn: Connection, *, limit: int = BATCH) -> Seal | None:
         window = next_window(state)
         heads = await read_window(conn, window, limit)
         window = replace(window, seal=replace(window.seal, closes=len(heads) < limit * _HEAD_AND_DIGEST))
-        if not heads and not _must_speak(state, window.seal):
+        if not heads and not _is_due(state, window.seal):
             return None
         return await add_seal(conn, window.seal, heads, Frontier(state["size"] or 0, state["frontier"] or b""))
 
@@ -116,7 +116,7 @@ def check_cluster(state: Any) -> None:
     if state["n"] is not None and state["seal_epoch"] == state["epoch"]:
         reached, sealed = Snapshot(state["snapshot"]).xmax, Snapshot(state["snap_cur"]).xmax
         if reached < sealed:
-            raise OtherCluster(f"its transaction ids stand at {reached}, but {sealed} was sealed before")
+            raise OtherCluster(f"its transaction ids have reached {reached}, but {sealed} was sealed before")
 
 
 def next_window(state: Any) -> SealWindow:
@@ -164,7 +164,7 @@ def _rest_of_epoch(state: Any, last: Seal) -> SealWindow:
 
 async def read_window(conn: Connection, window: SealWindow, limit: int) -> bytes:
     """Up to `limit` rows of a window, each as its head and the SHA-256 of its bytes."""
-    place: dict[str, Any] = {
+    bounds: dict[str, Any] = {
         "epoch": window.seal.epoch,
         "prev": window.seal.snap_prev,
         "cur": window.seal.snap_cur,
@@ -176,16 +176,16 @@ async def read_window(conn: Connection, window: SealWindow, limit: int) -> bytes
     if window.seal.rest:
         query = REST
         last_xid = None if window.last_xid is None else str(window.last_xid)
-        place.update(last_xid=last_xid, last_id=window.last_id, boundary=window.seal.max_id)
-    heads: bytes | None = await fetch_value(conn, query, **place)
+        bounds.update(last_xid=last_xid, last_id=window.last_id, boundary=window.seal.max_id)
+    heads: bytes | None = await fetch_value(conn, query, **bounds)
     return heads or b""
 
 
-def _must_speak(state: Any, seal: Seal) -> bool:
-    """True if a batch is due although it has no rows: a window to close, an epoch to end, a sign of life."""
+def _is_due(state: Any, seal: Seal) -> bool:
+    """True if a batch is due although it has no rows: a window to close, an epoch to end, a heartbeat."""
     if state["n"] is None or not state["closes"] or seal.rest or seal.epoch != state["seal_epoch"]:
         return True
-    overdue: bool = state["now"] - state["sealed_at"] >= SIGN_OF_LIFE
+    overdue: bool = state["now"] - state["sealed_at"] >= HEARTBEAT
     return overdue
 
 
@@ -240,5 +240,5 @@ def _columns(seal: Seal) -> Mapping[str, Any]:
     return columns
 
 
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="microseconds")
+def _text(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds")

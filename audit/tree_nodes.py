@@ -1,4 +1,4 @@
-"""Nodes of the tree, read from the seals without going through every leaf.
+"""Reads nodes of the tree from the seals, without going through every leaf.
 
 A seal stores its leaves and the frontier after it: the roots of the perfect subtrees at its left. A perfect subtree is
 therefore in the frontier of any seal that ends after it and before its right neighbour is full; a right neighbour is

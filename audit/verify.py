@@ -1,4 +1,4 @@
-"""Verifying the living account: the same walk as the offline one, with rows and seals straight from the tables.
+"""Verifies the live audit log: the same walk as the offline one, with rows and seals straight from the tables.
 
 It also compares what only the tables have: the search columns with the bytes, the personal values with their
 commitments, and rows that stand where no window can reach them.
@@ -27,19 +27,19 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How far the account has been found whole: a seal, and the tree's root there."""
+class LastVerified:
+    """The last seal up to which the audit log was found whole, and the tree's root there."""
 
     seal: int
     root: str
 
     @classmethod
-    def read(cls, path: Path) -> "Mark | None":
-        """The mark left by the last verification that found nothing."""
+    def read(cls, path: Path) -> "LastVerified | None":
+        """What the last verification without findings wrote."""
         return cls(**json.loads(path.read_text())) if path.exists() else None
 
     def write(self, path: Path) -> None:
-        """Leave the mark."""
+        """Write it, for the next verification to start from."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self)))
 
@@ -49,21 +49,21 @@ async def verify(
     keys: Sequence[VerifierKey],
     outside: Iterable[str] = (),
     *,
-    since: Mark | None = None,
+    since: LastVerified | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Walk through the account and answer what is wrong with it.
+    """Verify the audit log and report what is wrong with it.
 
-    With `since`, rows sealed up to that mark are not looked at again; a row that was changed there afterwards does
-    not show. `outside` are notes kept elsewhere. `progress` is told how many leaves of how many are done.
+    With `since`, rows sealed up to there are not read again; a row that was changed there afterwards is not found.
+    `outside` are notes kept elsewhere. `progress` is called with how many leaves of how many are done.
     """
-    account = await AuditReader.open(conn)
-    start = None if since is None else await account.seal(since.seal)
+    reader = await AuditReader.open(conn)
+    start = None if since is None else await reader.seal(since.seal)
     if since is not None and (start is None or not _ends_with(start, since.root)):
         report = await verify(conn, keys, outside, progress=progress)
         report.find("seal", f"Seal {since.seal} is not the one that was found whole before.", seal=since.seal)
         return report
-    return await _LogCheck(conn, account, await _begin(conn, account, keys, outside, start)).walk(start, progress)
+    return await _LogCheck(conn, reader, await _begin(conn, reader, keys, outside, start)).walk(start, progress)
 
 
 def _ends_with(seal: Seal, root: str) -> bool:
@@ -74,49 +74,49 @@ def _ends_with(seal: Seal, root: str) -> bool:
 
 
 async def _begin(
-    conn: Connection, account: AuditReader, keys: Sequence[VerifierKey], outside: Iterable[str], start: Seal | None
+    conn: Connection, reader: AuditReader, keys: Sequence[VerifierKey], outside: Iterable[str], start: Seal | None
 ) -> Verification:
     if start is None:
-        return Verification(keys, outside, pruned_through=account.state.pruned_through)
+        return Verification(keys, outside, pruned_through=reader.state.pruned_through)
     numbers = {row["tenant_id"].bytes: row["number"] for row in await fetch(conn, NUMBERS, n=start.n)}
-    # An order from before the mark was seen then; one that goes beyond it stands after it.
-    pruned = account.state.pruned_through if account.state.pruned_through > start.n else 0
+    # An order that removed only rows before `start` was verified then; one that goes beyond it comes after it.
+    pruned = reader.state.pruned_through if reader.state.pruned_through > start.n else 0
     return Verification(keys, outside, start=start, numbers=numbers, pruned_through=pruned)
 
 
 class _LogCheck:
-    def __init__(self, conn: Connection, account: AuditReader, verification: Verification) -> None:
+    def __init__(self, conn: Connection, reader: AuditReader, verification: Verification) -> None:
         self._conn = conn
-        self._account = account
+        self._reader = reader
         self._verification = verification
         self._report = verification.report
 
     async def walk(self, start: Seal | None, progress: Progress | None) -> Report:
         before = start
-        if not self._account.state.epoch:
-            self._report.find("cluster", "The account has no epoch: audit_epoch is empty, and nothing is sealed.")
-        if not self._account.state.same_cluster:
-            words = "The account was restored into another cluster, and no epoch has begun there; nothing is sealed."
-            self._report.find("cluster", words)
+        if not self._reader.state.epoch:
+            self._report.find("cluster", "The audit log has no epoch: audit_epoch is empty, and nothing is sealed.")
+        if not self._reader.state.same_cluster:
+            message = "The audit log was restored into another cluster, where no epoch has begun; nothing is sealed."
+            self._report.find("cluster", message)
         if start is not None:
             await self._checkpoints(start, start.size - 1)
-        async for seal in self._account.seals(after=0 if start is None else start.n):
+        async for seal in self._reader.seals(after=0 if start is None else start.n):
             count = 1
-            async for rows in self._account.rows(seal, before):
+            async for rows in self._reader.rows(seal, before):
                 self._take(rows)
                 count += len(rows)
-            if count < seal.count and await self._account.is_pruned(seal):
-                self._verification.forget_rows(self._account.state.pruned_through)
+            if count < seal.count and await self._reader.is_pruned(seal):
+                self._verification.forget_rows(self._reader.state.pruned_through)
             self._verification.seal(seal)
             await self._checkpoints(seal, 0 if before is None else before.size)
             before = seal
             if progress is not None:
-                progress(seal.size, self._account.state.size)
-        async for rows in self._account.unsealed(before):
+                progress(seal.size, self._reader.state.size)
+        async for rows in self._reader.unsealed(before):
             for row in rows:
                 self._verification.unsealed(row.body)
         await self._strays()
-        return self._verification.finish(self._account.state.now)
+        return self._verification.finish(self._reader.state.now)
 
     def _take(self, rows: Sequence[Row]) -> None:
         take = self._verification.row
@@ -124,8 +124,8 @@ class _LogCheck:
             take(row.head, row.body)
             if row.differing:
                 id = HEAD.unpack(row.head)[2]
-                words = f"The search columns of row {id} differ from its bytes: {', '.join(row.differing)}."
-                self._report.find("copies", words, row=id)
+                message = f"The search columns of row {id} differ from its bytes: {', '.join(row.differing)}."
+                self._report.find("copies", message, row=id)
 
     async def _checkpoints(self, seal: Seal, after: int) -> None:
         for row in await fetch(self._conn, CHECKPOINTS, after=after, size=seal.size):
@@ -144,24 +144,24 @@ class _LogCheck:
             at, none = row["at"], row["at"] is None
             match row["kind"]:
                 case "row":
-                    words = f"Row {at} claims an epoch or a transaction that has not happened."
-                    self._report.find("row", "A row has no id." if none else words, row=at)
+                    message = f"Row {at} names an epoch or a transaction that does not exist yet."
+                    self._report.find("row", "A row has no id." if none else message, row=at)
                 case "seal":
                     self._report.find("seal", "A seal has no number." if none else f"A seal has the number {at}.")
                 case "number":
-                    words = "tells running numbers of no tenant, or does not exist and tells some"
-                    self._report.find("seal", f"Seal {at} {words}.", seal=at)
+                    message = f"Running numbers are stored for seal {at} without a tenant, or without the seal."
+                    self._report.find("seal", message, seal=at)
                 case "note":
-                    self._report.find("checkpoint", f"A checkpoint speaks of {'no' if none else at} leaves.")
+                    self._report.find("checkpoint", f"A checkpoint is stored for {'no' if none else at} leaves.")
                 case "checkpoint":
-                    self._report.find("cut", f"A checkpoint speaks of {at} leaves, more than there are.")
+                    self._report.find("cut", f"A checkpoint is stored for {at} leaves, more than there are.")
                 case "epoch":
-                    words = f"Epoch {at} is not as an event tells of it, or the one before it is missing."
-                    self._report.find("row", "An epoch has no number." if none else words)
+                    message = f"Epoch {at} differs from its event, or the epoch before it is missing."
+                    self._report.find("row", "An epoch has no number." if none else message)
                 case _:
                     self._report.find("row", f"An order removed rows up to seal {at}, which does not exist.")
         for row in await fetch(self._conn, PRIVATE):
-            words = "is not the one that an event of its thing commits to as"
+            reason = "is not the one that an event of its entity commits to as"
             if row["erased"]:
-                words = "is there, though an event tells that it was erased:"
-            self._report.find("private", f"A personal value ({row['field']}) {words} {row['commitment']}.")
+                reason = "is there, though an event says that it was erased:"
+            self._report.find("private", f"A personal value ({row['field']}) {reason} {row['commitment']}.")

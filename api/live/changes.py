@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from atlas.audit.find import Horizon, horizon
+from atlas.audit.find import LogPosition, log_position
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"(\d{1,9})\.(\d{1,20}:\d{1,20}:[\d,]{0,2000})")
 class JobChanges:
     """What happened by tenant. `more` counts what is not in `rows`, by tenant and action; None: too much to send."""
 
-    place: Horizon
+    place: LogPosition
     rows: list[Mapping[str, Any]]
     more: dict[tuple[UUID | None, str], int] | None
 
@@ -44,12 +44,12 @@ class Running:
     row: Mapping[str, Any]
 
 
-async def read_place(conn: Connection) -> Horizon:
+async def read_place(conn: Connection) -> LogPosition:
     """The present place in the audit log."""
-    return await horizon(conn)
+    return await log_position(conn)
 
 
-async def read_window(conn: Connection, since: Horizon, actions: list[str], *, most_each: int) -> JobChanges:
+async def read_window(conn: Connection, since: LogPosition, actions: list[str], *, most_each: int) -> JobChanges:
     """Everything since a place: the newest of each tenant and kind whole, the rest as counts."""
     now = await read_place(conn)
     bounds = {"prev": since.snapshot, "cur": now.snapshot, "most": MOST_ROWS + 1}
@@ -76,12 +76,12 @@ async def read_running(conn: Connection) -> dict[UUID, Running]:
     return {row["job_id"]: Running(row["tenant_id"], row["attempt_count"], row["progress"], row) for row in rows}
 
 
-def write_place(place: Horizon) -> str:
+def write_place(place: LogPosition) -> str:
     """A place as text, for clients."""
     return f"{place.epoch}.{place.snapshot}"
 
 
-def place_of(text: str) -> Horizon | None:
+def place_of(text: str) -> LogPosition | None:
     """The place that a client sends back; None if it is not one."""
     found = _PLACE.fullmatch(text)
     if found is None:
@@ -91,4 +91,4 @@ def place_of(text: str) -> Horizon | None:
     ordered = sorted(set(ids)) == ids and all(int(low) <= one < int(high) for one in ids)
     if not 0 < int(low) <= int(high) < 2**63 or not ordered:
         return None
-    return Horizon(int(found[1]), found[2])
+    return LogPosition(int(found[1]), found[2])

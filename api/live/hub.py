@@ -19,7 +19,7 @@ from atlas.api.change_signals import ChangeSignals
 from atlas.api.live.changes import JobChanges, Running, place_of, read_place, read_running, read_window, write_place
 from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
 from atlas.api.problems import AWAY
-from atlas.audit.find import Horizon
+from atlas.audit.find import LogPosition
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
@@ -56,7 +56,7 @@ class Hub:
         self._signals = signals
         self._watchers: set[Watcher] = set()
         self._watched = asyncio.Event()
-        self._place: Horizon | None = None
+        self._place: LogPosition | None = None
         self._running: dict[UUID, Running] = {}
 
     def __len__(self) -> int:

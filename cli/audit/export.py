@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.text import Text
 
-from atlas.audit import AuditRow, Extract, Horizon, Query, export, find, follow, horizon
+from atlas.audit import AuditRow, Extract, LogPosition, Query, export, find, follow, log_position
 from atlas.cli.audit.keys import seal_and_tell
 from atlas.cli.output import Json, dump_json, say
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas
@@ -53,7 +53,7 @@ def tail(
         async with open_atlas(settings) as atlas:
             async with atlas.pool.acquire() as conn:
                 query = await _of_tenant(conn, wanted, tenant)
-                since = await horizon(conn)
+                since = await log_position(conn)
                 page = await find(conn, query, limit=max(lines, 1))
             newest = list(reversed(page.entries))[-lines:] if lines else []
             if not follow_on:
@@ -167,7 +167,7 @@ async def _of_tenant(conn: Connection, query: Query, tenant: str | None) -> Quer
     return query if tenant is None else replace(query, tenant_id=(await find_tenant(conn, tenant)).id)
 
 
-async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: Horizon, *, json: bool) -> None:
+async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: LogPosition, *, json: bool) -> None:
     for entry in newest:
         _show(entry, json=json)
     shown = {entry.id for entry in newest}

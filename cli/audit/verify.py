@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atlas.audit import Mark, prove, prove_consistency, seal_first, verify
+from atlas.audit import LastVerified, prove, prove_consistency, seal_first, verify
 from atlas.audit.keys import read_keys
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
@@ -97,13 +97,13 @@ async def _verify_living(
     if refused is not None:
         report.find("signer", refused.message)
     if report.ok:
-        Mark(report.last_seal, report.root).write(remembered)
+        LastVerified(report.last_seal, report.root).write(remembered)
     return report
 
 
-def _mark(path: Path) -> Mark | None:
+def _mark(path: Path) -> LastVerified | None:
     try:
-        mark = Mark.read(path)
+        mark = LastVerified.read(path)
         names_one = mark is None or (
             type(mark.seal) is int and mark.seal in range(2**63) and isinstance(mark.root, str)
         )

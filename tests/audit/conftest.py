@@ -9,5 +9,5 @@ from tests.audit.given import Installation
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    """A key, its memory and a folder for checkpoints."""
+    """A key, its state and a folder for checkpoints."""
     return Installation(tmp_path / "home")

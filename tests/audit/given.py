@@ -27,7 +27,7 @@ from (select ('00000000-0000-7000-8000-00000000000' || 1 + i % 4)::uuid as t, i:
 
 
 class Installation:
-    """What an installation keeps outside its database: the key, its memory, the copies of checkpoints."""
+    """What an installation keeps outside its database: the key, its state, the copies of checkpoints."""
 
     def __init__(self, home: Path) -> None:
         self.settings: Settings = load_settings(atlas_home=home, database_url=None)
@@ -69,8 +69,8 @@ async def seal_in_small_batches(conn: Any, limit: int) -> None:
             return
 
 
-async def account(conn: Any, installation: Installation, *, seals: int = 6, seed: int = 1) -> None:
-    """An account of some seals, some windows of which have several batches, signed after each."""
+async def audit_log(conn: Any, installation: Installation, *, seals: int = 6, seed: int = 1) -> None:
+    """An audit log of some seals, some windows of which have several batches, signed after each."""
     random = Random(seed)
     for _ in range(seals):
         await write(conn, random.randint(1, 9), random=random)
@@ -84,7 +84,7 @@ def kinds(report: Report) -> set[str]:
 
 
 async def roll_back(owner, *, below: int) -> None:
-    """Take the end of the account away, as a failover does: back to the last seal of fewer leaves."""
+    """Remove the end of the audit log, as a failover does: back to the last seal of fewer leaves."""
     for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
         await owner.execute(f"alter table {table} disable trigger all")
     last = await owner.fetchval("select max(n) from audit_seal where closes and size < $1", below)

@@ -16,7 +16,7 @@ from atlas.audit.keys import key_file, public_key_file, public_keys, read_keys, 
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
-from tests.audit.given import CALLER, Installation, account, kinds, roll_back, write
+from tests.audit.given import CALLER, Installation, audit_log, kinds, roll_back, write
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
@@ -59,7 +59,7 @@ def test_several_public_halves_in_one_file_are_all_kept(tmp_path):
 
 
 async def test_a_key_that_may_be_lost_does_not_begin_an_epoch(conn, owner, installation):
-    await account(conn, installation, seals=1)
+    await audit_log(conn, installation, seals=1)
     await new_epoch(owner, reason="the key is lost", actor=CALLER)
     await write(conn, 2)
     await seal(conn)
@@ -159,7 +159,7 @@ async def test_a_signer_that_died_before_its_copies_were_made_makes_them_next_ti
 
 
 async def test_a_copy_that_a_crash_cut_off_does_not_spoil_the_next(conn, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     [file] = installation.copies.iterdir()
     whole = file.read_text()
     for cut in range(1, len(whole) // 2 - 2):
@@ -170,7 +170,7 @@ async def test_a_copy_that_a_crash_cut_off_does_not_spoil_the_next(conn, install
 
 
 async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, installation):
-    await account(conn, installation, seals=4)
+    await audit_log(conn, installation, seals=4)
     for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
         await owner.execute(f"alter table {table} disable trigger all")
     await owner.execute("delete from audit_seal where n = (select max(n) from audit_seal)")
@@ -180,14 +180,14 @@ async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, inst
 
 
 async def cut_off(owner, before: int) -> None:
-    """The end of the account goes, with the notes about it."""
+    """Delete the end of the audit log, with the notes about it."""
     for table, column in (("audit_seal", "size"), ("audit_checkpoint", "size")):
         await owner.execute(f"alter table {table} disable trigger all")
         await owner.execute(f"delete from {table} where {column} > {before}")
 
 
-async def test_a_signer_without_its_memory_goes_by_the_newest_copy(conn, owner, installation):
-    await account(conn, installation, seals=4)
+async def test_a_signer_without_its_state_goes_by_the_newest_copy(conn, owner, installation):
+    await audit_log(conn, installation, seals=4)
     (installation.key.folder / "audit.state").unlink()
     assert await publish(conn, installation.key, installation.copies) is None
 
@@ -197,13 +197,13 @@ async def test_a_signer_without_its_memory_goes_by_the_newest_copy(conn, owner, 
 
 
 async def test_a_signer_goes_by_what_another_machine_signed_with_its_key(conn, owner, installation, tmp_path):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     other = Installation(tmp_path / "other")
     shutil.copy(key_file(installation.settings), key_file(other.settings))
     other = Installation(tmp_path / "other")
     other.copies = installation.copies
     await other.sign(conn)
-    await account(conn, installation, seals=2, seed=3)
+    await audit_log(conn, installation, seals=2, seed=3)
 
     await cut_off(owner, await conn.fetchval("select max(size) from audit_seal") - 1)
     with pytest.raises(InconsistentTree, match="do not continue"):
@@ -211,7 +211,7 @@ async def test_a_signer_goes_by_what_another_machine_signed_with_its_key(conn, o
 
 
 async def test_a_copy_that_is_cut_foreign_or_forged_is_passed_over(conn, owner, installation, tmp_path):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     (installation.key.folder / "audit.state").unlink()
     forged = installation.notes[-1].replace(
         f"\n{await conn.fetchval('select max(size) from audit_seal')}\n", "\n9999\n"
@@ -221,21 +221,21 @@ async def test_a_copy_that_is_cut_foreign_or_forged_is_passed_over(conn, owner, 
     (installation.copies / "2999-01-02.checkpoints").write_bytes(b"\xff\xfe")
 
     assert await publish(conn, installation.key, installation.copies) is None
-    await account(conn, installation, seals=1, seed=3)
+    await audit_log(conn, installation, seals=1, seed=3)
 
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "7", '{"size": 3}', '{"size": 3, "root": "", "note": 7, "epoch": 1}']
 )
-async def test_a_signer_whose_memory_is_damaged_refuses_and_says_where_it_is(conn, installation, content):
-    await account(conn, installation, seals=1)
+async def test_a_signer_whose_state_is_damaged_refuses_and_says_where_it_is(conn, installation, content):
+    await audit_log(conn, installation, seals=1)
     (installation.key.folder / "audit.state").write_text(content)
     with pytest.raises(SettingsError, match=r"audit\.state cannot be used"):
         await installation.sign(conn)
 
 
-async def test_a_memory_that_was_touched_is_refused(conn, installation):
-    await account(conn, installation, seals=1)
+async def test_a_state_that_was_changed_is_refused(conn, installation):
+    await audit_log(conn, installation, seals=1)
     state = installation.key.folder / "audit.state"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"size": 1}))
     with pytest.raises(SettingsError, match="contradicts itself"):
@@ -243,7 +243,7 @@ async def test_a_memory_that_was_touched_is_refused(conn, installation):
 
 
 async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(conn, owner, installation):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
         await owner.execute(f"alter table {table} disable trigger all")
     await owner.execute("truncate audit_seal, audit_seal_tenant")
@@ -256,15 +256,15 @@ async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(co
 
 
 async def lose_the_end(conn, owner, installation) -> int:
-    """An account that a failover has taken the end of; answers how many leaves were signed."""
-    await account(conn, installation, seals=4)
+    """An audit log whose end a failover has removed; returns how many leaves were signed."""
+    await audit_log(conn, installation, seals=4)
     size = await conn.fetchval("select max(size) from audit_seal")
     await roll_back(owner, below=size - 8)
     assert "cut" in kinds(await verify(conn, installation.keys, installation.notes))
     return size
 
 
-async def test_a_signer_that_gives_up_a_lost_end_says_so_and_verification_tells(conn, owner, installation):
+async def test_a_signer_that_abandons_a_lost_end_says_so_and_verification_reports_it(conn, owner, installation):
     size = await lose_the_end(conn, owner, installation)
     await write(conn, 2)
     await seal(conn)
@@ -287,13 +287,13 @@ async def test_a_signer_that_died_while_it_gave_up_a_lost_end_says_so_next_time(
     given_up = await publish(conn, installation.key, installation.copies, abandon=again)
     assert given_up is not None
     assert given_up.abandons == size
-    await account(conn, installation, seals=2, seed=3)
+    await audit_log(conn, installation, seals=2, seed=3)
     assert open_note(installation.notes[-1], installation.keys).abandons == 0
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
 
 
 async def test_another_key_does_not_sign_beside_the_first(conn, installation, tmp_path):
-    await account(conn, installation, seals=1)
+    await audit_log(conn, installation, seals=1)
     other = Installation(tmp_path / "other")
     await write(conn, 1)
     await seal(conn)
@@ -316,12 +316,12 @@ async def test_a_signer_that_cannot_write_beside_its_key_says_where(conn, instal
     (installation.key.folder / name).mkdir()
     await write(conn, 1)
     await seal(conn)
-    with pytest.raises(SettingsError, match=r"cannot keep its memory in .*keys: .*Is a directory"):
+    with pytest.raises(SettingsError, match=r"cannot write its state in .*keys: .*Is a directory"):
         await installation.sign(conn)
 
 
-async def test_the_memory_of_the_signer_is_whole_and_private(conn, installation):
-    await account(conn, installation, seals=2)
+async def test_the_state_of_the_signer_is_whole_and_private(conn, installation):
+    await audit_log(conn, installation, seals=2)
     state = installation.key.folder / "audit.state"
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
     assert json.loads(state.read_text())["size"] == await conn.fetchval("select max(size) from audit_seal")

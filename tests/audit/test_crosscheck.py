@@ -49,20 +49,20 @@ async def test_what_the_engine_did_agrees_with_its_events(conn, jobs):
 
 
 CHANGES = [
-    ("a", "status = 'failed'", "is failed, but was last told as JOB_SUCCEEDED"),
-    ("c", "status = 'succeeded'", "is succeeded, but was last told as JOB_FAILED"),
-    ("h", "status = 'succeeded', finished_at = now()", "is succeeded, but was last told as JOB_CREATED"),
-    ("f", "status = 'queued', finished_at = null", "is queued, but was last told as JOB_CANCELED"),
+    ("a", "status = 'failed'", "is failed, but its last event is JOB_SUCCEEDED"),
+    ("c", "status = 'succeeded'", "is succeeded, but its last event is JOB_FAILED"),
+    ("h", "status = 'succeeded', finished_at = now()", "is succeeded, but its last event is JOB_CREATED"),
+    ("f", "status = 'queued', finished_at = null", "is queued, but its last event is JOB_CANCELED"),
     (
         "e",
         "status = 'canceled', dead_lettered_at = null",
-        "is canceled, but was last told as JOB_EXHAUSTED_RETRIES",
+        "is canceled, but its last event is JOB_EXHAUSTED_RETRIES",
     ),
     ("b", "id = gen_random_uuid()", "has no JOB_CREATED event"),
 ]
 
 
-async def test_a_job_that_was_changed_behind_the_accounts_back_is_found(conn, jobs):
+async def test_a_job_that_was_changed_behind_the_audit_log_back_is_found(conn, jobs):
     for job_type, change, words in CHANGES:
         transaction = conn.transaction()
         await transaction.start()
@@ -73,11 +73,11 @@ async def test_a_job_that_was_changed_behind_the_accounts_back_is_found(conn, jo
         assert words in finding.message
 
 
-async def test_a_gate_that_was_turned_behind_the_accounts_back_is_found(conn, jobs):
+async def test_a_gate_that_was_turned_behind_the_audit_log_back_is_found(conn, jobs):
     await conn.execute("update system_state set value = value || '{\"online\": false}' where key = 'atlas_online'")
 
     [finding] = await cross_check(conn)
-    assert finding.message == "Atlas is offline, but was last told as ATLAS_ONLINE."
+    assert finding.message == "Atlas is offline, but the last event of the gate is ATLAS_ONLINE."
 
 
 async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compared_with(conn, owner, jobs, installation):
@@ -92,7 +92,7 @@ async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compare
     assert await cross_check(conn) == []  # as an installation that was never switched on
     await conn.execute("update system_state set value = '{\"online\": true}' where key = 'atlas_online'")
     [finding] = await cross_check(conn)
-    assert finding.message == "Atlas is online, but was last told as nothing at all."
+    assert finding.message == "Atlas is online, but the last event of the gate is missing."
 
 
 async def test_only_the_newest_jobs_are_compared_where_a_limit_says_so(conn, jobs):
@@ -108,8 +108,8 @@ async def test_jobs_that_are_gone_without_an_event_are_counted_by_tenant_and_day
     await conn.execute("delete from jobs where job_type in ('a', 'b')")
     [finding] = await cross_check(conn)
     today = await conn.fetchval("select (now() at time zone 'UTC')::date")
-    words = f"told as JOB_CREATED on {today} are gone without an event."
-    assert finding.message == f"2 things of tenant {SYSTEM_TENANT} {words}"
+    what = f"2 entities of tenant {SYSTEM_TENANT} with JOB_CREATED on {today}"
+    assert finding.message == f"{what} are gone without an event."
     assert await cross_check(conn, rows=1) == []
 
 
@@ -122,7 +122,7 @@ async def test_jobs_that_retention_removed_are_accounted_for_and_others_between_
 
     await conn.execute("delete from jobs where job_type = 'b'")
     [finding] = await cross_check(conn)
-    assert finding.message == f"3 jobs of tenant {SYSTEM_TENANT} are gone, of which JOBS_PRUNED tells 2."
+    assert finding.message == f"3 jobs of tenant {SYSTEM_TENANT} are gone, of which JOBS_PRUNED events account for 2."
 
 
 SYNC = {
@@ -182,12 +182,12 @@ THING_CHANGES = [
     ("update job_definitions set argv = '[\"/bin/sh\"]'", "definition .*: argv"),
     ("update policy_rules set is_enabled = false where label = 'ask'", "policy rule .*: is_enabled"),
     ("update policy_rules set runs_per_day = 1000 where label = 'ask'", "policy rule .*: runs_per_day"),
-    ("delete from policy_rules where label = 'ask'", "1 things of tenant .* told as POLICY_ADDED on .* are gone"),
-    ("delete from api_tokens where subject = 'old'", "1 things told as TOKEN_ADDED on .* are gone"),
+    ("delete from policy_rules where label = 'ask'", "1 entities of tenant .* with POLICY_ADDED on .* are gone"),
+    ("delete from api_tokens where subject = 'old'", "1 entities with TOKEN_ADDED on .* are gone"),
 ]
 
 
-async def test_a_thing_that_was_changed_behind_the_accounts_back_is_found(owner, things):
+async def test_a_thing_that_was_changed_behind_the_audit_log_back_is_found(owner, things):
     for change, words in THING_CHANGES:
         transaction = owner.transaction()
         await transaction.start()

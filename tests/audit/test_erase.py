@@ -1,4 +1,4 @@
-"""Erasure: the person's values are gone, the account is whole, and an event tells."""
+"""Erasure: the person's values are gone, the audit log is whole, and an event records it."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def test_an_address_is_found_however_its_domain_is_written(conn):
     assert await conn.fetchval("select value from audit_private") == "ann@bucher.example"
 
 
-async def test_verification_passes_afterwards_and_an_event_tells_without_the_name(conn, installation):
+async def test_verification_passes_afterwards_and_an_event_records_it_without_the_name(conn, installation):
     await given_mails(conn)
     await seal(conn)
     await erase(conn, "ann@example.org", actor=CALLER)
@@ -68,14 +68,14 @@ async def test_nothing_to_erase_writes_nothing(conn):
     assert await conn.fetchval("select count(*) from audit_log where action = 'ERASED'") == 0
 
 
-async def test_many_values_are_told_in_events_of_a_bearable_size(conn):
+async def test_many_values_are_recorded_in_events_of_a_bearable_size(conn):
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"] * 2500})
     assert await erase(conn, "ann@example.org", actor=CALLER) == 2500
 
     rows = await conn.fetch("select meta from audit_log where action = 'ERASED'")
-    told = [orjson.loads(row["meta"]) for row in rows]
-    assert sorted(one["values"] for one in told) == [500, 1000, 1000]
-    assert len({commitment for one in told for commitment in one["commitments"]}) == 2500
+    recorded = [orjson.loads(row["meta"]) for row in rows]
+    assert sorted(one["values"] for one in recorded) == [500, 1000, 1000]
+    assert len({commitment for one in recorded for commitment in one["commitments"]}) == 2500
 
 
 async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
@@ -102,4 +102,4 @@ async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installat
     await owner.execute("insert into audit_private table backup on conflict do nothing")
     [finding] = (await verify(conn, installation.keys)).findings
     assert finding.kind == "private"
-    assert "(to) is there, though an event tells that it was erased" in finding.message
+    assert "(to) is there, though an event says that it was erased" in finding.message

@@ -1,4 +1,4 @@
-"""Exports verify without a database, without Atlas, and in constant memory; whatever is done to the file shows."""
+"""Exports verify without a database, without Atlas, and in constant memory; every change of the file is found."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from atlas.audit import Extract, export, record, seal, verify
 from atlas.audit.verifier.export import ROW, verify_export
 from atlas.audit.verifier.signed_notes import open_note
 from atlas.errors import NotFound
-from tests.audit.given import CALLER, TENANTS, Installation, account, event, kinds, write, write_many
+from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 
 
 async def written(conn, path: Path, extract: Extract | None = None) -> Path:
@@ -33,24 +33,24 @@ def lines_of(path: Path) -> list[bytes]:
 
 @pytest.fixture
 async def file(conn, installation, tmp_path):
-    """An export of a small account, with a personal value."""
-    await account(conn, installation, seals=5)
+    """An export of a small audit log, with a personal value."""
+    await audit_log(conn, installation, seals=5)
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"], "subject": 'Say "hi"'})
     await seal(conn)
     await installation.sign(conn)
     return await written(conn, tmp_path / "all.jsonl")
 
 
-async def test_an_export_verifies_offline_like_the_living_account(conn, file, installation):
-    living = await verify(conn, installation.keys, installation.notes)
+async def test_an_export_verifies_offline_like_the_live_audit_log(conn, file, installation):
+    live = await verify(conn, installation.keys, installation.notes)
     offline = verify_export(file, installation.keys, installation.notes)
 
     assert offline.findings == []
     assert (offline.rows, offline.seals, offline.size, offline.root) == (
-        living.rows,
-        living.seals,
-        living.size,
-        living.root,
+        live.rows,
+        live.seals,
+        live.size,
+        live.root,
     )
 
 
@@ -189,28 +189,26 @@ def test_a_file_with_any_byte_changed_is_read_to_a_verdict_and_nearly_always_ref
     assert found > trials * 0.9
 
 
-async def test_an_export_of_a_damaged_account_tells_what_the_living_one_tells(
-    conn, owner, file, installation, tmp_path
-):
+async def test_an_export_of_a_damaged_log_has_the_findings_of_the_live_one(conn, owner, file, installation, tmp_path):
     await owner.execute("alter table audit_log disable trigger all")
     await owner.execute("update audit_log set message = 'x' where id = 2")
     await owner.execute("update audit_log set body = convert_to(E'not\\njson', 'UTF8') where id = 3")
     await owner.execute("update audit_log set created_at = 'infinity' where id = 4")
     await owner.execute("delete from audit_log where id = 5")
 
-    living = await verify(conn, installation.keys, installation.notes)
+    live = await verify(conn, installation.keys, installation.notes)
     offline = verify_export(await written(conn, tmp_path / "bad.jsonl"), installation.keys, installation.notes)
-    assert {finding.row for finding in offline.findings} == {finding.row for finding in living.findings} >= {2, 3, 4}
-    assert kinds(offline) == kinds(living)
+    assert {finding.row for finding in offline.findings} == {finding.row for finding in live.findings} >= {2, 3, 4}
+    assert kinds(offline) == kinds(live)
 
 
 async def test_a_range_of_seals_verifies_from_its_start(conn, owner, installation, tmp_path):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await owner.execute("alter table audit_seal disable trigger all")
     middle = datetime.now(UTC)
-    await account(conn, installation, seals=3, seed=3)
+    await audit_log(conn, installation, seals=3, seed=3)
     end = datetime.now(UTC)
-    await account(conn, installation, seals=2, seed=4)
+    await audit_log(conn, installation, seals=2, seed=4)
 
     path = await written(conn, tmp_path / "range.jsonl", Extract(since=middle, until=end))
     report = verify_export(path, installation.keys)
@@ -278,7 +276,7 @@ def test_rows_without_a_seal_do_not_belong_into_a_range_that_ends_early(file, in
 async def test_every_honest_export_verifies_also_when_its_end_is_not_signed_yet(
     conn, installation, tmp_path, bounds, signed
 ):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     now = datetime.now(UTC)
     extract = Extract(**{name: now + timedelta(minutes=minutes) for name, minutes in bounds.items()})
     if not signed:
@@ -292,9 +290,9 @@ async def test_every_honest_export_verifies_also_when_its_end_is_not_signed_yet(
 
 
 async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, installation, tmp_path):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     middle = datetime.now(UTC)
-    await account(conn, installation, seals=2, seed=3)
+    await audit_log(conn, installation, seals=2, seed=3)
     early = await written(conn, tmp_path / "early.jsonl", Extract(until=middle))
     whole = await written(conn, tmp_path / "whole.jsonl")
     report, size = (
@@ -305,7 +303,7 @@ async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, install
     assert any(f"2 outside copies, up to {size} leaves" in notice for notice in report.notices)
     assert verify_export(whole, installation.keys, installation.notes).notices == []
 
-    await account(conn, installation, seals=1, seed=4)
+    await audit_log(conn, installation, seals=1, seed=4)
     report = verify_export(whole, installation.keys, installation.notes)
     assert report.findings == []
     assert any("1 outside copies" in notice for notice in report.notices)
@@ -313,7 +311,7 @@ async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, install
 
 @pytest.mark.parametrize("bounds", [{}, {"until": 1}])
 async def test_an_export_that_was_cut_within_its_range_is_still_found(conn, installation, tmp_path, bounds):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     until = {name: datetime.now(UTC) + timedelta(minutes=minutes) for name, minutes in bounds.items()}
     lines = lines_of(await written(conn, tmp_path / "whole.jsonl", Extract(**until)))
     checkpoints = [at for at, line in enumerate(lines) if line.startswith(b'{"type":"checkpoint"')]
@@ -331,7 +329,7 @@ async def test_an_export_before_the_first_checkpoint_is_a_finding(conn, installa
 
 
 async def test_a_range_without_seals_is_refused(conn, installation, tmp_path):
-    await account(conn, installation, seals=1)
+    await audit_log(conn, installation, seals=1)
     future = datetime.now(UTC) + timedelta(days=1)
     with pytest.raises(NotFound, match="in that range"):
         await written(conn, tmp_path / "none.jsonl", Extract(since=future))
@@ -339,7 +337,7 @@ async def test_a_range_without_seals_is_refused(conn, installation, tmp_path):
 
 @pytest.mark.parametrize("tenant_id", [None, TENANTS[0]])
 async def test_a_range_that_ends_before_the_first_seal_is_refused(conn, installation, tmp_path, tenant_id):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     with pytest.raises(NotFound, match="in that range"):
         await written(conn, tmp_path / "none.jsonl", Extract(tenant_id, until=datetime(2020, 1, 1, tzinfo=UTC)))
 
@@ -364,7 +362,7 @@ async def test_a_personal_value_is_of_the_field_that_its_row_says(conn, file, in
 
 
 async def test_a_tenants_export_holds_its_rows_alone_each_with_its_path(conn, installation, tmp_path):
-    await account(conn, installation, seals=6, seed=8)
+    await audit_log(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
 
     own = await conn.fetchval(
@@ -398,7 +396,7 @@ TENANT_DAMAGES = [
 
 
 async def test_a_gap_or_a_change_in_a_tenants_export_shows(conn, installation, tmp_path):
-    await account(conn, installation, seals=6, seed=8)
+    await audit_log(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
     whole = lines_of(path)
     for number, damage in enumerate(TENANT_DAMAGES):
@@ -407,7 +405,7 @@ async def test_a_gap_or_a_change_in_a_tenants_export_shows(conn, installation, t
 
 
 async def test_a_tenants_export_says_which_numbers_it_holds(conn, installation, tmp_path):
-    await account(conn, installation, seals=6, seed=8)
+    await audit_log(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
     whole = lines_of(path)
     rows = [line for line in whole if line.startswith(ROW)]
@@ -422,7 +420,7 @@ async def test_a_tenants_export_says_which_numbers_it_holds(conn, installation, 
 
 
 async def test_outside_copies_are_compared_with_a_tenants_checkpoint(conn, installation, tmp_path):
-    await account(conn, installation, seals=6, seed=8)
+    await audit_log(conn, installation, seals=6, seed=8)
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
     report = verify_export(path, installation.keys, installation.notes)
     assert (report.findings, report.checkpoints, report.outside) == ([], 1, 1)
@@ -435,13 +433,13 @@ async def test_outside_copies_are_compared_with_a_tenants_checkpoint(conn, insta
 
 
 async def test_a_tenant_without_rows_gets_an_export_without_rows(conn, installation, tmp_path):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     nobody = TENANTS[0].__class__(int=7)
     report = verify_export(await written(conn, tmp_path / "n.jsonl", Extract(tenant_id=nobody)), installation.keys)
     assert (report.ok, report.rows) == (True, 0)
 
 
-async def test_an_empty_range_of_a_tenant_tells_the_number_that_it_had_reached(conn, installation, tmp_path):
+async def test_an_empty_range_of_a_tenant_has_the_number_that_it_had_reached(conn, installation, tmp_path):
     for number in range(3):
         await record(conn, event(number, tenant_id=TENANTS[0]))
     await seal(conn)
@@ -457,7 +455,7 @@ async def test_an_empty_range_of_a_tenant_tells_the_number_that_it_had_reached(c
     assert any("begins after the tenant's row 3" in notice for notice in report.notices)
 
 
-async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memory(conn, installation, tmp_path):
+async def test_exporting_and_verifying_hold_only_a_part_of_the_log_in_memory(conn, installation, tmp_path):
     for _ in range(6):
         await write_many(conn, 1000, message="long " * 1000)
     await seal(conn)
@@ -474,8 +472,8 @@ async def test_exporting_and_verifying_hold_only_a_piece_of_the_account_in_memor
     assert max(used) - max(used[: len(used) // 2]) < 4 * 2**20 < path.stat().st_size / 4
 
 
-async def test_rows_written_since_the_last_seal_are_told_apart(conn, installation, tmp_path):
-    await account(conn, installation, seals=2)
+async def test_rows_written_since_the_last_seal_are_reported_apart(conn, installation, tmp_path):
+    await audit_log(conn, installation, seals=2)
     await write(conn, 3)
     report = verify_export(await written(conn, tmp_path / "fresh.jsonl"), installation.keys)
     assert (report.ok, report.unsealed) == (True, 4)  # the export's own event is one of them

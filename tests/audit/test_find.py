@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit import Event, Query, find, follow, horizon, new_epoch, record, seal
+from atlas.audit import Event, Query, find, follow, log_position, new_epoch, record, seal
 from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW
 from atlas.audit.seal import seal_lag
 from atlas.db.pool import connect
@@ -82,7 +82,7 @@ async def test_a_moment_cuts_off_what_was_sealed_long_before_it(conn, owner):
     assert len(recent.entries) == 2
 
 
-async def test_a_page_is_read_by_its_index_without_sorting_the_account(conn, owner):
+async def test_a_page_is_read_by_its_index_without_sorting_the_audit_log(conn, owner):
     await write_many(conn, 3000)
     await owner.execute("analyze audit_log")
     for statement, index, place in (
@@ -117,7 +117,7 @@ async def test_a_moment_is_found_among_the_seals_by_an_index(conn, since):
 
 @pytest.fixture
 async def restored(conn, owner):
-    """An account in another cluster than the one that wrote it, where transaction ids were an hour ahead of these."""
+    """An audit log in another cluster than the one that wrote it, where transaction ids were an hour ahead of these."""
     await write_many(conn, 4)
     await seal(conn)
     for table in ("audit_log", "audit_seal", "audit_epoch"):
@@ -157,7 +157,7 @@ async def test_what_was_written_since_a_restore_waits_for_its_seal(conn, owner, 
 
 async def test_following_shows_nothing_old_after_a_restore(pool, conn, restored):
     seen: list[str] = []
-    since = await horizon(conn)
+    since = await log_position(conn)
     async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
         following = asyncio.ensure_future(_collect(entries, seen, 9))
         for _ in range(9):
@@ -174,7 +174,7 @@ async def test_following_shows_each_event_once_although_it_commits_late(pool, co
     await record(conn, event(2, action="BEFORE"))
 
     seen: list[str] = []
-    since = await horizon(conn)
+    since = await log_position(conn)
     async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
         following = asyncio.ensure_future(_collect(entries, seen, 3))
         await record(conn, event(3, action="FIRST"))
@@ -192,9 +192,9 @@ async def test_following_shows_each_event_once_although_it_commits_late(pool, co
 async def test_following_shows_what_is_sealed_between_the_horizon_and_the_rows(conn):
     await write(conn, 2)
     await seal(conn)
-    since = await horizon(conn)
+    since = await log_position(conn)
     await record(conn, event(1, action="SHOWN"))
-    now = await horizon(conn)
+    now = await log_position(conn)
     await record(conn, event(2, action="LATER"))
     await seal(conn)
 
@@ -207,9 +207,9 @@ async def test_following_looks_at_the_last_seal_alone(conn):
     for _ in range(20):
         await write(conn, 1)
         await seal(conn)
-    since = await horizon(conn)
+    since = await log_position(conn)
     await write(conn, 1)
-    now = await horizon(conn)
+    now = await log_position(conn)
     values = dict.fromkeys(NEW.names) | {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot}
     async with conn.transaction():
         await conn.execute("set local enable_seqscan = off; set local enable_sort = off")

@@ -9,11 +9,11 @@ from atlas.audit import prove, prove_consistency, record, seal
 from atlas.audit.proof import NotSealed
 from atlas.audit.verifier.proof import check_proof
 from atlas.errors import InvalidInput, NotFound
-from tests.audit.given import TENANTS, account, event, kinds, seal_in_small_batches, write, write_many
+from tests.audit.given import TENANTS, audit_log, event, kinds, seal_in_small_batches, write, write_many
 
 
-async def test_every_row_of_an_account_can_be_proved(conn, installation):
-    await account(conn, installation, seals=6)
+async def test_every_row_of_an_audit_log_can_be_proved(conn, installation):
+    await audit_log(conn, installation, seals=6)
     await write(conn, 7)
     await seal_in_small_batches(conn, 2)
     await installation.sign(conn)
@@ -35,7 +35,7 @@ async def test_bytes_that_are_no_text_are_proved_too(conn, owner, installation):
     assert check_proof(proof, installation.keys).findings == []
 
 
-async def test_rows_of_a_large_account_can_be_proved(conn, installation):
+async def test_rows_of_a_large_audit_log_can_be_proved(conn, installation):
     for count in (9000, 3, 700):
         await write_many(conn, count)
         await seal(conn)
@@ -46,7 +46,7 @@ async def test_rows_of_a_large_account_can_be_proved(conn, installation):
 
 
 async def test_a_proof_of_something_else_is_refused(conn, installation, tmp_path):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     proof = await prove(conn, 3)
     changes = [
         {"body": proof["body"].replace("change", "chance")},
@@ -70,7 +70,7 @@ async def test_a_proof_of_something_else_is_refused(conn, installation, tmp_path
 
 
 async def test_a_proof_names_nothing_that_it_does_not_prove(conn, installation):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     proof = await prove(conn, 3)
     assert set(proof) == {"format", "row", "body", "leaf", "index", "path", "checkpoint"}
 
@@ -102,7 +102,7 @@ async def test_a_row_without_seal_or_checkpoint_cannot_be_proved_yet(conn, insta
 
 
 async def test_a_later_checkpoint_is_proved_to_continue_an_earlier_one(conn, installation):
-    await account(conn, installation, seals=7)
+    await audit_log(conn, installation, seals=7)
     sizes = [row["size"] for row in await conn.fetch("select size from audit_checkpoint order by size")]
     for first in sizes:
         proof = await prove_consistency(conn, first)

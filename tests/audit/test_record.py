@@ -69,8 +69,8 @@ async def test_personal_fields_are_commitments_and_their_values_stand_apart(conn
     assert {(row["tenant_id"], row["entity_id"]) for row in values} == {(TENANTS[0], "7")}
     for row in values:
         assert row["commitment"] == hashlib.sha256(row["salt"] + row["value"].encode()).digest()
-    told = {one["commitment"] for one in [*body["meta"]["to"], body["meta"]["subject"]]}
-    assert told == {row["commitment"].hex() for row in values}
+    committed = {one["commitment"] for one in [*body["meta"]["to"], body["meta"]["subject"]]}
+    assert committed == {row["commitment"].hex() for row in values}
     subject = body["meta"]["subject"]["commitment"]
     assert [one["value"] for one in await reveal(conn, [subject], of=["7"])] == ["Your invoice"]
     assert await reveal(conn, [subject], of=["8"]) == []

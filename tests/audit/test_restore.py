@@ -10,7 +10,7 @@ from atlas.audit.seal import OtherCluster
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import BIN, start_embedded
 from atlas.test_databases import TEST_SETTINGS
-from tests.audit.given import CALLER, account, kinds, write
+from tests.audit.given import CALLER, audit_log, kinds, write
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ async def restore(source: str, target: str) -> None:
     await load.communicate(text)
 
 
-async def test_a_restored_account_goes_on_in_an_epoch_of_its_own(conn, database_url, second_cluster, installation):
-    await account(conn, installation, seals=5)
+async def test_a_restored_audit_log_goes_on_in_an_epoch_of_its_own(conn, database_url, second_cluster, installation):
+    await audit_log(conn, installation, seals=5)
     await write(conn, 3)
     await restore(database_url, second_cluster)
     pool, owner = await open_pool(second_cluster), await connect(second_cluster)
@@ -71,7 +71,7 @@ async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_i
     # More transactions than a restore takes.
     burn = "do $$ begin for i in 1..9000 loop perform pg_current_xact_id(); commit; end loop; end $$"
     await owner.execute(burn)
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await restore(database_url, second_cluster)
     pool, owner = await open_pool(second_cluster), await connect(second_cluster)
     async with pool.acquire() as restored:
@@ -91,9 +91,9 @@ async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_i
 async def test_a_backup_that_lacks_the_end_gets_no_signature_until_the_loss_is_accepted(
     conn, database_url, second_cluster, installation
 ):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await restore(database_url, second_cluster)
-    await account(conn, installation, seals=2, seed=4)
+    await audit_log(conn, installation, seals=2, seed=4)
     pool, owner = await open_pool(second_cluster), await connect(second_cluster)
     async with pool.acquire() as restored:
         assert "cut" in kinds(await verify(restored, installation.keys, installation.notes))

@@ -15,7 +15,7 @@ from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
-from tests.audit.given import CALLER, TENANTS, account, event, kinds, seal_in_small_batches, write
+from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, seal_in_small_batches, write
 
 
 async def grown_old(owner, before: int) -> None:
@@ -27,8 +27,8 @@ async def grown_old(owner, before: int) -> None:
 
 @pytest.fixture
 async def pruned(conn, owner, installation):
-    """An account whose older half has been removed; proofs of two rows made before."""
-    await account(conn, installation, seals=4)
+    """An audit log whose older half has been removed; proofs of two rows made before."""
+    await audit_log(conn, installation, seals=4)
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": "old@example.org"})
     shape, loose = commit("to", "nobody@example.org")  # a value that no thing was named for
     await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", orjson.dumps([loose.row]).decode())
@@ -37,7 +37,7 @@ async def pruned(conn, owner, installation):
     middle = await conn.fetchval("select max(n) from audit_seal")
     await installation.sign(conn)
     old = await prove(conn, 2)
-    await account(conn, installation, seals=3, seed=5)
+    await audit_log(conn, installation, seals=3, seed=5)
     await record(conn, event(2), personal={"to": "new@example.org"})
     await seal(conn)
     sealed = dict(await owner.fetch("select n, sealed_at from audit_seal"))
@@ -52,8 +52,8 @@ async def pruned(conn, owner, installation):
     return done, old
 
 
-async def test_of_two_removals_at_once_one_is_told_of_the_other(conn, owner, installation, database_url):
-    await account(conn, installation, seals=4)
+async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, installation, database_url):
+    await audit_log(conn, installation, seals=4)
     await grown_old(owner, 3)
     other = await connect(database_url)
     waits = "select exists (select from pg_locks where pid = $1 and not granted)"
@@ -120,7 +120,7 @@ async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, prun
 
 
 async def test_an_order_that_was_never_carried_out_is_found(conn, owner, installation):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await owner.execute("insert into audit_pruned (through_seal) values (2)")
     words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
     assert ["but no event orders it" in words[0], "are there, though recorded as removed" in words[1]] == [True, True]
@@ -164,7 +164,7 @@ async def test_more_than_was_ordered_cannot_go_unseen(conn, owner, pruned, insta
 
 
 async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, pruned, installation):
-    """A superuser may write an order by hand, and the rows go; that no event tells of it shows."""
+    """A superuser may write an order by hand, and the rows go; the missing event is found."""
     next_seal = await owner.fetchval(
         "select min(n) from audit_seal where n > $1 and closes and count > 1", pruned[0].through_seal
     )
@@ -178,7 +178,7 @@ async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, prun
 
 @pytest.mark.parametrize("sealed", [False, True])
 async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, installation, monkeypatch, sealed):
-    await account(conn, installation, seals=5)
+    await audit_log(conn, installation, seals=5)
     read, orders = AuditReader.rows, ["select atlas_audit_prune(5, 'user', 'dana', '{}')"]
 
     async def interrupted(self, seal, before):
@@ -202,7 +202,7 @@ async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, i
 
 
 async def test_an_epoch_that_begins_during_a_verification_is_no_forgery(conn, owner, installation, monkeypatch):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     read = AuditReader.unsealed
 
     async def interrupted(self, last):
@@ -216,7 +216,7 @@ async def test_an_epoch_that_begins_during_a_verification_is_no_forgery(conn, ow
 
 @pytest.mark.parametrize("tenant", [None, TENANTS[0]])
 async def test_an_export_whose_rows_are_removed_meanwhile_breaks_off(conn, owner, installation, tenant):
-    await account(conn, installation, seals=5)
+    await audit_log(conn, installation, seals=5)
     lines = export(conn, Extract(tenant_id=tenant), actor=CALLER)
     assert b"manifest" in await anext(lines)
     await owner.execute("select atlas_audit_prune(5, 'user', 'dana', '{}')")
@@ -242,7 +242,7 @@ async def restored(owner, epoch: int = 1) -> None:
 
 
 async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owner, installation, tmp_path):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await write(conn, 2)
     await restored(owner)
     await write(conn, 3)
@@ -254,7 +254,7 @@ async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owne
     await write(conn, 4)
     assert await seal(conn) == 2 + 3 + 1 + 4
     await installation.sign(conn)
-    await account(conn, installation, seals=2, seed=9)
+    await audit_log(conn, installation, seals=2, seed=9)
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
@@ -273,7 +273,7 @@ async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owne
 
 async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no_forgery(conn, owner, installation):
     """After a restore the ids of transactions start again, so new rows seem to belong into old windows."""
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await write(conn, 5)
     await seal_in_small_batches(conn, 2)
     await write(conn, 2)
@@ -310,7 +310,7 @@ async def test_an_epoch_that_ends_in_the_middle_of_a_window_loses_nothing(conn, 
 
 
 async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, owner, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     assert await new_epoch(owner, reason="try", actor=CALLER) == 2
     with pytest.raises(Conflict, match="epoch 2 has begun and is not sealed yet"):
         await new_epoch(owner, reason="again", actor=CALLER)
@@ -326,7 +326,7 @@ async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, 
 
 @pytest.mark.parametrize("sealed", [0, 2])
 async def test_what_waits_for_its_seal_is_counted_in_every_epoch(conn, owner, installation, sealed):
-    await account(conn, installation, seals=sealed)
+    await audit_log(conn, installation, seals=sealed)
     await write(conn, 5)
     assert (await verify(conn, installation.keys)).unsealed == 5
     await restored(owner)
@@ -344,7 +344,7 @@ async def test_what_waits_for_its_seal_is_counted_in_every_epoch(conn, owner, in
 
 @pytest.mark.parametrize("sealed", [0, 2])
 async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, owner, installation, tmp_path, sealed):
-    await account(conn, installation, seals=sealed)
+    await audit_log(conn, installation, seals=sealed)
     await write(conn, 5)
     await restored(owner)
     for epoch in (2, 3):  # restored again before anything was sealed in the second
@@ -356,7 +356,7 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
         if made.epoch == 3 and made.closes:
             break
     await installation.sign(conn)
-    await account(conn, installation, seals=1, seed=3)
+    await audit_log(conn, installation, seals=1, seed=3)
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
@@ -387,9 +387,9 @@ async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, instal
 
 
 async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     await new_epoch(owner, reason="try", actor=CALLER)
-    await account(conn, installation, seals=1, seed=3)
+    await audit_log(conn, installation, seals=1, seed=3)
     await owner.execute("alter table audit_log disable trigger all")
     for xid in ("5", "999999999"):
         await owner.execute(
@@ -409,8 +409,8 @@ async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installat
         "delete from audit_epoch where epoch = 2",
     ],
 )
-async def test_an_epoch_that_no_event_tells_of_is_found(conn, owner, installation, change):
-    await account(conn, installation, seals=1)
+async def test_an_epoch_without_an_event_is_found(conn, owner, installation, change):
+    await audit_log(conn, installation, seals=1)
     for number in (2, 3):
         await new_epoch(owner, reason=f"epoch {number}", actor=CALLER)
         await seal(conn)
@@ -424,7 +424,7 @@ async def test_an_epoch_that_no_event_tells_of_is_found(conn, owner, installatio
     await owner.execute("alter table audit_epoch disable trigger all")
     await owner.execute(change)
     report = await verify(conn, installation.keys)
-    assert any("is not as an event tells of it" in finding.message for finding in report.findings)
+    assert any("differs from its event" in finding.message for finding in report.findings)
 
 
 async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, owner, database_url):
@@ -433,7 +433,7 @@ async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, ow
     await transaction.start()
     await record(writer, event(1))
     with pytest.raises(Conflict, match="has been open for too long"):
-        await new_epoch(owner, reason="try", actor=CALLER, patience=timedelta(seconds=0.1))
+        await new_epoch(owner, reason="try", actor=CALLER, timeout=timedelta(seconds=0.1))
     await transaction.commit()
     await writer.close()
     assert await owner.fetchval("select max(epoch) from audit_epoch") == 1

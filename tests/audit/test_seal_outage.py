@@ -1,4 +1,4 @@
-"""A server that crashes under writers and sealers: what was committed stays in the account, and in exactly one leaf."""
+"""A server that crashes under writers and sealers: what was committed stays in the audit log, and in exactly one leaf."""
 
 import asyncio
 from random import Random
@@ -22,13 +22,13 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
     server = await start_embedded(tmp_path)
     url, data = server.url("postgres"), str(tmp_path / "postgres" / "data")
     await migrate(url)
-    stop, told = asyncio.Event(), set[str]()
-    tasks = [asyncio.create_task(_write(url, Random(number), stop, told)) for number in range(3)]
+    stop, confirmed = asyncio.Event(), set[str]()
+    tasks = [asyncio.create_task(_write(url, Random(number), stop, confirmed)) for number in range(3)]
     tasks += [asyncio.create_task(_seal(url, stop, installation)) for _ in range(2)]
     for _ in range(CRASHES):
-        before = len(told)
+        before = len(confirmed)
         async with asyncio.timeout(60):
-            while len(told) < before + 60:
+            while len(confirmed) < before + 60:
                 await asyncio.sleep(0.01)
         await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
         await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
@@ -44,13 +44,13 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
     report = await verify(conn, installation.keys, installation.notes)
     await conn.close()
     server.release()
-    print(f"outage: {CRASHES} crashes, {len(told)} rows told as committed, {len(seals)} seals")
-    assert told <= rows
+    print(f"outage: {CRASHES} crashes, {len(confirmed)} rows confirmed as committed, {len(seals)} seals")
+    assert confirmed <= rows
     assert len(leaves) == len(set(leaves)) == report.rows + len(seals)
     assert (report.findings, report.unsealed) == ([], 0)
 
 
-async def _write(url: str, random: Random, stop: asyncio.Event, told: set[str]) -> None:
+async def _write(url: str, random: Random, stop: asyncio.Event, confirmed: set[str]) -> None:
     """Write rows, and note those whose commit was answered."""
     while not stop.is_set():
         try:
@@ -60,7 +60,7 @@ async def _write(url: str, random: Random, stop: asyncio.Event, told: set[str]) 
                 async with conn.transaction():
                     await record(conn, one)
                     await asyncio.sleep(random.random() * 0.005)
-                told.add(one.entity_id)
+                confirmed.add(one.entity_id)
             await conn.close()
         except GONE:
             await asyncio.sleep(0.05)

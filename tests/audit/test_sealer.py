@@ -1,4 +1,4 @@
-"""The sealer's loop: seals and signs by itself, survives what goes wrong, stops when told."""
+"""The sealer's loop: seals and signs by itself, survives failures, stops when asked."""
 
 import asyncio
 from unittest.mock import Mock
@@ -8,7 +8,7 @@ import pytest
 from atlas.audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
 from atlas.audit.keys import key_file, signing_key
 from atlas.errors import Conflict
-from tests.audit.given import CALLER, account, write
+from tests.audit.given import CALLER, audit_log, write
 from tests.support import until
 
 
@@ -32,7 +32,7 @@ async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, co
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
 
 
-async def test_what_goes_wrong_is_told_and_tried_again(pool, conn, owner, installation):
+async def test_a_failure_is_logged_and_tried_again(pool, conn, owner, installation):
     stop = asyncio.Event()
     await owner.execute("alter table audit_epoch disable trigger all")
     await owner.execute("update audit_epoch set system_identifier = system_identifier + 1")
@@ -48,7 +48,7 @@ async def test_what_goes_wrong_is_told_and_tried_again(pool, conn, owner, instal
     await loop
 
 
-async def test_a_key_that_others_can_read_is_told_at_the_start(pool, installation, monkeypatch):
+async def test_a_key_that_others_can_read_is_logged_at_the_start(pool, installation, monkeypatch):
     monkeypatch.setattr(sealer, "log", log := Mock())
     stop = asyncio.Event()
     stop.set()
@@ -82,7 +82,7 @@ async def test_one_round_by_hand_seals_and_signs_what_is_committed(pool, conn, i
 
 
 async def test_an_epoch_is_signed_once_the_sealer_that_is_at_it_lets_go(pool, conn, owner, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other:
         await other.execute("select pg_advisory_lock(42713, 0)")
@@ -96,11 +96,11 @@ async def test_an_epoch_is_signed_once_the_sealer_that_is_at_it_lets_go(pool, co
     assert "\nabandons " in note["note"]
 
 
-async def test_an_epoch_that_another_process_keeps_from_being_signed_is_told(
+async def test_an_epoch_that_another_process_keeps_from_being_signed_is_reported(
     pool, conn, owner, installation, monkeypatch
 ):
     monkeypatch.setattr(sealer, "EPOCH_TRIES", 2)
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other, other.transaction():
         await other.execute("select pg_advisory_xact_lock(42713, 0)")

@@ -14,7 +14,7 @@ from atlas.audit import record, seal, verify
 from atlas.audit.keys import SigningKey
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
 from atlas.db.pool import Connection
-from tests.audit.given import TENANTS, Installation, account, event, kinds, write
+from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, write
 from tests.support import PROOF
 
 TRIALS = 55 if not PROOF else 200
@@ -31,7 +31,7 @@ TABLES = (
 
 @dataclass
 class Trial:
-    """A superuser at work on an account whose triggers, checks and keys are all out of the way."""
+    """A superuser at work on an audit log whose triggers, checks and keys are all out of the way."""
 
     conn: Any
     random: Random
@@ -114,7 +114,7 @@ async def insert_with_a_past_time(trial: Trial) -> None:
         f"insert into audit_log (id, xid, epoch, {same})"
         f" select $1, $2::text::xid8, epoch, {same} from audit_log where ctid = $3::text::tid",
         trial.one([row["id"], row["id"] + 1, 10_000]),
-        # Of a transaction that is in the account: an id that no row has may belong to one of another database that is
+        # Of a transaction that is in the audit log: an id that no row has may belong to one of another database that is
         # still under way, and a row of such a one is not old.
         str(trial.one([row, trial.one(await trial.rows())])["xid"]),
         _tid(row),
@@ -185,8 +185,8 @@ async def change_a_checkpoint(trial: Trial) -> None:
             await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
         case 5:
             thief = SigningKey(one["key_name"], Ed25519PrivateKey.generate(), trial.installation.copies, "thief")
-            told = open_note(note, trial.installation.keys)
-            forged = thief.sign(Checkpoint(told.origin, told.size, os.urandom(32), told.at))
+            signed = open_note(note, trial.installation.keys)
+            forged = thief.sign(Checkpoint(signed.origin, signed.size, os.urandom(32), signed.at))
             await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
 
 
@@ -223,19 +223,19 @@ NEED_AN_OUTSIDE_COPY = {seal_anew, cut_the_tail}
 
 @pytest.fixture
 async def tampered(owner: Connection, installation: Installation) -> Any:
-    """An account with an old backup, and a superuser before whom every guard has been taken down."""
-    await account(owner, installation, seals=3)
+    """An audit log with an old backup, and a superuser for whom every guard has been removed."""
+    await audit_log(owner, installation, seals=3)
     # What was signed so far becomes ten minutes old, as it would be in a backup of that age.
     for row in await owner.fetch("select size, note from audit_checkpoint"):
-        told = open_note(row["note"], installation.keys)
-        old = Checkpoint(told.origin, told.size, told.root, told.at - timedelta(minutes=10))
+        signed = open_note(row["note"], installation.keys)
+        old = Checkpoint(signed.origin, signed.size, signed.root, signed.at - timedelta(minutes=10))
         await _unguarded(owner, "audit_checkpoint")
         change = "update audit_checkpoint set note = $1, signed_at = $2 where size = $3"
-        await owner.execute(change, installation.key.sign(old), old.at, told.size)
+        await owner.execute(change, installation.key.sign(old), old.at, signed.size)
     await owner.execute("create schema backup")
     for table in TABLES:
         await owner.execute(f"create table backup.{table} as table {table}")
-    await account(owner, installation, seals=4, seed=2)
+    await audit_log(owner, installation, seals=4, seed=2)
     for table in TABLES:
         await _unguarded(owner, table)
     await owner.execute("alter table audit_log alter id drop identity")
@@ -249,7 +249,7 @@ async def tampered(owner: Connection, installation: Installation) -> Any:
     return owner
 
 
-async def test_the_account_before_anyone_touches_it_has_no_findings(tampered, installation):
+async def test_the_audit_log_before_anyone_touches_it_has_no_findings(tampered, installation):
     assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
 
 
@@ -380,7 +380,7 @@ async def test_a_row_without_a_place_is_found(tampered, installation, column):
     assert (finding.kind, finding.row) == ("row", None if column == "id" else 100_001)
 
 
-# What may be null, and what nothing else tells of.
+# Columns that may be null, and those that nothing else covers.
 UNTOLD = {
     ("audit_private", "tenant_id"),
     ("audit_private", "entity_id"),
@@ -431,7 +431,7 @@ NOWHERE = [
 ]
 
 
-async def test_what_speaks_of_no_place_in_the_account_is_found(tampered, installation):
+async def test_what_speaks_of_no_place_in_the_audit_log_is_found(tampered, installation):
     nullable = await tampered.fetch(
         "select attrelid::regclass::text as table, attname from pg_attribute"
         " where attrelid = any ($1::text[]::regclass[]) and attnum > 0 and attnotnull",

@@ -13,7 +13,7 @@ from tests.audit.test_tree import mth, path, proof
 
 @pytest.fixture
 async def leaves(conn):
-    """An account of large and of tiny seals; its leaves."""
+    """An audit log of large and of tiny seals; its leaves."""
     random = Random(3)
     await write_many(conn, 5000)
     await seal(conn)

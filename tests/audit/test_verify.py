@@ -1,15 +1,15 @@
-"""Verifying the living account: what it covers, what it remembers, when it complains."""
+"""Verifying the live audit log: what it covers, what it stores, what it reports."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.audit import Mark, record, seal, verify
+from atlas.audit import LastVerified, record, seal, verify
 from atlas.audit.checkpoint import publish
 from atlas.audit.checkpoint_copies import NEWEST, read_copies
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import Checkpoint
-from tests.audit.given import TENANTS, Installation, account, event, kinds, write
+from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, write
 
 
 async def unguarded(owner, *tables: str) -> None:
@@ -31,8 +31,8 @@ async def cut(owner) -> int:
     return kept["size"]
 
 
-async def test_a_whole_account_has_no_findings_and_tells_what_it_covers(conn, installation):
-    await account(conn, installation, seals=5)
+async def test_a_whole_log_has_no_findings_and_reports_what_it_covers(conn, installation):
+    await audit_log(conn, installation, seals=5)
     await record(conn, event(1))
 
     report = await verify(conn, installation.keys, installation.notes)
@@ -44,16 +44,16 @@ async def test_a_whole_account_has_no_findings_and_tells_what_it_covers(conn, in
 
 
 async def test_progress_goes_up_to_the_end(conn, installation):
-    await account(conn, installation, seals=4)
-    told: list[tuple[int, int]] = []
-    await verify(conn, installation.keys, progress=lambda done, total: told.append((done, total)))
+    await audit_log(conn, installation, seals=4)
+    reported: list[tuple[int, int]] = []
+    await verify(conn, installation.keys, progress=lambda done, total: reported.append((done, total)))
 
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
-    assert told[-1][0] == told[-1][1]
+    assert [done for done, _ in reported] == sorted({done for done, _ in reported})
+    assert reported[-1][0] == reported[-1][1]
 
 
 async def test_rows_that_stay_unsealed_are_a_finding_after_a_minute(conn, owner, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     await record(conn, event(1))
     await unguarded(owner, "audit_seal")
     await owner.execute("update audit_seal set sealed_at = sealed_at - interval '61 seconds'")
@@ -61,7 +61,7 @@ async def test_rows_that_stay_unsealed_are_a_finding_after_a_minute(conn, owner,
     assert "unsealed" in kinds(await verify(conn, installation.keys))
 
 
-async def test_without_a_recent_checkpoint_the_account_is_stale(conn, installation):
+async def test_without_a_recent_checkpoint_the_audit_log_is_stale(conn, installation):
     await write(conn, 3)
     await seal(conn)
 
@@ -71,7 +71,7 @@ async def test_without_a_recent_checkpoint_the_account_is_stale(conn, installati
 
 
 async def test_checkpoints_of_an_unknown_key_are_not_believed(conn, installation, tmp_path):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     stranger = Installation(tmp_path / "stranger")
 
     report = await verify(conn, stranger.keys)
@@ -79,12 +79,12 @@ async def test_checkpoints_of_an_unknown_key_are_not_believed(conn, installation
 
 
 async def test_an_incremental_verification_covers_only_what_is_new(conn, owner, installation):
-    await account(conn, installation, seals=4)
+    await audit_log(conn, installation, seals=4)
     whole = await verify(conn, installation.keys, installation.notes)
-    mark = Mark(whole.last_seal, whole.root)
+    mark = LastVerified(whole.last_seal, whole.root)
     again = await verify(conn, installation.keys, installation.notes, since=mark)
     assert (again.findings, again.rows) == ([], 0)
-    await account(conn, installation, seals=2, seed=7)
+    await audit_log(conn, installation, seals=2, seed=7)
 
     report = await verify(conn, installation.keys, installation.notes, since=mark)
     assert report.findings == []
@@ -97,7 +97,7 @@ async def test_an_incremental_verification_covers_only_what_is_new(conn, owner, 
 
 
 async def test_rows_that_were_removed_beyond_the_mark_are_not_missing(conn, owner, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     marks = []
     for through in (0, 1, 4):  # before the mark there is no order, then one that does not reach it, then one beyond
         if through:
@@ -107,22 +107,22 @@ async def test_rows_that_were_removed_beyond_the_mark_are_not_missing(conn, owne
         await installation.sign(conn)
         marks.append(await verify(conn, installation.keys))
         for found in marks:
-            mark = Mark(found.last_seal, found.root)
+            mark = LastVerified(found.last_seal, found.root)
             assert (await verify(conn, installation.keys, installation.notes, since=mark)).findings == []
 
 
 async def test_a_mark_that_no_longer_fits_makes_it_look_at_everything(conn, owner, installation):
-    await account(conn, installation, seals=3)
-    report = await verify(conn, installation.keys, since=Mark(2, "00" * 32))
+    await audit_log(conn, installation, seals=3)
+    report = await verify(conn, installation.keys, since=LastVerified(2, "00" * 32))
 
     assert report.seals == await conn.fetchval("select count(*) from audit_seal")
     assert [finding.kind for finding in report.findings] == ["seal"]
 
 
 async def test_a_mark_survives_its_file(tmp_path):
-    assert Mark.read(tmp_path / "none") is None
-    Mark(7, "ab").write(tmp_path / "home" / "mark.json")
-    assert Mark.read(tmp_path / "home" / "mark.json") == Mark(7, "ab")
+    assert LastVerified.read(tmp_path / "none") is None
+    LastVerified(7, "ab").write(tmp_path / "home" / "mark.json")
+    assert LastVerified.read(tmp_path / "home" / "mark.json") == LastVerified(7, "ab")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("table", "change", "kind"), HOSTILE)
 async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner, installation, table, change, kind):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     await write(conn, 1)
     await unguarded(owner, "audit_log", table)
     await owner.execute(f"update {table} set {change}")
@@ -178,14 +178,14 @@ async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
 async def test_a_forged_running_number_is_a_finding(conn, owner, installation, number):
-    await account(conn, installation, seals=3)
+    await audit_log(conn, installation, seals=3)
     whole = await verify(conn, installation.keys)
-    await account(conn, installation, seals=2, seed=5)
+    await audit_log(conn, installation, seals=2, seed=5)
     await unguarded(owner, "audit_seal_tenant")
     await owner.execute("update audit_seal_tenant set first_number = $1 where n <= $2", number, whole.last_seal)
 
     assert "seal" in kinds(await verify(conn, installation.keys))
-    assert not (await verify(conn, installation.keys, since=Mark(whole.last_seal, whole.root))).ok
+    assert not (await verify(conn, installation.keys, since=LastVerified(whole.last_seal, whole.root))).ok
 
 
 async def test_numbers_are_equal_however_the_database_writes_them(conn, installation):
@@ -231,9 +231,9 @@ async def test_a_personal_value_that_no_event_of_its_thing_commits_to_is_found(c
 
 
 async def test_an_outside_copy_shows_a_cut_that_the_database_alone_does_not(conn, owner, installation):
-    await account(conn, installation, seals=4)
+    await audit_log(conn, installation, seals=4)
     kept = await cut(owner)
-    assert kinds(await verify(conn, installation.keys)) == {"cut"}  # the checkpoint itself tells of more leaves
+    assert kinds(await verify(conn, installation.keys)) == {"cut"}  # the checkpoint itself covers more leaves
 
     await owner.execute(f"delete from audit_checkpoint where size > {kept}")
     assert kinds(await verify(conn, installation.keys)) == set()
@@ -241,7 +241,7 @@ async def test_an_outside_copy_shows_a_cut_that_the_database_alone_does_not(conn
 
 
 async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, owner, installation):
-    await account(conn, installation, seals=4)
+    await audit_log(conn, installation, seals=4)
     await publish(conn, installation.key, installation.copies, abandon=True)
     assert (await verify(conn, installation.keys, installation.notes)).ok
     await owner.execute(f"delete from audit_checkpoint where size > {await cut(owner)}")
@@ -251,7 +251,7 @@ async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, o
 
 async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_since(conn, installation):
     """Also where a later seal has the size that the lost tree had."""
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     size, at = await conn.fetchval("select max(size) from audit_seal"), datetime.now(UTC)
     name, sign = installation.key.name, installation.key.sign
     lost = sign(Checkpoint(name, size + 4, bytes(32), at))
@@ -270,7 +270,7 @@ async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_si
 
 
 async def test_a_note_that_gives_up_a_tree_stays_in_view_among_the_copies(conn, installation):
-    await account(conn, installation, seals=2)
+    await audit_log(conn, installation, seals=2)
     mark = await verify(conn, installation.keys)
     key, at = installation.key, datetime.now(UTC)
     given_up = key.sign(Checkpoint(key.name, mark.size, bytes.fromhex(mark.root), at, abandons=mark.size + 4))
@@ -289,11 +289,11 @@ async def test_a_note_that_gives_up_a_tree_stays_in_view_among_the_copies(conn, 
 
     copies = read_copies(installation.copies)
     assert (copies.count(given_up), len(copies)) == (2, 1 + 2 + 1 + NEWEST)
-    report = await verify(conn, installation.keys, copies, since=Mark(mark.last_seal, mark.root))
+    report = await verify(conn, installation.keys, copies, since=LastVerified(mark.last_seal, mark.root))
     assert report.findings == []
 
 
-async def test_an_account_without_any_row_is_whole(conn, installation):
+async def test_an_audit_log_without_any_row_is_whole(conn, installation):
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).ok

@@ -62,7 +62,7 @@ async def load(conn: Any, job_id: UUID) -> Any:
 
 
 async def actions(conn: Any, job_id: UUID) -> list[str]:
-    """What the account says happened to a job, in order."""
+    """What the audit log says happened to a job, in order."""
     rows = await conn.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
     return [row["action"] for row in rows]
 
