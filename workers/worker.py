@@ -17,7 +17,7 @@ from atlas.db.notifications import Listener
 from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
 from atlas.engine.jobs.lease import held, serve_types
-from atlas.engine.jobs.local_wakeup import told_of_new_jobs
+from atlas.engine.jobs.local_wakeup import on_new_jobs
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.type_catalog import publish_types
@@ -148,7 +148,7 @@ class Worker:
         self._watchdog.start(asyncio.get_running_loop())
         tasks = self._start_background_tasks(heartbeat_pool)
         try:
-            with told_of_new_jobs(self._claim_loop.hint) if self._listens else nullcontext():
+            with on_new_jobs(self._claim_loop.hint) if self._listens else nullcontext():
                 await self._drain.ended.wait()
             await self._wind_down(self._options.grace)
         except asyncio.CancelledError:

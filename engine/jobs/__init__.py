@@ -5,7 +5,6 @@ from atlas.engine.jobs.backoff import RetryPolicy, backoff_delay_ms, can_retry
 from atlas.engine.jobs.cancel import cancel, cancel_many
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.dedupe import make_dedupe_key
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
 from atlas.engine.jobs.explain import Explanation, explain
@@ -13,7 +12,7 @@ from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_attempts, li
 from atlas.engine.jobs.finish import finish, take_turn
 from atlas.engine.jobs.gate import Gate, read_gate, switch
 from atlas.engine.jobs.lease import heartbeat, reap
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
 from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
 from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
 from atlas.engine.jobs.types import JobType, job, registered

@@ -7,9 +7,9 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.errors import Conflict, NotFound
 
 CANCEL = statement("engine/jobs/sql/cancel.sql")
@@ -39,5 +39,5 @@ async def cancel_many(
         "meta": orjson.dumps(actor.meta).decode(),
     }
     # A run and its child can meet in opposite order: one is canceled while the other ends.
-    rows = await despite_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))
+    rows = await retry_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))
     return {row["id"]: row["verdict"] for row in rows}

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
+from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch_value, statement
-from atlas.engine.jobs.deadlocks import DEADLOCK_TRIES
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
@@ -129,13 +127,7 @@ def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool) 
 async def run_turn(conn: Connection, query: Statement, values: dict[str, Any], *, within: float | None) -> TurnResult:
     """Run the statement, again after a deadlock. After `within` seconds TimeoutError: it may have committed or not."""
     bound = query.bind(values)
-    for remaining in range(DEADLOCK_TRIES, 0, -1):
-        try:
-            return _read(await conn.fetch(query.sql, *bound, timeout=within))
-        except asyncpg.DeadlockDetectedError:
-            if remaining == 1 or conn.is_in_transaction():
-                raise
-    raise AssertionError("unreachable")
+    return _read(await retry_deadlocks(conn, lambda: conn.fetch(query.sql, *bound, timeout=within)))
 
 
 def _read(rows: Sequence[Any]) -> TurnResult:

@@ -5,9 +5,9 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.errors import Conflict, NotFound
 
 DELETE = statement("engine/jobs/sql/delete.sql")
@@ -23,7 +23,7 @@ async def delete(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
         "meta": orjson.dumps(actor.meta).decode(),
     }
     # What goes with the job may be held by one who waits for the job.
-    row = await despite_deadlocks(conn, lambda: fetch_row(conn, DELETE, **values))
+    row = await retry_deadlocks(conn, lambda: fetch_row(conn, DELETE, **values))
     if row is None:
         raise NotFound("job", job_id)
     if not row["deleted"]:

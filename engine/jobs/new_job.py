@@ -1,5 +1,6 @@
-"""A job to be, and the bounds of what may be said of it: the same at every door."""
+"""A new job before it is enqueued: its fields, their limits, and its dedupe key."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from atlas.engine.secrets.store import Secret
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import new_id
 
-# Work that names no tenant belongs to this one; the foundation's migration makes it.
+# Jobs without a tenant belong to this one; the first migration makes it.
 SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 
 MOST_PRIORITY = 1_000_000
@@ -24,12 +25,13 @@ MOST_RETRIES = 1000
 LONGEST_DELAY = timedelta(days=3660)
 # What the column holds.
 MOST_SECONDS = 2**31 - 1
+LONGEST_DEDUPE_KEY = 200
 
 
 # Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
 @dataclass(slots=True)
 class NewJob:
-    """A job to be. `input` is a JSON object; `delay` and `run_at` say when it is due, now if neither does."""
+    """A job to enqueue. `input` is a JSON object; `delay` or `run_at` say when it is due, by default now."""
 
     job_type: str
     input: Mapping[str, Any] = field(default_factory=dict)
@@ -56,6 +58,25 @@ class NewJob:
     input_json: str | None = None
 
 
+def make_dedupe_key(job_type: str, tenant_id: UUID | str | None, payload: Mapping[str, Any] | None) -> str:
+    """A key by which a second request for the same work finds the first: `<type>::<tenant|global>::<sorted json>`.
+
+    It is the same for any order of keys, at any depth.
+    """
+    written = orjson.dumps(payload if payload is not None else {}, option=orjson.OPT_SORT_KEYS, default=str).decode()
+    return f"{job_type}::{tenant_id or 'global'}::{written}"
+
+
+def hash_key(key: str) -> bytes:
+    """The hash in the unique index."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def stored_key(key: str) -> str:
+    """The key as the row shows it: its hash when it is long."""
+    return key if len(key) <= LONGEST_DEDUPE_KEY else hash_key(key).hex()
+
+
 def checked(job: NewJob) -> str:
     """The input as JSON text, or InvalidInput; the type's own model decides where this process knows it."""
     key = canonical(job.job_type)
@@ -63,15 +84,15 @@ def checked(job: NewJob) -> str:
         raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
     if not key.isprintable():
         raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
-    _check_terms(job)
+    _check_limits(job)
     text = job.input_json or input_text(key, job.input)
     if job.secrets is None:
         check_input(key, text)
     return text
 
 
-def _check_terms(job: NewJob) -> None:
-    """The bounds of what a caller may say, the same at every door."""
+def _check_limits(job: NewJob) -> None:
+    """The limits of what a caller may set, the same for every caller."""
     if job.priority is not None and not -MOST_PRIORITY <= job.priority <= MOST_PRIORITY:
         raise _out_of_range("priority", f"is not between -{MOST_PRIORITY:,} and {MOST_PRIORITY:,}")
     if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
@@ -107,7 +128,7 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
     except TypeError as error:
         raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
     _check_size(key, len(written))
-    # JSON has no word for them, and orjson writes null: looked for only where there is one.
+    # orjson writes null for NaN and infinities: looked for only where there is a null.
     if b"null" in written and _holds_no_number(input):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
     text = written.decode()

@@ -7,9 +7,9 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.deadlocks import despite_deadlocks
 from atlas.errors import Conflict, NotFound
 
 RETRY = statement("engine/jobs/sql/retry.sql")
@@ -52,7 +52,7 @@ async def retry_many(
         "meta": orjson.dumps(actor.meta).decode(),
     }
     # Two that retry the jobs of the same dedupe keys can wait for each other's.
-    rows = await despite_deadlocks(conn, lambda: fetch(conn, RETRY, **values))
+    rows = await retry_deadlocks(conn, lambda: fetch(conn, RETRY, **values))
     return {row["id"]: row["verdict"] for row in rows}
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from atlas.engine.jobs import NewJob, claim, enqueue, enqueue_many, finish
-from atlas.engine.jobs.dedupe import hash_key
+from atlas.engine.jobs.new_job import hash_key
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
 from tests.engine.jobs.given import actions, given_job, given_worker, load, success
 from tests.support import DANA
