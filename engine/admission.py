@@ -1,8 +1,8 @@
-"""The door for jobs from outside: checked against what is published about their type before they are enqueued.
+"""Admission: checks a job against what is published about its type before it is enqueued.
 
 A process that enqueues need not know the handlers. What workers and operators published is enough: the schema of the
-type, and for a command its definition. Where the process knows the type's model, that decides first. Secret fields
-leave the input here.
+type, and for a command its definition. Where the process has the type's model, that is checked first. Secret fields are
+taken out of the input here.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 
 ADMIT = statement("engine/sql/admit.sql")
 
-# The job that carries a run. The engine alone makes it, of an intent that policy allowed or of a run's child.
+# The job of a workflow run. Only the engine makes it, from an intent that policy allowed or for a run's child.
 ENGINE_RUN = "ENGINE_RUN"
 NOT_A_JOB = "is for the runs of workflows: ask for the workflow by its name"
 
@@ -37,7 +37,7 @@ _EMPTY = {"input_schema": "{}", "argv": "[]", "env": "{}"}
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What decides whether a job of one type may be made for one tenant, as it was published when this was loaded."""
+    """What is published about one type for one tenant, as it was when this was loaded."""
 
     key: str
     tenant_slug: str
@@ -49,7 +49,7 @@ class Admission:
 
 
 async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Admission:
-    """Look up what decides. It may be kept for a moment, by those who enqueue many jobs of a type."""
+    """Load what is published. A caller that enqueues many jobs of a type may cache it briefly."""
     key = canonical(job_type)
     row = await fetch_row(conn, ADMIT, key=key, tenant_id=tenant_id)
     if row is None:
@@ -59,7 +59,7 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
 
 
 def admitted(job: NewJob, terms: Admission) -> NewJob:
-    """The job as it may be enqueued, or the reason why it may not be."""
+    """Return the job ready to enqueue, or raise the reason why it is refused."""
     if terms.key == ENGINE_RUN:
         raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
     text = input_text(terms.key, job.input)
@@ -77,7 +77,7 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
 
 
 async def admit(conn: Connection, job: NewJob) -> NewJob:
-    """The job as it may be enqueued at this moment, or the reason why it may not be."""
+    """The same with what is published now."""
     return admitted(job, await load_admission(conn, job.job_type, job.tenant_id))
 
 
@@ -98,7 +98,7 @@ async def enqueue_definition(
 
 
 def _check_command(job: NewJob, terms: Admission) -> None:
-    """Fill the template for once: what cannot be an argument is refused now, not when the job runs."""
+    """Fill the template once now, so that a wrong argument is refused before the job runs."""
     if not terms.is_active:
         raise Refused(f"The definition {terms.key} is disabled.", remedy="An operator can make it active again.")
     facts = Facts(job.tenant_id, terms.tenant_slug, job.id)

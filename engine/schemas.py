@@ -1,7 +1,6 @@
-"""JSON Schemas that people hand in: which are accepted, and how an input is checked against one.
+"""JSON Schemas that users provide: which are accepted, and how an input is checked against one.
 
-Patterns run in linear time, nothing is ever fetched from elsewhere, and messages never repeat the value they are
-about: it may be secret.
+Patterns run in linear time, no reference is fetched, and messages never contain the value, which may be secret.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ _PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
 
 
 def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
-    """What speaks against accepting a schema, beginning with what would be costly to look at."""
+    """Why a schema is refused; size and depth are checked before anything costly."""
     try:
         text = orjson.dumps(schema)
     except TypeError as error:
@@ -34,8 +33,8 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
         try:
             validator_of(text)
         except jsonschema_rs.ValidationError as error:
-            place = ".".join([field, *(str(part) for part in error.instance_path)])
-            found.append(FieldError(place, f"is not JSON Schema: {error.message}"))
+            path = ".".join([field, *(str(part) for part in error.instance_path)])
+            found.append(FieldError(path, f"is not JSON Schema: {error.message}"))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             found.append(FieldError(field, f"is not JSON Schema: {_first_line(error)}"))
     return found
@@ -62,7 +61,7 @@ def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: st
 
 @lru_cache(maxsize=256)
 def validator_of(text: bytes) -> Any:
-    """The compiled form of a schema, kept for the next input."""
+    """The compiled form of a schema, cached for the next input."""
     return jsonschema_rs.validator_for(
         orjson.loads(text), mask="the value", pattern_options=_PATTERNS, retriever=_fetch_nothing
     )

@@ -1,9 +1,12 @@
-"""SQL lives in `.sql` files; this loads them once and binds their `:name` parameters."""
+"""Loads SQL from `.sql` files, binds its `:name` parameters and runs it."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.source import SOURCE
@@ -12,6 +15,11 @@ from atlas.source import SOURCE
 _TOKENS = re.compile(
     r"(?P<skip>'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::)|(?<![\w:]):(?P<name>[a-z_][a-z0-9_]*)",
 )
+
+# Even SKIP LOCKED waits when the transaction that updates a row ends just then, so any statement can meet a deadlock.
+DEADLOCK_TRIES = 5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +74,14 @@ async def fetch_row(conn: Connection, query: Statement, **values: Any) -> Any | 
 async def fetch_value(conn: Connection, query: Statement, **values: Any) -> Any:
     """The first column of the first row, or None."""
     return await conn.fetchval(query.sql, *query.bind(values))
+
+
+async def retry_deadlocks(conn: Connection, work: Callable[[], Awaitable[T]]) -> T:
+    """Run `work`, again after a deadlock: nothing of it was done. In a transaction its owner has to repeat it all."""
+    for _ in range(DEADLOCK_TRIES - 1):
+        try:
+            return await work()
+        except asyncpg.DeadlockDetectedError:
+            if conn.is_in_transaction():
+                raise
+    return await work()

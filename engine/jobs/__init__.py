@@ -1,4 +1,4 @@
-"""Decides about jobs: enqueue, claim, lease, finish, retry, cancel, under the gate."""
+"""Jobs and the verbs that move them: enqueue, claim, finish, retry, cancel, delete."""
 
 from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.jobs.backoff import RetryPolicy, backoff_delay_ms, can_retry

@@ -1,4 +1,4 @@
-"""How long a failed job waits: small pure functions, and the policies that job types name."""
+"""Retry policies: how long a failed job waits before its next attempt."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from typing import Any
 
 from atlas.errors import FieldError, InvalidInput
 
-# A hundred years, in seconds. What lies further off is a mistake or means never, and some day has no date any more.
+# A hundred years, in seconds. A longer delay is a mistake or means never, and its date may not exist.
 LONGEST_DELAY = 3_153_600_000.0
 
 
@@ -36,7 +36,7 @@ class RetryPolicy:
         return min(self.cap, self.base * self.factor ** min(max(retry_count, 0), 64))
 
     def as_json(self) -> dict[str, Any]:
-        """What `job_types.retry_policy` holds."""
+        """The policy as `job_types.retry_policy` stores it."""
         return {
             "name": self.name,
             "base": self.base,
@@ -54,7 +54,7 @@ POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
 
 
 def jittered(delay: float, jitter: float) -> float:
-    """The delay with up to `jitter` of it added, never less: what a provider asked for is never undercut."""
+    """The delay with up to `jitter` of it added, never less: a delay that a provider asked for is never shortened."""
     return min(delay * (1 + jitter * random.random()), LONGEST_DELAY)
 
 
@@ -72,7 +72,7 @@ def backoff_delay_ms(attempts: int) -> int:
 
 
 def can_retry(status: str, attempts: int, max_attempts: int = 5) -> bool:
-    """Whether a failed job has attempts left. Only what failed can be tried again."""
+    """Whether a failed job has attempts left. Only a failed job can be retried."""
     return status == "failed" and attempts < max_attempts
 
 

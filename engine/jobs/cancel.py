@@ -1,4 +1,4 @@
-"""Cancel: what is queued ends at once, what runs is asked to stop; whichever commits first wins."""
+"""Cancel: a queued job ends at once, a running one is asked to stop. If it ends first, that outcome stands."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,9 +7,8 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, retry_deadlocks, statement
 from atlas.errors import Conflict, NotFound
 
 CANCEL = statement("engine/jobs/sql/cancel.sql")
@@ -30,7 +29,7 @@ async def cancel(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
 async def cancel_many(
     conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
 ) -> dict[UUID, CancelVerdict]:
-    """Cancel many, and answer for each that exists what became of it. With `tenant_id` only that tenant's exist."""
+    """Cancel many, and return for each job found what became of it. With `tenant_id`, only that tenant's are found."""
     values = {
         "ids": list(job_ids),
         "tenant_id": tenant_id,
@@ -38,6 +37,6 @@ async def cancel_many(
         "actor_id": actor.id,
         "meta": orjson.dumps(actor.meta).decode(),
     }
-    # A run and its child can meet in opposite order: one is canceled while the other ends.
+    # A run and its child are locked in opposite order when one is canceled while the other ends.
     rows = await retry_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))
     return {row["id"]: row["verdict"] for row in rows}

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
-from atlas.db.statements import Statement, fetch_value, statement
+from atlas.db.statements import Statement, fetch_value, retry_deadlocks, statement
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")

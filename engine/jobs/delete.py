@@ -1,13 +1,12 @@
-"""Delete: a job that does not run, with its attempts, for good. The audit keeps what happened to it."""
+"""Delete: removes a job that is not running, with its attempts. Its events stay in the audit log."""
 
 from uuid import UUID
 
 import orjson
 
 from atlas.actors import Actor
-from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch_row, statement
+from atlas.db.statements import fetch_row, retry_deadlocks, statement
 from atlas.errors import Conflict, NotFound
 
 DELETE = statement("engine/jobs/sql/delete.sql")
@@ -22,7 +21,7 @@ async def delete(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
         "actor_id": actor.id,
         "meta": orjson.dumps(actor.meta).decode(),
     }
-    # What goes with the job may be held by one who waits for the job.
+    # A transaction that waits for the job may hold rows that are deleted with it.
     row = await retry_deadlocks(conn, lambda: fetch_row(conn, DELETE, **values))
     if row is None:
         raise NotFound("job", job_id)

@@ -15,9 +15,8 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import event_body
-from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.statements import fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob, checked, hash_key, input_text, stored_key
 from atlas.engine.jobs.placement import needs_host, place

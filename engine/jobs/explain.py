@@ -1,4 +1,4 @@
-"""Why a job is not running, in one sentence, by the predicates of the claim itself."""
+"""Explains in one sentence why a job is not running, by the conditions of the claim itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from atlas.errors import NotFound
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
-# The year that stands for a wait without an end.
+# The year of a due time that means: without an end.
 FOREVER = 9999
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`reason` is a stable word for programs, `sentence` the answer for people."""
+    """`reason` is a stable word for programs, `sentence` the explanation for people."""
 
     job_id: UUID
     status: str
@@ -40,10 +40,10 @@ async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
 
 def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
     if row["status"] == "running":
-        words = f"Worker {row['claimed_by']} runs it since {row['started_at']:%Y-%m-%d %H:%M:%S} UTC"
+        runs = f"Worker {row['claimed_by']} runs it since {row['started_at']:%Y-%m-%d %H:%M:%S} UTC"
         if row["cancel_requested_at"] is not None:
-            return "stopping", f"{words}; {row['cancel_requested_by']} asked it to stop."
-        return "running", f"{words} (attempt {row['attempt_count']})."
+            return "stopping", f"{runs}; {row['cancel_requested_by']} asked it to stop."
+        return "running", f"{runs} (attempt {row['attempt_count']})."
     if row["status"] == "failed":
         message = orjson.loads(row["error"]).get("message", "no message was recorded")
         if row["dead_lettered_at"] is None:
@@ -53,7 +53,7 @@ def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The first hindrance in the order in which the claim would meet them."""
+    """The first condition that fails, in the order of the claim."""
     gate = gate_of(row["gate"])
     if not gate.online:
         return "gate", gate.closed_because
@@ -72,12 +72,12 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
     if row["tenant_limit"] is not None and row["tenant_running"] >= row["tenant_limit"]:
         return "limit", f"{row['tenant_running']} of at most {row['tenant_limit']} jobs of this tenant are running."
     if row["careful"] and row["lost_count"] >= ALONE_AFTER_LOSSES:
-        words = f"It was lost {row['lost_count']} times and runs alone"
-        return "alone", f"{words}: a worker that serves {row['job_type']} takes it once it holds nothing else."
+        lost = f"It was lost {row['lost_count']} times and runs alone"
+        return "alone", f"{lost}: a worker that serves {row['job_type']} takes it once it holds nothing else."
     if row["ahead"]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
         return "queue", f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
-    return "next", "Nothing holds it: a worker will take it at its next turn."
+    return "next", "Nothing holds it: a worker will claim it next."
 
 
 def _awaited(step: Mapping[str, Any]) -> str:

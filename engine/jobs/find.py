@@ -1,4 +1,4 @@
-"""Reading jobs: one, a page of a list, the attempts of one, and how much there is of everything."""
+"""Reads jobs: one, a page of a list, the attempts of one, and how many there are by type and status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ MOST_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as it is read. `status` is the stored one; `shown_status` knows the derived ones too."""
+    """A job as it is read. `status` is the stored one; `shown_status` also the derived `waiting` and `dead_letter`."""
 
     id: UUID
     tenant_id: UUID
@@ -64,7 +64,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs: every field that is set must fit."""
+    """Which jobs to list: every field that is set must match."""
 
     tenant_id: UUID | None = None
     status: str | None = None

@@ -1,7 +1,7 @@
-"""A face for applications that run jobs themselves, without Atlas's workers.
+"""For applications that run jobs themselves, without Atlas's workers.
 
-The jobs it claims carry a lease of their own. The repository keeps the attempt of each, so that it can only end what it
-still holds; call `heartbeat` for work that may outlast the lease.
+The jobs it claims have a lease each. The repository keeps the attempt of each, so that it can only finish what it still
+holds; call `heartbeat` for work that may outlast the lease.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from atlas.errors import LeaseLost
 
 @dataclass(frozen=True, slots=True)
 class EnqueueJob:
-    """A request for work, as an application makes it. No tenant means the built-in `system` one."""
+    """A job as an application asks for it. No tenant means the built-in `system` one."""
 
     job_type: str
     tenant_id: UUID | None = None
@@ -40,9 +40,9 @@ class EnqueueJob:
 
 
 class JobsRepository:
-    """Enqueue, claim and end jobs over any connection, in the transaction it has.
+    """Enqueue, claim and finish jobs over any connection, in the transaction it has.
 
-    One instance is one claimant. It ends only the jobs it claimed, and only while their lease lives: else LeaseLost.
+    One instance is one claimant. It finishes only jobs it claimed, and only under a live lease: else LeaseLost.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class JobsRepository:
         return (await enqueue(conn, await admit(conn, job), actor=self._actor, coalesce=True)).id
 
     async def claim(self, conn: Connection, *, limit: int = 1) -> list[ClaimedJob]:
-        """Take up to `limit` due jobs, under the gate and the limits like every claim."""
+        """Claim up to `limit` due jobs, under the gate and the limits like every claim."""
         taken = await claim(conn, self.claimant, limit=limit)
         self._held.update((job.id, job) for job in taken)
         return taken
 
     async def heartbeat(self, conn: Connection, job_id: UUID) -> None:
         """Renew a job's lease."""
-        job = self._mine(job_id)
+        job = self._held_job(job_id)
         lease = self.claimant.lease or 60.0
         if not await heartbeat_job(conn, self.claimant.id, job.id, job.attempt, lease=lease):
             self._held.pop(job_id, None)
@@ -88,14 +88,14 @@ class JobsRepository:
 
     async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
         """running → succeeded."""
-        job = self._mine(job_id)
-        await self._end(conn, job, succeed(job, self.claimant.id, dump_output(output), _success_action(job)))
+        job = self._held_job(job_id)
+        await self._finish(conn, job, succeed(job, self.claimant.id, dump_output(output), _success_action(job)))
 
     async def mark_failure(self, conn: Connection, job_id: UUID, error: BaseException | str) -> None:
-        """running → queued for its retry; failed if none is left or the error is permanent; canceled if to stop."""
-        job = self._mine(job_id)
+        """running → queued for a retry; failed without retries or by a permanent error; canceled if asked to stop."""
+        job = self._held_job(job_id)
         cause = error if isinstance(error, BaseException) else RuntimeError(error)
-        await self._end(conn, job, decide(job, self.claimant.id, cause, self._policy_of(job)))
+        await self._finish(conn, job, decide(job, self.claimant.id, cause, self._policy_of(job)))
 
     async def get(self, conn: Connection, job_id: UUID) -> JobRow | None:
         """One job."""
@@ -107,13 +107,13 @@ class JobsRepository:
         """A page of jobs, newest first."""
         return await list_jobs(conn, wanted, before=before, limit=limit)
 
-    def _mine(self, job_id: UUID) -> ClaimedJob:
+    def _held_job(self, job_id: UUID) -> ClaimedJob:
         if job_id not in self._held:
             raise LeaseLost(job_id, 0)
         return self._held[job_id]
 
-    async def _end(self, conn: Connection, job: ClaimedJob, ending: Finish) -> None:
-        turn = await finish(conn, self.claimant, [ending])
+    async def _finish(self, conn: Connection, job: ClaimedJob, row: Finish) -> None:
+        turn = await finish(conn, self.claimant, [row])
         if turn.canceled:
             # Asked to stop: there is no retry for it.
             stopped = JobCanceled("Canceled while running.")
@@ -121,7 +121,7 @@ class JobsRepository:
         if turn.lost:
             self._held.pop(job.id, None)
             raise LeaseLost(job.id, job.attempt)
-        # Inside a transaction of the caller the ending may yet be rolled back; the job is then still held.
+        # In the caller's transaction this may be rolled back; the job is then still held.
         if not conn.is_in_transaction():
             self._held.pop(job.id, None)
 

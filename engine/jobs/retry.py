@@ -1,4 +1,4 @@
-"""An operator's retry: the only way a job that has ended is opened again."""
+"""Retry by an operator: the only way to reopen a job that has ended."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,9 +7,8 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.db.deadlocks import retry_deadlocks
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, retry_deadlocks, statement
 from atlas.errors import Conflict, NotFound
 
 RETRY = statement("engine/jobs/sql/retry.sql")
@@ -34,7 +33,7 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
         case "stopping":
             raise Conflict(
                 f"What run {job_id} started was asked to stop and has not stopped yet.",
-                remedy="Retry it in a moment, when nothing of it runs any more.",
+                remedy="Retry it shortly, when nothing of it runs any more.",
             )
         case status:
             raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")
@@ -43,7 +42,7 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
 async def retry_many(
     conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
 ) -> dict[UUID, RetryVerdict]:
-    """Retry many, and answer for each that exists what became of it; one that cannot be does not stop the others."""
+    """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
     values = {
         "ids": list(job_ids),
         "tenant_id": tenant_id,
@@ -51,7 +50,7 @@ async def retry_many(
         "actor_id": actor.id,
         "meta": orjson.dumps(actor.meta).decode(),
     }
-    # Two that retry the jobs of the same dedupe keys can wait for each other's.
+    # Two calls that retry jobs of the same dedupe keys can wait for each other.
     rows = await retry_deadlocks(conn, lambda: fetch(conn, RETRY, **values))
     return {row["id"]: row["verdict"] for row in rows}
 

@@ -1,7 +1,7 @@
-"""How much there is of everything, answered quickly however much that is.
+"""Counts jobs by status, quickly however many there are.
 
-What is active is counted along the partial indexes, and so is what has ended, as long as that is little; past 2,000
-the planner's statistics answer instead. History is never counted.
+Active jobs are counted along the partial indexes, and so are ended ones up to 2,000. Beyond that the counts come from
+the planner's statistics.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ RATE_MINUTES = 5
 # Of these, the last minutes of a busy installation are a fair sample.
 RATE_EVENTS = 2_000
 
-# The kinds of events that rates are told of, by their action.
+# The rate that an event counts for, by its action.
 KINDS = {
     "JOB_CREATED": "enqueued",
     "JOB_SUCCEEDED": "succeeded",
@@ -48,7 +48,7 @@ class Summary:
 
 
 async def summarize(conn: Connection, *, tenant_id: UUID | None = None) -> Summary:
-    """The summary of one tenant, or of all. What is not counted to its end is missing here: see `estimate`."""
+    """The summary of one tenant, or of all. Counts that were cut short are filled in by `estimate`."""
     row = await fetch_row(conn, COUNT, tenant_id=tenant_id, most=COUNTED)
     assert row is not None
     counts = {name: row[name] for name in ("queued", "waiting", "running", "dead_letter")}
@@ -71,7 +71,7 @@ async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> floa
 
 
 async def estimate(conn: Connection, summary: Summary, *, tenant_id: UUID | None = None) -> Summary:
-    """Fill in what was not counted. Needs a connection that is not behind the wall: the planner is shy there."""
+    """Fill in what was not counted. Needs a connection without row-level security, which hides the statistics."""
     if not summary.estimated:
         return summary
     wanted = {"queued" if name in ("queued", "waiting") else name for name in summary.estimated}
@@ -80,7 +80,7 @@ async def estimate(conn: Connection, summary: Summary, *, tenant_id: UUID | None
     counts = dict(summary.counts)
     for name in summary.estimated:
         if name in ("queued", "waiting"):
-            # Shared out as among those that were counted.
+            # In the same proportion as among those that were counted.
             seen = max(1, summary.counts["queued"] + summary.counts["waiting"])
             counts[name] = max(counts[name], guessed["queued"] * summary.counts[name] // seen)
         else:
@@ -94,9 +94,9 @@ async def _rates(conn: Connection, tenant_id: UUID | None) -> dict[str, float]:
         rows = await fetch(conn, RATES, **limits)
     else:
         rows = await fetch(conn, RATES_OF_TENANT, tenant_id=tenant_id, **limits)
-    told = dict.fromkeys(dict.fromkeys(KINDS.values()), 0.0)
+    rates = dict.fromkeys(dict.fromkeys(KINDS.values()), 0.0)
     for row in rows:
         kind = KINDS.get(row["action"])
         if kind is not None:
-            told[kind] += row["count"] / row["minutes"]
-    return {kind: round(rate, 2) for kind, rate in told.items()}
+            rates[kind] += row["count"] / row["minutes"]
+    return {kind: round(rate, 2) for kind, rate in rates.items()}

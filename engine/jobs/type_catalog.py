@@ -1,4 +1,4 @@
-"""Job types made known to everyone: workers write at start what their decorators say."""
+"""The published job types: workers write at start what their decorators say, and every process can read it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ SCHEMA = statement("engine/jobs/sql/type_schema.sql")
 
 
 async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
-    """Write what this process knows about its job types."""
+    """Publish the job types of this process."""
     for one in sorted(job_types, key=lambda job_type: job_type.key):
         if one.is_command:
             continue  # Its definition is what is published.
@@ -41,14 +41,14 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
 
 
 async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, Any], *, path: str) -> list[FieldError]:
-    """Where a payload that is kept until its job is made would hold a secret of the job's type for all to read."""
+    """Find where a stored payload, of which a job is made later, would hold a secret in clear."""
     text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
     marked = secret_places({} if text is None else orjson.loads(text), template)
     reason = f"is a secret of {canonical(job_type)}, and would be kept here in clear"
-    return [FieldError(".".join([path, *steps(place)]), reason) for place, value in marked if not references(value)]
+    return [FieldError(".".join([path, *steps(at)]), reason) for at, value in marked if not references(value)]
 
 
 async def check_published(conn: Connection, job_type: str, input: Mapping[str, Any]) -> None:
-    """Check an input against the schema that a worker published, for those who do not know the type's model."""
+    """Check an input against the published schema, for a process that does not have the type's model."""
     text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
     require_fit({} if text is None else orjson.loads(text), input, what=f"The input of {canonical(job_type)}")

@@ -1,4 +1,4 @@
-"""Job types: what the decorators of this process say, and how an input is checked against it."""
+"""Job types: the handlers that this process registered with `@job`, and how their inputs are checked."""
 
 import inspect
 import re
@@ -31,7 +31,7 @@ INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """A kind of job this process can run."""
+    """A job type that this process can run."""
 
     key: str
     handler: Handler
@@ -44,7 +44,7 @@ class JobType:
     concurrency: int | None
     description: str
     success_action: str
-    # The input as JSON Schema, for those who enqueue without this process.
+    # The input as JSON Schema, for processes that enqueue without knowing the handler.
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     has_secrets: bool = False
     is_command: bool = False
@@ -70,7 +70,7 @@ class DuplicateJobType(AtlasError):
 
 
 _registry: dict[str, JobType] = {}
-# What is known of types whose handlers are elsewhere.
+# The models of types whose handlers are in other processes.
 _models: dict[str, TypeAdapter[Any]] = {}
 
 
@@ -82,7 +82,7 @@ def registered() -> Mapping[str, JobType]:
 def know_input(key: str, model: Any) -> None:
     """Have inputs of this type checked by its model in a process that enqueues such jobs and runs none.
 
-    The schema that workers publish says less than the model, and in other words. A handler in this process goes first.
+    The schema that workers publish checks less than the model. A handler in this process takes precedence.
     """
     _models[key] = TypeAdapter(model)
 
@@ -181,17 +181,17 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def dump_output(value: Any) -> str | None:
-    """What a handler answered, as the JSON object that `output` holds; None leaves it empty."""
+    """What a handler returned, as the JSON object that `output` holds; None leaves it empty."""
     if value is None:
         return None
-    # A dict is none; to ask whether something is a model takes longer than the rest.
+    # A dict is not a model; the isinstance check of models takes longer than the rest.
     if not isinstance(value, dict) and isinstance(value, BaseModel):
         text = _model_json(value)
     else:
         try:
             text = stored_json(value, default=_plain)
         except TypeError as error:
-            raise PermanentError(f"The handler's answer is not JSON: {error}.") from error
+            raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
     return text if text.startswith("{") else f'{{"value":{text}}}'
 
 
