@@ -26,7 +26,6 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import Admission, load_admission
 from atlas.engine.jobs import NewJob, enqueue_many
-from atlas.engine.jobs.placement import needs_host
 from atlas.engine.jobs.types import canonical
 from atlas.errors import AtlasError, Conflict
 
@@ -169,7 +168,7 @@ async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[M
 
 def is_plain(job: NewJob) -> bool:
     """True for a job that is enqueued by one statement; those of hosts and those with secrets need several."""
-    return not (job.secrets or needs_host(job))
+    return not (job.secrets or job.needs_host)
 
 
 def _made(row: Any, *, deduplicated: bool) -> Made:

@@ -10,7 +10,7 @@ from atlas.db.pg_json import holds_nul
 from atlas.engine.commands.argv import check_argv
 from atlas.engine.commands.environment import check_env
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
-from atlas.engine.jobs.placement import SERVER_TYPES
+from atlas.engine.jobs.new_job import SERVER_TYPES
 from atlas.engine.jobs.types import ALIASES, field_errors
 from atlas.engine.schemas import check_schema
 from atlas.engine.secrets.fields import MARK

@@ -19,7 +19,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob, checked, hash_key, input_text, stored_key
-from atlas.engine.jobs.placement import needs_host, place
+from atlas.engine.jobs.placement import place
 from atlas.engine.jobs.types import canonical, registered
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key
@@ -88,7 +88,7 @@ async def _insert(
 
 def _is_special(job: NewJob) -> bool:
     """True for the few jobs that need more than an insert: those of a host, and those with secrets."""
-    if needs_host(job) or job.secrets:
+    if job.needs_host or job.secrets:
         return True
     known = registered().get(job.job_type)
     return known is not None and known.has_secrets and job.secrets is None

@@ -20,6 +20,9 @@ from atlas.ids import new_id
 # Jobs without a tenant belong to this one; the first migration makes it.
 SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 
+# These act on a server instance, and the host that has it runs them.
+SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
+
 MOST_PRIORITY = 1_000_000
 MOST_RETRIES = 1000
 LONGEST_DELAY = timedelta(days=3660)
@@ -56,6 +59,11 @@ class NewJob:
     asked_by: Actor | None = None
     # The input as JSON text, where admission made it already.
     input_json: str | None = None
+
+    @property
+    def needs_host(self) -> bool:
+        """True when a host must run the job; local workers never claim it then."""
+        return self.host_id is not None or self.server_instance_id is not None or self.job_type in SERVER_TYPES
 
 
 def make_dedupe_key(job_type: str, tenant_id: UUID | str | None, payload: Mapping[str, Any] | None) -> str:

@@ -6,19 +6,11 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.jobs.backoff import AGENT
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_job import SERVER_TYPES, NewJob
 from atlas.engine.validation import as_id
 from atlas.errors import FieldError, InvalidInput
 
 PLACEMENT = statement("engine/hosts/sql/place.sql")
-
-# These act on a server instance, and the host that has it runs them.
-SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
-
-
-def needs_host(job: NewJob) -> bool:
-    """True when a host must run the job; local workers never claim it then."""
-    return job.host_id is not None or job.server_instance_id is not None or job.job_type in SERVER_TYPES
 
 
 async def place(conn: Connection, job: NewJob) -> NewJob:

@@ -52,7 +52,7 @@ async def began_long_ago(conn: Any, job: ClaimedJob) -> None:
 
 
 async def make_due(conn: Any, job_id: UUID) -> None:
-    """Time passes: the job's moment has come."""
+    """Time passes: the job is due."""
     await conn.execute("update jobs set next_retry_at = clock_timestamp() - interval '1 second' where id = $1", job_id)
 
 

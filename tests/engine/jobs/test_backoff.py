@@ -46,7 +46,7 @@ def test_no_delay_is_longer_than_a_hundred_years():
 
 
 @pytest.mark.parametrize(
-    ("status", "attempts", "most", "answer"),
+    ("status", "attempts", "most", "expected"),
     [
         ("failed", 0, 5, True),
         ("failed", 4, 5, True),
@@ -55,8 +55,8 @@ def test_no_delay_is_longer_than_a_hundred_years():
         ("queued", 0, 5, False),
     ],
 )
-def test_only_a_failed_job_with_attempts_left_can_be_retried(status, attempts, most, answer):
-    assert can_retry(status, attempts, most) is answer
+def test_only_a_failed_job_with_attempts_left_can_be_retried(status, attempts, most, expected):
+    assert can_retry(status, attempts, most) is expected
 
 
 def test_a_custom_policy_is_named_by_its_numbers():

@@ -115,12 +115,12 @@ async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(c
 
 
 async def test_dead_letters_whose_outcome_is_unknown_are_retried_by_their_id_only(conn):
-    class Doubt(AtlasError):
+    class UnknownOutcome(AtlasError):
         outcome = "unknown"
 
-    told, unknown = await failed_job(conn), await failed_job(conn, Doubt("It may be done."))
+    known, unknown = await failed_job(conn), await failed_job(conn, UnknownOutcome("It may be done."))
 
-    assert await retry_dead_letters(conn, actor=DANA) == {told: "retried"}
+    assert await retry_dead_letters(conn, actor=DANA) == {known: "retried"}
     await retry_now(conn, unknown, actor=DANA)
     assert (await load(conn, unknown))["status"] == "queued"
 

@@ -49,9 +49,9 @@ async def test_a_job_enqueued_in_a_transaction_that_rolls_back_never_was(conn):
 
 async def test_thousands_of_jobs_take_one_round_trip_and_keep_their_order(conn):
     jobs = [NewJob("bulk", {"n": n}) for n in range(3000)]
-    answers = await enqueue_many(conn, jobs, actor=DANA)
+    results = await enqueue_many(conn, jobs, actor=DANA)
 
-    assert [answer.id for answer in answers] == [job.id for job in jobs]
+    assert [result.id for result in results] == [job.id for job in jobs]
     worker = await given_worker(conn, "bulk")
     claimed = await claim(conn, worker, limit=3000)
     assert [orjson.loads(job.input)["n"] for job in sorted(claimed, key=lambda job: job.id)] == list(range(3000))
@@ -109,10 +109,10 @@ async def test_a_batch_dedupes_within_itself(conn):
     jobs = [NewJob("report.build", {"n": n // 2}, dedupe_key=f"k{n // 2}") for n in range(10)] + [
         NewJob("report.build")
     ]
-    answers = await enqueue_many(conn, jobs, actor=DANA)
+    results = await enqueue_many(conn, jobs, actor=DANA)
 
-    assert [answer.deduplicated for answer in answers] == [False, True] * 5 + [False]
-    assert all(answers[n].id == answers[n + 1].id for n in range(0, 10, 2))
+    assert [result.deduplicated for result in results] == [False, True] * 5 + [False]
+    assert all(results[n].id == results[n + 1].id for n in range(0, 10, 2))
     assert await conn.fetchval("select count(*) from jobs") == 6
     assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 6
 
@@ -133,14 +133,14 @@ async def test_fifty_callers_with_one_key_make_one_job(pool):
         async with pool.acquire() as conn:
             return await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="raced"), actor=DANA)
 
-    answers = await asyncio.gather(*(call() for _ in range(50)))
+    results = await asyncio.gather(*(call() for _ in range(50)))
 
-    assert len({answer.id for answer in answers}) == 1
-    assert [answer.deduplicated for answer in answers].count(False) == 1
+    assert len({result.id for result in results}) == 1
+    assert [result.deduplicated for result in results].count(False) == 1
 
 
-async def test_callers_racing_against_the_end_of_the_holder_always_get_an_answer(pool):
-    """The holder ends again and again while others ask for its key: every call answers with a job that was active."""
+async def test_callers_racing_against_the_end_of_the_holder_always_get_a_result(pool):
+    """The holder ends again and again while others ask for its key: every call returns a job that was active."""
     made = []
 
     async def caller():
@@ -166,8 +166,8 @@ async def test_callers_racing_against_the_end_of_the_holder_always_get_an_answer
     async with pool.acquire() as conn:
         known = {row["id"] for row in await conn.fetch("select id from jobs")}
         events = await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'")
-    assert {answer.id for answer in made} == known
-    assert [answer.deduplicated for answer in made].count(False) == len(known) == events
+    assert {result.id for result in made} == known
+    assert [result.deduplicated for result in made].count(False) == len(known) == events
 
 
 async def test_a_long_key_is_stored_as_its_hash(conn):

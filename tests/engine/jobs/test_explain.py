@@ -14,17 +14,17 @@ from tests.support import DANA
 
 
 async def reason(conn, job_id):
-    told = await explain(conn, job_id)
-    assert told.sentence.endswith(".")
-    return told.reason
+    found = await explain(conn, job_id)
+    assert found.sentence.endswith(".")
+    return found.reason
 
 
 async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     job_id = await given_job(conn, delay=timedelta(minutes=5))
     await switch(conn, online=False, actor=DANA, reason="maintenance")
-    told = await explain(conn, job_id)
-    assert told.reason == "gate"
-    assert "by dana: maintenance" in told.sentence
+    found = await explain(conn, job_id)
+    assert found.reason == "gate"
+    assert "by dana: maintenance" in found.sentence
 
     await switch(conn, online=True, actor=DANA)
     assert await reason(conn, job_id) == "not_due"
@@ -49,8 +49,8 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
 
     await conn.execute("update job_types set concurrency = null")
     await conn.execute("update tenants set limits = '{\"in_flight\": 1}'")
-    told = await explain(conn, job_id)
-    assert (told.reason, "of this tenant" in told.sentence) == ("limit", True)
+    found = await explain(conn, job_id)
+    assert (found.reason, "of this tenant" in found.sentence) == ("limit", True)
 
     await conn.execute("update tenants set limits = '{}'")
     await lose_lease(conn, worker)
@@ -67,8 +67,8 @@ async def test_running_and_ended_jobs_say_so(conn):
     await cancel(conn, job.id, actor=DANA)
     assert await reason(conn, job.id) == "stopping"
     await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
-    told = await explain(conn, job.id)
-    assert (told.reason, "no paper" in told.sentence) == ("dead_letter", True)
+    found = await explain(conn, job.id)
+    assert (found.reason, "no paper" in found.sentence) == ("dead_letter", True)
 
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [success(worker, job)])

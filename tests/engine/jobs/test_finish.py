@@ -170,9 +170,9 @@ async def test_what_outcomes_share_is_sent_once_and_recorded_for_each(conn, alik
         [row] = await conn.fetch(
             "select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(job.id)
         )
-        told = orjson.loads(row["body"])
-        assert (row["action"], row["level"], row["message"]) == (told["action"], told["level"], told["message"])
-        assert (orjson.loads(row["meta"]), told["action"]) == (told["meta"], outcome.action)
+        event = orjson.loads(row["body"])
+        assert (row["action"], row["level"], row["message"]) == (event["action"], event["level"], event["message"])
+        assert (orjson.loads(row["meta"]), event["action"]) == (event["meta"], outcome.action)
         assert (await load(conn, job.id))["status"] == outcome.status
 
 

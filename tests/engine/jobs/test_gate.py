@@ -26,7 +26,7 @@ async def test_the_gate_tells_who_turned_it_why_and_since_when(conn):
 
 
 @pytest.mark.parametrize("online", [True, False])
-async def test_a_second_word_for_what_the_gate_is_already_leaves_the_moment_it_was_turned(conn, online):
+async def test_switching_the_gate_to_its_present_state_keeps_the_time_it_was_switched(conn, online):
     await switch(conn, online=not online, actor=DANA)
     turned = await switch(conn, online=online, actor=DANA)
     again = await switch(conn, online=online, actor=Actor("user", "erin"), reason="to be sure")

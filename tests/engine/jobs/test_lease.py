@@ -62,7 +62,7 @@ async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_att
     assert (row["status"], row["attempt_count"], row["lost_count"]) == ("queued", 1, 0)
     assert await attempts(conn, job.id) == [(1, "lost", None)]
     assert await actions(conn, job.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
-    # Another took it under the same number: it is told, and left to the other.
+    # Another took it under the same number: it is recorded, and left to the other.
     assert (await load(conn, other.id))["status"] == "running"
     assert await actions(conn, other.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
     assert await actions(conn, ended.id) == ["JOB_CREATED"]
@@ -94,8 +94,8 @@ async def test_a_job_that_ran_longer_than_an_int_holds_milliseconds_ends_and_is_
     other, working = await given_claimed(conn, "other")
     await began_long_ago(conn, working)
     await finish(conn, other, [success(other, working)])
-    told = [(await list_attempts(conn, job.id))[0] for job in (failing, working)]
-    assert [(one["status"], one["duration_ms"]) for one in told] == [
+    shown = [(await list_attempts(conn, job.id))[0] for job in (failing, working)]
+    assert [(one["status"], one["duration_ms"]) for one in shown] == [
         ("failed", 2**31 - 1),
         ("succeeded", 2**31 - 1),
     ]

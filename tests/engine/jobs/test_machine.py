@@ -181,14 +181,14 @@ class Life(RuleBasedStateMachine):
         assert {row["id"] for row in rows} == set(self.jobs)
         for row in rows:
             one = self.jobs[row["id"]]
-            told = (
+            stored = (
                 row["status"],
                 row["attempt_count"],
                 row["retry_count"],
                 row["lost_count"],
                 row["dead_lettered_at"] is not None,
             )
-            assert told == (one.status, one.attempts, one.retries, one.losses, one.dead)
+            assert stored == (one.status, one.attempts, one.retries, one.losses, one.dead)
             assert (row["cancel_requested_at"] is not None) == one.asked
             assert row["retry_count"] <= row["max_retries"] + 1
 

@@ -126,7 +126,7 @@ WAITS = "select exists (select from pg_stat_activity where datname = current_dat
 
 
 async def in_a_deadlock(conn, owner, waits, hinders, *, first):
-    """What a verb answers that the database ends, since it waits for one that waits for it."""
+    """What a verb returns that Postgres ended by a deadlock."""
     await owner.execute("set deadlock_timeout = '1min'")
     async with owner.transaction():
         await first(owner)
@@ -154,8 +154,8 @@ async def test_bulk_retries_of_the_same_keys_in_another_order_are_all_answered(c
     def of(*ids):
         return lambda conn: retry_many(conn, ids, actor=DANA)
 
-    answer = await in_a_deadlock(conn, owner, of(other_b, other_a), of(b), first=of(a))
-    assert answer == {other_b: "conflict", other_a: "conflict"}
+    result = await in_a_deadlock(conn, owner, of(other_b, other_a), of(b), first=of(a))
+    assert result == {other_b: "conflict", other_a: "conflict"}
 
 
 async def test_a_delete_that_waits_for_one_who_waits_for_it_is_done_all_the_same(conn, owner):
@@ -214,6 +214,6 @@ async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, ow
     illegal = await owner.fetch("select * from illegal")
     assert illegal == []
     assert await owner.fetchval("select count(*) from jobs") == 60
-    # Every closed attempt has exactly one row or is told by its job; every event is one move.
+    # Every closed attempt has exactly one row or is shown by its job row; every event is one move.
     doubled = await owner.fetch("select job_id, attempt_no from job_runs group by 1, 2 having count(*) > 1")
     assert doubled == []

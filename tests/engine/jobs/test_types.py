@@ -28,7 +28,7 @@ def test_a_decorator_that_says_something_wrong_is_refused_by_the_field(said, fie
 
 @job("types.patient", max_retries=9)
 async def patient(input):
-    """Known here, and published by nobody yet."""
+    """Known here, and not published yet."""
 
 
 async def test_a_known_types_retries_hold_however_its_jobs_are_enqueued(conn):
