@@ -62,7 +62,7 @@ async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, 
         second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=CALLER))
         while not await owner.fetchval(waits, other.get_server_pid()):
             await asyncio.sleep(0.02)
-    with pytest.raises(Conflict, match="were removed by someone else at the same time"):
+    with pytest.raises(Conflict, match="were removed by another process at the same time"):
         await second
     await other.close()
 
