@@ -24,7 +24,7 @@ class ChangeSignal:
 class ChangeSignals:
     """A signal for each kind of change. A lost notification delays those who wait, and loses nothing."""
 
-    CHANNELS = ("atlas_jobs", "atlas_gate", "atlas_cancel")
+    CHANNELS = ("jobs", "gate", "cancel")
 
     def __init__(self, url: str) -> None:
         self.jobs = ChangeSignal()
@@ -55,6 +55,6 @@ class ChangeSignals:
         await self._listener.stop()
 
     def _notified(self, channel: str, _payload: str) -> None:
-        if channel == "atlas_gate":
+        if channel == "gate":
             self.gate.fire()
         self.jobs.fire()

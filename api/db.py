@@ -10,10 +10,11 @@ import asyncpg
 from atlas.api.limits.connections import ACQUIRE_SECONDS, ConnectionShares
 from atlas.api.problems import Busy
 from atlas.db.pool import Connection, Pool, closed_if_silent
+from atlas.db.schema import role
 from atlas.db.statements import fetch_value, statement
 from atlas.logs import get_logger
 
-WALLS = statement("api/sql/walls.sql")
+ROW_LEVEL_SECURITY = statement("api/sql/row_level_security.sql")
 
 READ_TIMEOUT = "5s"
 WRITE_TIMEOUT = "15s"
@@ -88,13 +89,13 @@ class Database:
             # Lists and counts have many shapes; a plan for each is cheaper than one plan for all.
             settings.append("plan_cache_mode = 'force_custom_plan'")
         if tenant_id is not None and await self._check_row_level_security(conn):
-            settings += [f"atlas.tenant = '{tenant_id}'", "role = 'atlas_tenant'"]
+            settings += [f"atlas.tenant = '{tenant_id}'", f"role = '{role('tenant')}'"]
         return "; ".join(f"set local {setting}" for setting in settings)
 
     async def _check_row_level_security(self, conn: Connection) -> bool:
         """True if the database itself separates tenants; asked once."""
         if self._has_row_level_security is None:
-            self._has_row_level_security = bool(await fetch_value(conn, WALLS))
+            self._has_row_level_security = bool(await fetch_value(conn, ROW_LEVEL_SECURITY))
             if not self._has_row_level_security:
                 log.warning("row-level security is not in force; `atlas doctor` says what the database lacks")
         return self._has_row_level_security

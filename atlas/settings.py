@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     )
 
     database_url: str | None = None
+    # Part of the names of roles and channels, which Postgres cuts at 63 bytes.
+    atlas_schema: str = Field(default="atlas", pattern=r"^[a-z][a-z0-9_]{0,47}$")
     atlas_home: Path = Path(".atlas")
     atlas_host: str = "127.0.0.1"
     atlas_port: int = Field(default=8080, ge=0, le=65535)

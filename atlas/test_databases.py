@@ -13,6 +13,7 @@ import asyncpg
 
 from atlas.db.migrations import load_migrations, migrate
 from atlas.db.pool import connect
+from atlas.db.sql_functions import functions_hash
 from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
 
 # A test server has nothing to lose in a power cut. Crash tests kill processes, which the kernel's cache survives.
@@ -37,10 +38,10 @@ class TestDatabases:
         self.folder = folder
         self._url = url
         self._embedded: EmbeddedPostgres | None = None
-        # Copying files takes a seventh of the time of writing them through the log. It needs two checkpoints, which cost
-        # little on the embedded server: there, nothing is forced to the disk.
+        # Copying files takes a seventh of the time of writing them through the log. It needs two checkpoints, which
+        # cost little on the embedded server: there, nothing is forced to the disk.
         self._strategy = " strategy file_copy" if url is None else ""
-        marks = "".join(migration.checksum for migration in load_migrations())
+        marks = "".join(migration.checksum for migration in load_migrations()) + functions_hash()
         self._template = f"atlas_template_{hashlib.sha256(f'{marks}{folder}'.encode()).hexdigest()[:12]}"
 
     async def start(self) -> None:

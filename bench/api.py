@@ -196,7 +196,7 @@ def _seconds(process: psutil.Process) -> float:
 
 async def drained(pool: Pool) -> None:
     """Wait until the worker has done everything."""
-    while await pool.fetchval("select exists (select from jobs where status in ('queued', 'running'))"):
+    while await pool.fetchval("select exists (select from atlas.jobs where status in ('queued', 'running'))"):
         await asyncio.sleep(0.1)
 
 
@@ -221,7 +221,7 @@ async def measure(
             pair.append(await rate(path, token, seconds=seconds, connections=connections))
             clock.note(before, pair[-1] * seconds)
         pairs.append((pair[0], pair[1]))
-    jobs = await pool.fetchval("select count(*) from jobs")
+    jobs = await pool.fetchval("select count(*) from atlas.jobs")
     await pool.close()
     ratios = [enqueue / parse for parse, enqueue in pairs]
     return {

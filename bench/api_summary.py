@@ -19,10 +19,10 @@ ME = system("bench")
 ASKED = 30
 # Most jobs have ended; some failed for good, some wait, a few run. Every third is the tenant's that asks.
 HISTORY = """
-insert into jobs (id, tenant_id, job_type, status, input, created_at, started_at, finished_at, dead_lettered_at,
+insert into atlas.jobs (id, tenant_id, job_type, status, input, created_at, started_at, finished_at, dead_lettered_at,
   claimed_by, next_retry_at, attempt_count, priority)
 select pg_temp.timed_id(at, i), case when i % 3 = 0 then $1::uuid else $2::uuid end, 'bench.' || i % 20,
-  status::job_status, '{"n": 1}', at,
+  status::atlas.job_status, '{"n": 1}', at,
   case when status not in ('queued', 'canceled') then at end,
   case when status in ('succeeded', 'failed', 'canceled') then at + interval '1 second' end,
   case when status = 'failed' then at + interval '1 second' end,
@@ -57,7 +57,7 @@ async def measure_summary(url: str, rows: int) -> dict[str, Any]:
     await owner.execute(TIMED_ID)
     for done in range(0, rows, 500_000):
         await owner.execute(HISTORY, mine.id, other.id, done, rows)
-    await owner.execute("vacuum analyze jobs")
+    await owner.execute("vacuum analyze atlas.jobs")
     await owner.close()
     made = time.perf_counter() - began
     transport = httpx.ASGITransport(create_app(load_settings(), pool, url, rates=Rates(token=1e9, tenant=1e9)))

@@ -37,22 +37,22 @@ LIMITS = {"sealing_rows_per_s": 20_000, "verifying_rows_per_cpu_s": 80_000, "app
 MEMORY_MIB = 40
 
 FILL = """
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
 select t, 'system', 'bench', 'JOB_SUCCEEDED', 'job', e, '{"attempt": 1}',
-  atlas_audit_body(t, 'system', 'bench', 'info', 'JOB_SUCCEEDED', 'job', e, '', '{"attempt": 1}')
+  atlas.audit_body(t, 'system', 'bench', 'info', 'JOB_SUCCEEDED', 'job', e, '', '{"attempt": 1}')
 from (select ('00000000-0000-7000-8000-00000000000' || i % 5)::uuid as t, gen_random_uuid()::text as e
       from generate_series(1, $1) i) x"""
 PLAIN = """
-insert into jobs (id, tenant_id, job_type, input)
+insert into atlas.jobs (id, tenant_id, job_type, input)
 values (gen_random_uuid(), '00000000-0000-7000-8000-000000000001', 'bench', $1::text::jsonb)"""
 AUDITED = """
 with made as (
-  insert into jobs (id, tenant_id, job_type, input)
+  insert into atlas.jobs (id, tenant_id, job_type, input)
   values (gen_random_uuid(), '00000000-0000-7000-8000-000000000001', 'bench', $1::text::jsonb)
   returning id, tenant_id)
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)
 select tenant_id, 'system', 'bench', 'JOB_CREATED', 'job', id::text,
-  atlas_audit_body(tenant_id, 'system', 'bench', 'info', 'JOB_CREATED', 'job', id::text, '', '{}')
+  atlas.audit_body(tenant_id, 'system', 'bench', 'info', 'JOB_CREATED', 'job', id::text, '', '{}')
 from made"""
 
 
@@ -103,7 +103,9 @@ async def _seal(conn: Connection) -> dict[str, Any]:
 
 async def _export(conn: Connection, half: Path, whole: Path) -> dict[str, Any]:
     """Memory at half the rows and at all of them: what streams takes the same."""
-    middle = await conn.fetchval("select sealed_at from audit_seal where size >= $1 order by n limit 1", ROWS // 2)
+    middle = await conn.fetchval(
+        "select sealed_at from atlas.audit_seal where size >= $1 order by n limit 1", ROWS // 2
+    )
     grown = [await _written(conn, half, Extract(until=middle)), await _written(conn, whole, Extract())]
     (first, _), (second, seconds) = grown
     return {

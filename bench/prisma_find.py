@@ -70,7 +70,7 @@ def _bare(source: Queryable, job_id: str) -> Callable[[], Awaitable[Job]]:
     columns = ", ".join(
         f'{field.column}{"::text" if field.pg_type in _AS_TEXT else ""} as "{field.name}"' for field in fields
     )
-    query = f"select {columns} from jobs where id = $1"
+    query = f"select {columns} from atlas.jobs where id = $1"
 
     async def fetch() -> Job:
         return Job.model_validate(dict(await source.fetchrow(query, job_id)))

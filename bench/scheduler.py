@@ -45,30 +45,30 @@ ZONES = (
     ),
 )
 ADD = """
-insert into job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)
+insert into atlas.job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)
 select '00000000-0000-7000-8000-000000000001', 'bench ' || n, 'schedule',
   (n % 60) || ' ' || (n / 60 % 24) || ' * * *', ($2::text[])[1 + n / 1440 % cardinality($2::text[])], 'bench.nothing',
   clock_timestamp() + n * interval '1 day' / $1, 'bench'
 from generate_series(0, $1::int - 1) n"""
 ADD_MINUTELY = """
-insert into job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)
+insert into atlas.job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)
 select '00000000-0000-7000-8000-000000000001', 'minutely ' || n, 'schedule', '* * * * *', 'bench.minutely',
   date_trunc('minute', clock_timestamp()) + interval '1 minute', 'bench'
 from generate_series(1, $1::int) n"""
 DUE_AT_ONCE = """
-update job_triggers set cron_expr = '* * * * *', next_fire_at = date_trunc('minute', clock_timestamp())"""
+update atlas.job_triggers set cron_expr = '* * * * *', next_fire_at = date_trunc('minute', clock_timestamp())"""
 LATE = """
 select extract(epoch from j.created_at - f.due_at)::float8
-from trigger_fires f join jobs j on j.id = f.job_id where j.job_type = 'bench.minutely'"""
+from atlas.trigger_fires f join atlas.jobs j on j.id = f.job_id where j.job_type = 'bench.minutely'"""
 
 
 async def run(pool: Pool, url: str, *, triggers: int, minutely: int) -> dict[str, Any]:
     """Start a scheduler over that many triggers, spread and crowded, and measure it."""
     await pool.execute(ADD, triggers, ZONES)
     spread = await _start(pool, url)
-    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() + interval '4 minutes'")
+    await pool.execute("update atlas.job_triggers set next_fire_at = clock_timestamp() + interval '4 minutes'")
     crowded = await _start(pool, url)
-    await pool.execute("update job_triggers set next_fire_at = clock_timestamp() + interval '1 day'")
+    await pool.execute("update atlas.job_triggers set next_fire_at = clock_timestamp() + interval '1 day'")
     async with _running(pool, url) as loop:
         lateness = await _lateness(pool, loop, minutely)
         burst = await _burst(pool, loop, triggers)
@@ -113,7 +113,7 @@ async def _lateness(pool: Pool, loop: FiringLoop, minutely: int) -> list[float]:
     loop.schedules_changed()
     while len(found := await pool.fetch(LATE)) < minutely:
         await asyncio.sleep(0.25)
-    await pool.execute("delete from job_triggers where cron_expr = '* * * * *'")
+    await pool.execute("delete from atlas.job_triggers where cron_expr = '* * * * *'")
     return [row[0] for row in found]
 
 
@@ -122,7 +122,7 @@ async def _burst(pool: Pool, loop: FiringLoop, triggers: int) -> float:
     await pool.execute(DUE_AT_ONCE)
     started = time.perf_counter()
     loop.wake()
-    while await pool.fetchval("select count(*) from jobs where job_type = 'bench.nothing'") < triggers:
+    while await pool.fetchval("select count(*) from atlas.jobs where job_type = 'bench.nothing'") < triggers:
         await asyncio.sleep(0.05)
     return time.perf_counter() - started
 

@@ -131,10 +131,10 @@ async def _drain(pool: Pool, url: str, concurrency: int) -> None:
 async def _check(pool: Pool, runs: int, count: int) -> None:
     """Refuse figures whose end state is wrong, and clear the ground for the next."""
     async with pool.acquire() as conn:
-        ended = await conn.fetchval("select count(*) from jobs where status = 'succeeded'")
-        recorded = await conn.fetchval("select count(*) from workflow_steps where status = 'succeeded'")
-        executed = await conn.fetchval("select count(*) from intents where status = 'executed'")
-        await conn.execute("delete from jobs; delete from intents")
+        ended = await conn.fetchval("select count(*) from atlas.jobs where status = 'succeeded'")
+        recorded = await conn.fetchval("select count(*) from atlas.workflow_steps where status = 'succeeded'")
+        executed = await conn.fetchval("select count(*) from atlas.intents where status = 'executed'")
+        await conn.execute("delete from atlas.jobs; delete from atlas.intents")
     expect("ended runs", ended, runs)
     expect("recorded steps", recorded, runs * count)
     expect("executed intents", executed, runs)

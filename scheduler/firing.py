@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from atlas.db.pool import Connection, Pool, borrow
-from atlas.engine.triggers import Round, Unfired, fire_due, fire_events, list_schedules
+from atlas.engine.triggers import Round, Unfired, fire_due, fire_due_events, list_schedules
 from atlas.logs import get_logger
 from atlas.scheduler.alarm import Alarm
 from atlas.scheduler.leader import Leader
@@ -36,7 +36,7 @@ class FiringLoop:
         self._awake = asyncio.Event()
         self.leader = Leader(url, self.schedules_changed)
         self.alarm = Alarm(self.wake)
-        self._kinds = Quarantine(fire_due), Quarantine(fire_events)
+        self._kinds = Quarantine(fire_due), Quarantine(fire_due_events)
         self._stale, self._armed = True, False
         self._reload_at = 0.0
         self._patience = ANSWER_SECONDS

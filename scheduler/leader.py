@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from atlas.db.pool import connect
+from atlas.db.schema import in_schema
 from atlas.logs import get_logger
 from atlas.scheduler.loops import tell
 from atlas.waiting import wait_for
@@ -17,7 +18,7 @@ from atlas.waiting import wait_for
 ASK_SECONDS = 0.5
 SILENT_SECONDS = 2
 
-_TRY = "select pg_try_advisory_lock(42715, 0)"
+_TRY = "select pg_try_advisory_lock(atlas.lock_class('leader'), 0)"
 _MORTAL = f"set idle_session_timeout = '{SILENT_SECONDS}s'"
 
 log = get_logger("scheduler.leader")
@@ -55,7 +56,7 @@ class Leader:
         async with asyncio.timeout(SILENT_SECONDS):
             if self.leads:
                 await conn.execute("select 1")
-            elif await conn.fetchval(_TRY):
+            elif await conn.fetchval(in_schema(_TRY)):
                 await conn.execute(_MORTAL)
                 self._set(True)
 

@@ -12,7 +12,7 @@ from atlas.scheduler.maintenance import Maintenance
 from atlas.scheduler.recurring import Recurring, starters
 from atlas.settings import Settings
 
-CHANNELS = ("atlas_gate", "atlas_events", "atlas_triggers")
+CHANNELS = ("gate", "events", "triggers")
 # The firing loop, four chores, the sealer, the recurring functions' loop, and their runs.
 CONNECTIONS = 10
 
@@ -31,7 +31,7 @@ async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
     firing = FiringLoop(parts.pool, parts.url)
 
     def heard(channel: str, _payload: str) -> None:
-        if channel == "atlas_triggers":
+        if channel == "triggers":
             firing.schedules_changed()
         else:
             firing.wake()

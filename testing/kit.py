@@ -8,6 +8,7 @@ from uuid import UUID
 
 from atlas.actors import Actor, system
 from atlas.db.pool import Pool, connect, open_pool
+from atlas.db.schema import in_schema, schema_name
 from atlas.engine.jobs import Claimant, JobRow, NewJob, claim, enqueue, get_job, list_attempts, reap, registered, switch
 from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.errors import NotFound
@@ -22,7 +23,7 @@ _TIMESTAMPS = """
 select c.table_name, array_agg(c.column_name::text) as columns
 from information_schema.columns c
 join information_schema.tables t using (table_schema, table_name)
-where c.table_schema = current_schema() and t.table_type = 'BASE TABLE' and c.data_type = 'timestamp with time zone'
+where c.table_schema = $1 and t.table_type = 'BASE TABLE' and c.data_type = 'timestamp with time zone'
   and c.table_name not like 'audit%' and c.table_name <> '_prisma_migrations' and c.is_generated = 'NEVER'
 group by 1
 """
@@ -88,9 +89,9 @@ class AtlasKit:
         conn = await connect(self.url)
         try:
             async with conn.transaction():
-                for row in await conn.fetch(_TIMESTAMPS):
+                for row in await conn.fetch(_TIMESTAMPS, schema_name()):
                     moved = ", ".join(f'"{column}" = "{column}" - $1::interval' for column in row["columns"])
-                    await conn.execute(f'update "{row["table_name"]}" set {moved}', passed)
+                    await conn.execute(f'update {schema_name()}."{row["table_name"]}" set {moved}', passed)
         finally:
             await conn.close()
         async with self.pool.acquire() as conn:
@@ -134,6 +135,9 @@ class AtlasKit:
 
     async def _expire(self, worker_id: str) -> None:
         await self.pool.execute(
-            "update job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where worker_id = $1",
+            in_schema(
+                "update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second'"
+                " where worker_id = $1"
+            ),
             worker_id,
         )

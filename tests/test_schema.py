@@ -21,10 +21,15 @@ from pg_attribute a
 left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = $1::text::regclass and a.attnum > 0 and not a.attisdropped"""
 TABLES = """
-select tablename from pg_tables where schemaname = 'public' and tablename <> '_prisma_migrations'"""
+select tablename from pg_tables where schemaname = 'atlas' and tablename <> '_prisma_migrations'"""
 ENUMS = """
 select t.typname as name, array_agg(e.enumlabel::text order by e.enumsortorder) as labels
-from pg_type t join pg_enum e on e.enumtypid = t.oid where t.typnamespace = 'public'::regnamespace group by 1"""
+from pg_type t join pg_enum e on e.enumtypid = t.oid
+where t.typnamespace = 'atlas'::regnamespace
+  and exists (
+    select from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where a.atttypid = t.oid and c.relkind = 'r')
+group by 1"""
 FOREIGN_KEYS = """
 select array(select attname::text from pg_attribute where attrelid = conrelid and attnum = any(conkey)) as own,
   confrelid::regclass::text as target
@@ -34,7 +39,7 @@ from pg_constraint where contype = 'f' and conrelid = $1::text::regclass"""
 @pytest.fixture
 async def owner(database_url: str) -> AsyncIterator[Any]:
     """A connection that may change tables, unlike the programs' role."""
-    conn = await asyncpg.connect(database_url)
+    conn = await asyncpg.connect(database_url, server_settings={"search_path": "atlas"})
     yield conn
     await conn.close()
 
@@ -108,16 +113,16 @@ async def test_the_migrated_database_is_what_the_schema_draws(owner):
     "drift",
     [
         "create table stray (id int)",
-        "drop table job_types",
-        "alter table jobs add column extra int",
-        "alter table jobs drop column progress cascade",
-        "alter table jobs rename column priority to urgency",
-        "alter table jobs alter column priority type bigint",
-        "alter table tenants alter column created_at type timestamptz(3)",
-        "alter table tenants alter column name drop not null",
-        "alter table tenants alter column timezone set not null, alter column timezone set default 'CET'",
-        "alter table jobs alter column max_retries drop default",
-        "alter table jobs alter column created_at set default now()",
+        "drop table atlas.job_types",
+        "alter table atlas.jobs add column extra int",
+        "alter table atlas.jobs drop column progress cascade",
+        "alter table atlas.jobs rename column priority to urgency",
+        "alter table atlas.jobs alter column priority type bigint",
+        "alter table atlas.tenants alter column created_at type timestamptz(3)",
+        "alter table atlas.tenants alter column name drop not null",
+        "alter table atlas.tenants alter column timezone set not null, alter column timezone set default 'CET'",
+        "alter table atlas.jobs alter column max_retries drop default",
+        "alter table atlas.jobs alter column created_at set default now()",
         "alter type job_source add value 'elsewhere'",
     ],
 )

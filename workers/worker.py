@@ -35,7 +35,7 @@ from atlas.workers.reconcile import Reconciler
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
 from atlas.workers.worker_lease import WorkerLease
 
-CHANNELS = ("atlas_jobs", "atlas_gate", "atlas_cancel", "atlas_definitions")
+CHANNELS = ("jobs", "gate", "cancel", "definitions")
 # How often deadlines are checked: of the lease, of handlers, of prefetched jobs.
 CHECK_SECONDS = 0.1
 # After the grace time, how long cancelled handlers get to clean up.
@@ -302,9 +302,9 @@ class Worker:
         self._claim_loop.hint()
 
     def _notified(self, channel: str, _payload: str) -> None:
-        if channel == "atlas_cancel":
+        if channel == "cancel":
             self._cancel_now.set()
-        elif channel == "atlas_definitions":
+        elif channel == "definitions":
             self._served.changed.set()
         else:
             self._claim_loop.hint()

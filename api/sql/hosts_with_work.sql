@@ -2,17 +2,17 @@
 -- of it. A host that works has to end that first; one that fell silent on a job gets it back by asking.
 -- Looks across tenants: hosts of all of them wait in one process.
 with due as (
-  select host_id from jobs
+  select host_id from atlas.jobs
   where status = 'queued' and next_retry_at <= statement_timestamp()
   order by next_retry_at limit 1000
 )
 select h.id
-from hosts h
+from atlas.hosts h
 where h.id = any (:hosts::uuid[])
   and h.is_active
-  and exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true')
+  and exists (select from atlas.system_state where key = 'atlas_online' and value->>'online' = 'true')
   and not exists (
-    select from jobs r
+    select from atlas.jobs r
     where r.status = 'running' and r.claimed_by = 'host:' || h.id and r.lease_expires_at >= clock_timestamp())
-  and (exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id)
+  and (exists (select from atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id)
     or h.id in (select host_id from due));

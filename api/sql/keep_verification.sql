@@ -1,9 +1,9 @@
 -- How far a verification is; the twenty newest are kept. They belong to the installation.
 with kept as (
-  insert into system_state (key, value, updated_by)
+  insert into atlas.system_state (key, value, updated_by)
   values (:key, :value::text::jsonb, :by)
   on conflict (key) do update
     set value = excluded.value, updated_at = clock_timestamp()
 )
-delete from system_state
-where key in (select key from system_state where key like 'verification:%' order by key desc offset 20);
+delete from atlas.system_state
+where key in (select key from atlas.system_state where key like 'verification:%' order by key desc offset 20);

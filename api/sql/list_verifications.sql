@@ -1,5 +1,5 @@
 -- The verifications that are remembered, newest first by their time-ordered ids.
 select key, value, updated_at, updated_at < clock_timestamp() - interval '30 seconds' as is_silent
-from system_state
+from atlas.system_state
 where key like 'verification:%'
 order by key desc;

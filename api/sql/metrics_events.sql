@@ -2,7 +2,7 @@
 -- window, and the place that was reached.
 with page as materialized (
   select action, xid, id
-  from atlas_audit_window(
+  from atlas.audit_window(
     :epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, :after_xid::text::xid8, :after_id, null, null, null, :most::int)
 ),
 -- the last row of it

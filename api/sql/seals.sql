@@ -1,6 +1,6 @@
 -- A page of seals, newest first; for those who see the whole installation.
 select n, epoch, first_index, count, size, sealed_at, encode(root, 'hex') as root
-from audit_seal
+from atlas.audit_seal
 where n < :before
 order by n desc
 limit :limit;

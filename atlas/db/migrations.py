@@ -1,12 +1,12 @@
-"""The road from an empty database to today's: SQL files in Prisma Migrate's layout, applied once and recorded.
+"""Brings a database to today's tables: SQL files in Prisma Migrate's layout, applied once and recorded.
 
-The record is Prisma's own table, `_prisma_migrations`, with the SHA-256 of each file, so that Prisma's
-tools and Atlas agree about what has been applied.
+The record is Prisma's own table, `_prisma_migrations` in Atlas's schema, with the SHA-256 of each file, so that
+Prisma's tools and Atlas agree about what has been applied. SQL functions are installed after the tables.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -14,19 +14,22 @@ from uuid import uuid4
 import asyncpg
 
 from atlas.db.pool import Connection, connect, shown
+from atlas.db.schema import schema_name
+from atlas.db.sql_functions import functions_are_current, install_functions
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
 from atlas.logs import get_logger
 from atlas.source import SOURCE
 
 LOCK_KEY = 72_707_369  # Prisma Migrate takes this advisory lock as well
-# Whoever wants a table that a migration waits for waits behind it: so it waits for a moment only, and tries again.
+# Others that want a table which a migration waits for wait behind it: so it waits shortly, and tries again.
 LOCK_SECONDS = 2
 REST_SECONDS = 3.0
+FUNCTIONS = "functions"
 
 log = get_logger("migrations")
 
 _RECORD = """
-create table if not exists _prisma_migrations (
+create table if not exists {schema}._prisma_migrations (
   id varchar(36) primary key not null,
   checksum varchar(64) not null,
   finished_at timestamptz,
@@ -36,6 +39,9 @@ create table if not exists _prisma_migrations (
   started_at timestamptz not null default now(),
   applied_steps_count integer not null default 0
 )"""
+# Versions before 1.0 kept their tables in the schema public.
+_FROM_BEFORE = """
+select to_regclass('public.jobs') is not null and to_regproc('public.atlas_turn') is not null"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +56,45 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-def migrations_folder() -> Path:
-    """`migrations/` of the checkout, or its copy in an installed package."""
-    return SOURCE / "migrations"
-
-
 def load_migrations(folder: Path | None = None) -> list[Migration]:
     """All migrations in the order of their names."""
-    paths = sorted((folder or migrations_folder()).glob("*/migration.sql"))
+    paths = sorted((folder or SOURCE / "migrations").glob("*/migration.sql"))
     return [Migration(path.parent.name, path.read_bytes().decode()) for path in paths]
 
 
 async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> list[str]:
-    """Apply what is missing and answer its names. Any number of processes may call this at once."""
+    """Apply what is missing, install the functions if they changed, and return the names of what was done.
+
+    Any number of processes may call this at once.
+    """
     wanted = load_migrations() if migrations is None else migrations
     conn = await connect(url, application="atlas migrate")
     try:
         await _lock(conn)
-        applied = await _applied(conn, shown(url), wanted)
+        applied = await _applied(conn, shown(url))
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
-        await conn.execute(_RECORD)
+        await _make_schema(conn)
         for migration in missing:
-            while not await _apply(conn, migration):
-                log.warning(
-                    "others hold what the migration needs, such as a dump; it is tried again", migration=migration.name
-                )
-                await asyncio.sleep(REST_SECONDS)
-        return [migration.name for migration in missing]
+            await _until_done(migration.name, lambda migration=migration: _apply(conn, migration))  # type: ignore[misc]
+        done = [migration.name for migration in missing]
+        if migrations is None and (missing or not await functions_are_current(conn)):
+            await _until_done(FUNCTIONS, lambda: _install(conn))
+            done.append(FUNCTIONS)
+        return done
     finally:
         await conn.close()
 
 
 async def pending(conn: Connection, migrations: Sequence[Migration] | None = None) -> list[str]:
-    """The names of the migrations this database still lacks; raises where it disagrees with the files."""
+    """What this database still lacks, by name; raises where it disagrees with the files."""
     wanted = load_migrations() if migrations is None else migrations
-    applied = await _applied(conn, await conn.fetchval("select current_database()"), wanted)
+    applied = await _applied(conn, await conn.fetchval("select current_database()"))
     check(wanted, applied)
-    return [migration.name for migration in wanted if migration.name not in applied]
+    missing = [migration.name for migration in wanted if migration.name not in applied]
+    if migrations is None and (missing or not await functions_are_current(conn)):
+        missing.append(FUNCTIONS)
+    return missing
 
 
 def check(wanted: Sequence[Migration], applied: dict[str, str]) -> None:
@@ -107,43 +114,60 @@ def check(wanted: Sequence[Migration], applied: dict[str, str]) -> None:
 
 
 async def _lock(conn: Connection) -> None:
-    # Waits for as long as another process migrates; the lock falls with the connection.
+    # Waits for as long as another process migrates; the lock ends with the connection.
     await conn.execute("select pg_advisory_lock($1)", LOCK_KEY)
 
 
-async def _applied(conn: Connection, name: str, wanted: Sequence[Migration]) -> dict[str, str]:
-    recorded = await _recorded(conn)
-    # Another product that uses Prisma has a record too, with not one of our names in it.
-    if any(migration.name in recorded for migration in wanted):
-        return recorded
-    strangers = await conn.fetch(
-        "select tablename from pg_tables"
-        " where schemaname = current_schema() and tablename <> '_prisma_migrations' limit 3"
-    )
+async def _applied(conn: Connection, database: str) -> dict[str, str]:
+    schema = schema_name()
+    if await conn.fetchval("select to_regclass($1)", f"{schema}._prisma_migrations") is not None:
+        rows = await conn.fetch(
+            f"select migration_name, checksum from {schema}._prisma_migrations"
+            " where finished_at is not null and rolled_back_at is null order by started_at"
+        )
+        return {row["migration_name"]: row["checksum"] for row in rows}
+    if await conn.fetchval(_FROM_BEFORE):
+        raise ForeignDatabase(
+            f"The database {database} was made by a version of Atlas before 1.0, with its tables in the schema public.",
+            remedy="Give this version a new database in DATABASE_URL, or a new ATLAS_HOME for the embedded one. Keep"
+            " the old one for as long as its audit log is needed; nothing was changed.",
+        )
+    strangers = await conn.fetch("select tablename from pg_tables where schemaname = $1 limit 3", schema)
     if strangers:
         names = ", ".join(row["tablename"] for row in strangers)
         raise ForeignDatabase(
-            f"The database {name} already holds tables that are not Atlas's ({names}).",
-            remedy="Give Atlas a database of its own in DATABASE_URL; nothing was changed.",
+            f"The schema {schema} of the database {database} holds tables that are not Atlas's ({names}).",
+            remedy="Name a schema of its own for Atlas in ATLAS_SCHEMA; nothing was changed.",
         )
-    return recorded
+    return {}
 
 
-async def _recorded(conn: Connection) -> dict[str, str]:
-    if await conn.fetchval("select to_regclass('_prisma_migrations')") is None:
-        return {}
-    rows = await conn.fetch(
-        "select migration_name, checksum from _prisma_migrations"
-        " where finished_at is not null and rolled_back_at is null order by started_at"
-    )
-    return {row["migration_name"]: row["checksum"] for row in rows}
+async def _make_schema(conn: Connection) -> None:
+    schema = schema_name()
+    try:
+        # Asked first: a login may use a schema that it may not create.
+        if await conn.fetchval("select to_regnamespace($1)", schema) is None:
+            await conn.execute(f"create schema {schema}")
+        await conn.execute(_RECORD.format(schema=schema))
+    except asyncpg.InsufficientPrivilegeError as error:
+        login = await conn.fetchval("select current_user")
+        raise MigrationError(
+            f"The login {login} may not create the schema {schema}: {error}.",
+            remedy=f'Let an administrator run: create schema {schema} authorization "{login}";',
+        ) from error
+
+
+async def _until_done(name: str, step: Callable[[], Awaitable[bool]]) -> None:
+    while not await step():
+        log.warning("others hold what the migration needs, such as a dump; it is tried again", migration=name)
+        await asyncio.sleep(REST_SECONDS)
 
 
 async def _apply(conn: Connection, migration: Migration) -> bool:
     """Run one file and record it, both or neither. False: it could not have a lock in time."""
     try:
         async with conn.transaction():
-            await conn.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
+            await _begin(conn)
             await conn.execute(migration.sql)
             await conn.execute(
                 "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)"
@@ -155,12 +179,30 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return False
     except asyncpg.PostgresError as error:
-        raise _failed(migration, error) from error
+        raise _failed(f"migration {migration.name}", error) from error
     return True
 
 
-def _failed(migration: Migration, error: asyncpg.PostgresError) -> DatabaseError:
+async def _install(conn: Connection) -> bool:
+    """Install the functions and what depends on them, all or nothing. False: it could not have a lock in time."""
+    try:
+        async with conn.transaction():
+            await _begin(conn)
+            await install_functions(conn)
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        return False
+    except asyncpg.PostgresError as error:
+        raise _failed("installation of the functions", error) from error
+    return True
+
+
+async def _begin(conn: Connection) -> None:
+    # Files name no schema: they are run in Atlas's own, and functions keep this path (`set search_path from current`).
+    await conn.execute(f"set local search_path = {schema_name()}, pg_temp; set local lock_timeout = '{LOCK_SECONDS}s'")
+
+
+def _failed(what: str, error: asyncpg.PostgresError) -> DatabaseError:
     return MigrationError(
-        f"The migration {migration.name} failed and was rolled back: {error}.",
+        f"The {what} failed and was rolled back: {error}.",
         remedy="Put right what it names (often a missing privilege) and run `atlas migrate` again.",
     )

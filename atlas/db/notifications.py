@@ -9,6 +9,7 @@ from uuid import uuid4
 import asyncpg
 
 from atlas.db.pool import UNREACHABLE, connect
+from atlas.db.schema import channel
 from atlas.errors import DatabaseUnreachable
 from atlas.logs import get_logger
 
@@ -64,11 +65,12 @@ class Listener:
     async def _listen(self) -> None:
         conn = await connect(self._url, application="atlas listener")
         try:
-            for channel in (*self._channels, self._ping):
-                await conn.add_listener(channel, self._receive)
+            for name in self._channels:
+                await conn.add_listener(channel(name), self._receive)
+            await conn.add_listener(self._ping, self._receive)
             # What was sent while nobody listened is not repeated: look at everything once.
-            for channel in self._channels:
-                self._heard(channel, "")
+            for name in self._channels:
+                self._heard(name, "")
             while not conn.is_closed():
                 await self._check(conn)
                 await asyncio.sleep(PING_SECONDS)
@@ -84,8 +86,8 @@ class Listener:
         self.lag_seconds = time.monotonic() - began
         self.hears = True
 
-    def _receive(self, _conn: Any, _pid: int, channel: str, payload: object) -> None:
-        if channel == self._ping:
+    def _receive(self, _conn: Any, _pid: int, heard_on: str, payload: object) -> None:
+        if heard_on == self._ping:
             self._answered.set()
         else:
-            self._heard(channel, str(payload))
+            self._heard(heard_on.removeprefix(channel("")), str(payload))

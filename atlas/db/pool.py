@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from atlas.db.schema import role, schema_name
 from atlas.errors import DatabaseError, DatabaseUnreachable, UnsupportedPostgres
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -17,7 +18,6 @@ Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Queryable: TypeAlias = "Connection | Pool"
 
 OLDEST_POSTGRES = 15
-ENGINE_ROLE = "atlas_engine"
 CONNECT_SECONDS = 10
 # How long the server may take to respond to a rollback or a release, and when all connections are closed.
 RELEASE_SECONDS = 3.0
@@ -36,8 +36,8 @@ UNREACHABLE = (
     asyncpg.CrashShutdownError,
 )
 _MAY_ACT_AS_ENGINE = """
-select exists (select from pg_roles where rolname = 'atlas_engine' and pg_has_role(current_user, oid, 'member'))
-   and to_regclass('jobs') is not null and has_table_privilege('atlas_engine', 'jobs', 'update')"""
+select exists (select from pg_roles where rolname = $1 and pg_has_role(current_user, oid, 'member'))
+   and to_regclass($2) is not null and has_table_privilege($1, $2, 'update')"""
 _REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
@@ -51,7 +51,7 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
     conn = await connect(url, application=application)
     try:
         version = conn.get_server_version().major
-        as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE)
+        as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE, role("engine"), f"{schema_name()}.jobs")
     finally:
         await conn.close()
     if version < OLDEST_POSTGRES:
@@ -59,7 +59,7 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
             f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
-    options = _options(application, role=ENGINE_ROLE if as_engine else None)
+    options = _options(application, role=role("engine") if as_engine else None)
     try:
         return await _make_pool(url, least=1, most=size, **options)
     except (*UNREACHABLE, *_REFUSED) as error:

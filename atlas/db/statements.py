@@ -3,12 +3,13 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import asyncpg
 
 from atlas.db.pool import Connection
+from atlas.db.schema import in_schema
 from atlas.source import SOURCE
 
 # Literals and comments are matched first and left alone; `::type` is a cast, not a parameter.
@@ -22,13 +23,18 @@ DEADLOCK_TRIES = 5
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """One statement, ready for asyncpg: `$n` in place of names, and the order of the names."""
 
     path: str
-    sql: str
+    written: str
     names: tuple[str, ...]
+
+    @cached_property
+    def sql(self) -> str:
+        """Its text in this installation's schema. Settings are read when it is first used, not when it is loaded."""
+        return in_schema(self.written)
 
     def bind(self, values: dict[str, Any]) -> list[Any]:
         """The values in the statement's order; a missing or an unknown name is a mistake in our code."""

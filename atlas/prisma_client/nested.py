@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atlas.db.pool import Connection
+from atlas.db.schema import qualified
 from atlas.prisma_client.compile import writes
 from atlas.prisma_client.compile.draft import (
     CompiledQuery,
@@ -157,7 +158,7 @@ class Writer:
         alias = draft.alias()
         columns, _ = _keys_of(model)(draft, alias)
         condition = unique_sql(draft, model, alias, where)
-        sql = f"select {columns} from {quoted(model.table)} {alias} where {condition}"
+        sql = f"select {columns} from {qualified(model.table)} {alias} where {condition}"
         return await self._row(model, CompiledQuery(sql, draft.parameters))
 
     async def _row(self, model: Model, statement: CompiledQuery) -> Row | None:

@@ -20,6 +20,7 @@ from uuid import UUID
 import orjson
 from prisma.fields import Base64, Json
 
+from atlas.db.schema import qualified
 from atlas.prisma_client.errors import UnsupportedQuery, wrong_value
 from atlas.prisma_client.schema import Enum, Field
 
@@ -193,14 +194,14 @@ def _enum_codec(enum: Enum) -> Codec:
             raise Unfit(f"one of {', '.join(enum.labels)}")
         return enum.labels[value]
 
-    quoted = '"' + enum.type_name.replace('"', '""') + '"'
+    named = qualified(enum.type_name)
     renamed = [(label, name) for label, name in names.items() if label != name]
     select = "{}::text"
     if renamed:
         # Braces are doubled because `select` is a format string.
         cases = " ".join(f"when {_literal(old)} then {_literal(new)}" for old, new in renamed)
         select = "case {0}::text " + cases + " else {0}::text end"
-    return Codec(f"::{quoted}", f"::{quoted}[]", label, SETS, select=select)
+    return Codec(f"::{named}", f"::{named}[]", label, SETS, select=select)
 
 
 def _literal(text: str) -> str:

@@ -1,2 +1,2 @@
 -- The newest note of a tree that has at least this many leaves.
-select size, note from audit_checkpoint where size >= :size order by size desc, key_name limit 1;
+select size, note from atlas.audit_checkpoint where size >= :size order by size desc, key_name limit 1;

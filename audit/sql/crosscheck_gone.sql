@@ -3,7 +3,7 @@
 -- policies by POLICY_REMOVED; Atlas never removes the others. Across tenants: the doctor looks at the whole installation.
 with newest as (
   select a.action, a.entity_id, a.tenant_id, a.created_at
-  from audit_log a
+  from atlas.audit_log a
   order by a.epoch desc, a.xid desc, a.id desc
   limit :limit
 ),
@@ -16,15 +16,15 @@ gone as (
   select m.*
   from made m
   where not case m.action
-      when 'JOB_CREATED' then exists (select from jobs x where x.id = m.id)
-      when 'TENANT_ADDED' then exists (select from tenants x where x.id = m.id)
-      when 'TOKEN_ADDED' then exists (select from api_tokens x where x.id = m.id)
-      when 'HOST_ADDED' then exists (select from hosts x where x.id = m.id)
-      when 'TRIGGER_ADDED' then exists (select from job_triggers x where x.id = m.id)
-      when 'DEFINITION_ADDED' then exists (select from job_definitions x where x.id = m.id)
-      else exists (select from policy_rules x where x.id = m.id) end
+      when 'JOB_CREATED' then exists (select from atlas.jobs x where x.id = m.id)
+      when 'TENANT_ADDED' then exists (select from atlas.tenants x where x.id = m.id)
+      when 'TOKEN_ADDED' then exists (select from atlas.api_tokens x where x.id = m.id)
+      when 'HOST_ADDED' then exists (select from atlas.hosts x where x.id = m.id)
+      when 'TRIGGER_ADDED' then exists (select from atlas.job_triggers x where x.id = m.id)
+      when 'DEFINITION_ADDED' then exists (select from atlas.job_definitions x where x.id = m.id)
+      else exists (select from atlas.policy_rules x where x.id = m.id) end
     and not exists (
-      select from audit_log e
+      select from atlas.audit_log e
       where e.entity_id = m.entity_id
         and ((m.action = 'JOB_CREATED' and e.action = 'JOB_DELETED') or (m.action = 'POLICY_ADDED' and e.action = 'POLICY_REMOVED')))
 ),
@@ -32,7 +32,7 @@ gone as (
 pruned as (
   select a.tenant_id, (a.meta->>'first')::uuid as first, (a.meta->>'last')::uuid as last, (a.meta->>'jobs')::bigint as jobs
   from (select tenant_id, (array_agg(id order by id))[1] as oldest from gone where action = 'JOB_CREATED' group by tenant_id) t
-  join audit_log a on a.entity_id = t.tenant_id::text and a.action = 'JOBS_PRUNED'
+  join atlas.audit_log a on a.entity_id = t.tenant_id::text and a.action = 'JOBS_PRUNED'
   where (a.meta->>'last')::uuid >= t.oldest
 ),
 -- how many jobs lie within such orders, and how many those orders removed

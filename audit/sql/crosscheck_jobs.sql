@@ -3,9 +3,9 @@
 select j.id, j.tenant_id, j.status::text as status, j.dead_lettered_at is not null as dead_lettered, e.created, e.last, e.own
 from (
   select id, tenant_id, status, dead_lettered_at
-  from jobs
+  from atlas.jobs
   where created_at > coalesce((
-    select s.sealed_at from audit_pruned p join audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
+    select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
   order by id desc
   limit :limit
 ) j
@@ -15,7 +15,7 @@ cross join lateral (
     (array_agg(a.action order by a.id desc) filter (where a.action = any (:known::text[])))[1] as last,
     max(a.id) filter (where a.action <> all (:known) and a.action <> 'JOB_CANCEL_REQUESTED')
       > max(a.id) filter (where a.action = any (:known)) as own
-  from audit_log a
+  from atlas.audit_log a
   where a.entity_id = j.id::text
     and a.entity_type = 'job'
 ) e

@@ -4,7 +4,7 @@
 with things as (
   (select 'tenant' as kind, id::text as id, created_at, array['TENANT_ADDED', 'TENANT_EDITED'] as actions,
      jsonb_build_object('slug', slug, 'name', name, 'timezone', timezone, 'limits', limits, 'retention', retention) as facts
-   from tenants
+   from atlas.tenants
    -- made by the migrations
    where id <> '00000000-0000-7000-8000-000000000001'
    order by id desc limit :limit)
@@ -12,29 +12,29 @@ with things as (
   (select 'token', id::text, created_at, array['TOKEN_ADDED', 'TOKEN_REVOKED'],
      jsonb_build_object('prefix', prefix, 'subject', subject, 'role', role, 'scopes', scopes, 'tenant', tenant_id,
        'expires_at', expires_at, 'revoked', revoked_at is not null)
-   from api_tokens order by id desc limit :limit)
+   from atlas.api_tokens order by id desc limit :limit)
   union all
   (select 'host', id::text, created_at, array['HOST_ADDED', 'HOST_ENABLED', 'HOST_DISABLED'],
      jsonb_build_object('name', name, 'tenant', tenant_id, 'is_active', is_active)
-   from hosts order by id desc limit :limit)
+   from atlas.hosts order by id desc limit :limit)
   union all
   (select 'trigger', id::text, created_at, array['TRIGGER_ADDED', 'TRIGGER_EDITED', 'TRIGGER_REMOVED'],
      case when deleted_at is not null then '{"removed": true}' else
        jsonb_build_object('removed', false, 'tenant', tenant_id, 'label', label, 'trigger_type', trigger_type, 'is_enabled', is_enabled,
          'event_name', event_name, 'cron_expr', cron_expr, 'timezone', timezone, 'definition_key', definition_key,
          'job_type', job_type, 'workflow', workflow, 'dedupe_window_seconds', dedupe_window_seconds, 'misfire', misfire) end
-   from job_triggers order by id desc limit :limit)
+   from atlas.job_triggers order by id desc limit :limit)
   union all
   (select 'definition', id::text, created_at, array['DEFINITION_ADDED', 'DEFINITION_EDITED', 'DEFINITION_DISABLED'],
      jsonb_build_object('key', key, 'argv', argv, 'timeout_seconds', timeout_seconds, 'max_retries', max_retries,
        'concurrency', concurrency, 'is_active', is_active)
-   from job_definitions order by id desc limit :limit)
+   from atlas.job_definitions order by id desc limit :limit)
   union all
   (select 'policy_rule', id::text, created_at, array['POLICY_ADDED'],
      jsonb_build_object('tenant', tenant_id, 'label', label, 'effect', effect, 'workflow', workflow,
        'except_workflows', except_workflows, 'spend_above_cents', spend_above_cents, 'spend_per_day_cents', spend_per_day_cents,
        'runs_per_day', runs_per_day, 'is_enabled', is_enabled)
-   from policy_rules order by id desc limit :limit)
+   from atlas.policy_rules order by id desc limit :limit)
 ),
 compared as (
   select t.kind, t.id, e.last is null as untold,
@@ -49,7 +49,7 @@ compared as (
       (array_agg(a.action order by a.id desc))[1] as last,
       (array_agg(a.meta order by a.id desc))[1]
         || jsonb_build_object('tenant', (array_agg(a.tenant_id order by a.id desc))[1]) as facts
-    from audit_log a
+    from atlas.audit_log a
     where a.entity_id = t.id and a.entity_type = t.kind and a.action = any (t.actions)
   ) e
   -- what the events tell, in the words of the row
@@ -60,7 +60,7 @@ compared as (
         select jsonb_object_agg(o.key, o.value)
         from (
           select distinct on (x.key) x.key, x.value
-          from audit_log a cross join lateral jsonb_each(a.meta) x
+          from atlas.audit_log a cross join lateral jsonb_each(a.meta) x
           where a.entity_id = t.id and a.entity_type = 'tenant' and a.action = any (t.actions)
           order by x.key, a.id desc) o), '{}')
       when 'token' then e.facts || jsonb_build_object('revoked', e.last = 'TOKEN_REVOKED',
@@ -73,7 +73,7 @@ compared as (
       else e.facts end as facts
   ) told
   where e.added or e.last is not null or t.created_at > coalesce((
-    select s.sealed_at from audit_pruned p join audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
+    select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
 )
 select kind, id, untold, wrong
 from compared

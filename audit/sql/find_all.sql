@@ -5,18 +5,18 @@
 -- where there is none: by its number, every seal would be looked at.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
-from audit_log a
+from atlas.audit_log a
 where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_id)
   and (a.epoch, a.xid) >= (
-    coalesce((select s.epoch from audit_seal s where s.sealed_at < :since::timestamptz - interval '1 minute' order by s.sealed_at desc limit 1), 0),
+    coalesce((select s.epoch from atlas.audit_seal s where s.sealed_at < :since::timestamptz - interval '1 minute' order by s.sealed_at desc limit 1), 0),
     coalesce((
       select case
-          when last.rest or e.system_identifier <> atlas_system_identifier()
+          when last.rest or e.system_identifier <> atlas.system_identifier()
             or pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax(last.snap_cur) then '0'
           else pg_snapshot_xmin(s.snap_cur) end
-      from audit_seal s
-      join audit_epoch e on e.epoch = s.epoch
-      cross join lateral (select b.rest, b.snap_cur from audit_seal b where b.epoch = s.epoch order by b.n desc limit 1) last
+      from atlas.audit_seal s
+      join atlas.audit_epoch e on e.epoch = s.epoch
+      cross join lateral (select b.rest, b.snap_cur from atlas.audit_seal b where b.epoch = s.epoch order by b.n desc limit 1) last
       where s.sealed_at < :since - interval '1 minute'
       order by s.sealed_at desc limit 1), '0'))
   and (:actor_id::text is null or a.actor_id = :actor_id)

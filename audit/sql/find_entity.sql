@@ -1,7 +1,7 @@
 -- What happened to one thing, newest first, by the index (entity_id): its rows are few.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
-from audit_log a
+from atlas.audit_log a
 where a.entity_id = :entity_id
   and a.id < :before_id
   and (:tenant_id::uuid is null or a.tenant_id = :tenant_id)

@@ -1,2 +1,2 @@
 -- What has ended by now, in the newest epoch: the end of one window of reading and the start of the next.
-select max(epoch) as epoch, pg_current_snapshot()::text as snapshot from audit_epoch;
+select max(epoch) as epoch, pg_current_snapshot()::text as snapshot from atlas.audit_epoch;

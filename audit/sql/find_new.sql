@@ -4,7 +4,7 @@
 -- since :cur was taken is ahead of that one.
 select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_type, w.actor_id, w.level, w.action, w.entity_type,
   w.entity_id, w.message, w.meta::text as meta
-from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w
+from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w
 where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:actor_id::text is null or w.actor_id = :actor_id)
   and (:actions::text[] is null or w.action = any (:actions))
@@ -13,10 +13,10 @@ where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:text::text is null or strpos(lower(concat_ws(' ', w.action, w.entity_id, w.actor_id, w.message, w.meta::text)), lower(:text)) > 0)
   and w.id > coalesce((
     select case
-        when e.system_identifier <> atlas_system_identifier()
+        when e.system_identifier <> atlas.system_identifier()
           or pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax(s.snap_cur) then s.max_id end
-    from audit_epoch e
+    from atlas.audit_epoch e
     cross join lateral (
-      select b.max_id, b.snap_cur from audit_seal b where b.epoch = e.epoch and not b.rest order by b.n desc limit 1) s
+      select b.max_id, b.snap_cur from atlas.audit_seal b where b.epoch = e.epoch and not b.rest order by b.n desc limit 1) s
     where e.epoch = :epoch), -9223372036854775808)
 order by w.xid, w.id;

@@ -1,7 +1,7 @@
 -- A page of one tenant's part of the account, newest first, by the index (tenant_id, id).
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
-from audit_log a
+from atlas.audit_log a
 where a.tenant_id = :tenant_id
   and a.id < :before_id
   and (:actor_id::text is null or a.actor_id = :actor_id)

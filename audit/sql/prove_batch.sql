@@ -1,6 +1,6 @@
 -- Within a window of several batches, the first one that reaches up to a row.
 select n
-from audit_seal
+from atlas.audit_seal
 where n >= :first and n <= :last
   and (closes or (to_xid, to_id) >= (:xid::text::xid8, :id))
 order by n

@@ -4,7 +4,7 @@ select
     || coalesce(uuid_send(tenant_id), '\x00000000000000000000000000000000') as head,
   tenant_id,
   body
-from audit_log
+from atlas.audit_log
 where id = :id
   and (:tenant_id::uuid is null or tenant_id = :tenant_id)
 order by epoch, xid

@@ -1,2 +1,2 @@
 -- Sealed rows -> gone, leaves kept; the owner's verb, with its order and its event in this statement's transaction.
-select atlas_audit_prune(:through, :actor_type, :actor_id, :meta::text::jsonb);
+select atlas.audit_prune(:through, :actor_type, :actor_id, :meta::text::jsonb);

@@ -1,9 +1,9 @@
 -- The last seal older than a moment whose rows may go: it closes its window and a checkpoint covers it.
 select s.n
-from audit_seal s
+from atlas.audit_seal s
 where s.sealed_at < clock_timestamp() - :older_than::interval
   and s.closes
-  and s.n > coalesce((select max(through_seal) from audit_pruned), 0)
-  and s.size <= (select max(size) from audit_checkpoint)
+  and s.n > coalesce((select max(through_seal) from atlas.audit_pruned), 0)
+  and s.size <= (select max(size) from atlas.audit_checkpoint)
 order by s.n desc
 limit 1;

@@ -1,9 +1,9 @@
 -- The personal values of some things, and those of no thing, behind commitments. Across tenants: a commitment is known only to
 -- who may read its event.
 select encode(commitment, 'hex') as commitment, field, encode(salt, 'hex') as salt, value
-from audit_private
+from atlas.audit_private
 where entity_id = any (:entity_ids::text[]) and commitment = any (:commitments::bytea[])
 union all
 select encode(commitment, 'hex'), field, encode(salt, 'hex'), value
-from audit_private
+from atlas.audit_private
 where entity_id is null and commitment = any (:commitments);

@@ -2,12 +2,12 @@
 -- lock breaks on the unique n, first_index or size, and its whole transaction goes.
 with
 sealed as (
-  insert into audit_seal (n, epoch, system_identifier, snap_prev, snap_cur, snap_at, closes, rest, to_xid, to_id, max_id,
+  insert into atlas.audit_seal (n, epoch, system_identifier, snap_prev, snap_cur, snap_at, closes, rest, to_xid, to_id, max_id,
     first_index, count, size, sealed_at, header, leaf_hashes, frontier, root)
   values (:n, :epoch, :system_identifier, :snap_prev::text::pg_snapshot, :snap_cur::text::pg_snapshot, :snap_at, :closes, :rest,
     :to_xid::text::xid8, :to_id, :max_id, :first_index, :count, :size, :sealed_at, :header,
     :leaf_hashes, :frontier, :root)
 )
-insert into audit_seal_tenant (tenant_id, n, first_number, count)
+insert into atlas.audit_seal_tenant (tenant_id, n, first_number, count)
 select t.tenant_id, :n, t.first_number, t.count
 from unnest(:tenants::uuid[], :first_numbers::bigint[], :counts::int[]) t(tenant_id, first_number, count);

@@ -3,5 +3,5 @@ select string_agg(
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') || sha256(w.body),
   ''::bytea order by w.xid, w.id) as heads
-from atlas_audit_rest(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, :last_xid::text::xid8, :last_id, :boundary,
+from atlas.audit_rest(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, :last_xid::text::xid8, :last_id, :boundary,
   :after_xid::text::xid8, :after_id, null, null, :limit) w;

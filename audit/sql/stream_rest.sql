@@ -1,5 +1,5 @@
 -- The rows of one batch that ends an epoch, in the tree's order; the same columns as of an ordinary one. What
--- atlas_audit_rest gives to the sealer, asked of the table.
+-- audit_rest gives to the sealer, asked of the table.
 select
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,
@@ -9,15 +9,15 @@ select
 from (
   select *
   from (
-    select * from audit_log
+    select * from atlas.audit_log
     where epoch = :epoch and id > :boundary
     union all
-    select * from audit_log
+    select * from atlas.audit_log
     where epoch = :epoch and id <= :boundary and xid = any (array(select pg_snapshot_xip(:prev::text::pg_snapshot)))
       and not (pg_visible_in_snapshot(xid, :cur::text::pg_snapshot)
                and (:last_xid::text is null or (xid, id) <= (:last_xid::text::xid8, :last_id)))
     union all
-    select * from audit_log
+    select * from atlas.audit_log
     where epoch = :epoch and id <= :boundary and xid >= pg_snapshot_xmax(:prev::text::pg_snapshot)
       and not (pg_visible_in_snapshot(xid, :cur::text::pg_snapshot)
                and (:last_xid::text is null or (xid, id) <= (:last_xid::text::xid8, :last_id)))

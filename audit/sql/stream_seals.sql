@@ -5,10 +5,10 @@ select s.n, s.epoch, s.system_identifier, s.snap_prev::text as snap_prev, s.snap
   s.rest, s.to_xid::text as to_xid, s.to_id, s.max_id, s.first_index, s.count, s.size,
   timestamptz_send(s.sealed_at) as sealed_at, s.header, s.leaf_hashes,
   s.frontier, s.root, t.tenants
-from audit_seal s
+from atlas.audit_seal s
 left join lateral (
   select array_agg((tenant_id::text, first_number, count) order by tenant_id) as tenants
-  from audit_seal_tenant b where b.n = s.n
+  from atlas.audit_seal_tenant b where b.n = s.n
 ) t on true
 where s.n > :after and s.n <= :last
 order by s.n

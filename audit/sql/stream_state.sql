@@ -2,14 +2,14 @@
 -- Epoch 0: someone has taken the epochs away. Another cluster shows by its identifier, or by transaction ids that fell
 -- back where a provider hides that.
 select
-  (select max(n) from audit_seal) as last,
-  coalesce((select size from audit_seal order by n desc limit 1), 0) as size,
-  coalesce((select max(through_seal) from audit_pruned), 0) as pruned_through,
+  (select max(n) from atlas.audit_seal) as last,
+  coalesce((select size from atlas.audit_seal order by n desc limit 1), 0) as size,
+  coalesce((select max(through_seal) from atlas.audit_pruned), 0) as pruned_through,
   coalesce(e.epoch, 0) as epoch,
-  coalesce(e.system_identifier = atlas_system_identifier()
+  coalesce(e.system_identifier = atlas.system_identifier()
     and pg_snapshot_xmax(pg_current_snapshot()) >= coalesce(pg_snapshot_xmax(s.snap_cur), '0'), true) as same_cluster,
   pg_current_snapshot()::text as snapshot,
   clock_timestamp() as now
 from (select) this
-left join lateral (select epoch, system_identifier from audit_epoch order by epoch desc nulls last limit 1) e on true
-left join lateral (select snap_cur from audit_seal where epoch = e.epoch order by n desc limit 1) s on true;
+left join lateral (select epoch, system_identifier from atlas.audit_epoch order by epoch desc nulls last limit 1) e on true
+left join lateral (select snap_cur from atlas.audit_seal where epoch = e.epoch order by n desc limit 1) s on true;

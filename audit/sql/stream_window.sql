@@ -1,5 +1,5 @@
 -- The rows of one batch in the tree's order: head, bytes, and the search columns as one object to compare with them.
--- The same rows as atlas_audit_window gives to the sealer, but asked of the table: whoever can change rows can change a
+-- The same rows as audit_window gives to the sealer, but asked of the table: whoever can change rows can change a
 -- stored function as well. A time or bytes that someone has taken away are read as ones that no row is written with.
 select
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
@@ -11,14 +11,14 @@ from (
   (select a.*
    from pg_snapshot_xip(:prev::text::pg_snapshot) x
    cross join lateral (
-     select * from audit_log
+     select * from atlas.audit_log
      where epoch = :epoch and xid = x and (xid, id) > (:after_xid::text::xid8, :after_id)
        and (xid, id) <= (coalesce(:to_xid::text::xid8, '18446744073709551615'::xid8), coalesce(:to_id, 9223372036854775807))
        and id <= coalesce(:max_id, 9223372036854775807)
      order by xid, id limit :limit) a
    where x >= :after_xid::text::xid8 and pg_visible_in_snapshot(x, :cur::text::pg_snapshot))
   union all
-  (select * from audit_log
+  (select * from atlas.audit_log
    where epoch = :epoch and xid >= pg_snapshot_xmax(:prev::text::pg_snapshot)
      and xid < pg_snapshot_xmax(:cur::text::pg_snapshot) and (xid, id) > (:after_xid::text::xid8, :after_id)
      and (xid, id) <= (coalesce(:to_xid::text::xid8, '18446744073709551615'::xid8), coalesce(:to_id, 9223372036854775807))

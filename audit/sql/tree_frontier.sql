@@ -1,6 +1,6 @@
 -- A frontier that holds one perfect subtree: any from its end on, until its right neighbour is full as well.
 select size, frontier
-from audit_seal
+from atlas.audit_seal
 where size >= :low and size < :high and size <= :limit
 order by size
 limit 1;

@@ -3,5 +3,5 @@ select string_agg(
   substr(leaf_hashes, greatest(:low - first_index, 0)::int * 32 + 1,
          (least(:high, size) - greatest(:low, first_index))::int * 32),
   ''::bytea order by first_index) as leaves
-from audit_seal
+from atlas.audit_seal
 where size > :low and size < :high + 4097 and first_index < :high;

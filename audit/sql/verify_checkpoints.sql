@@ -1,5 +1,5 @@
 -- The notes signed after one size of the tree and up to another.
 select size, key_name, epoch, coalesce(note, '') as note, timestamptz_send(signed_at) as signed_at
-from audit_checkpoint
+from atlas.audit_checkpoint
 where size > :after and size <= :size
 order by size, key_name;

@@ -1,6 +1,6 @@
 -- The running numbers that tenants had reached with a seal. Forged ones must not go beyond what a number can be.
 select distinct on (tenant_id) tenant_id,
   greatest(least(first_number, 9223372036854775807 - count) + count - 1, 0) as number
-from audit_seal_tenant
+from atlas.audit_seal_tenant
 where n <= :n and tenant_id is not null
 order by tenant_id, n desc;

@@ -4,15 +4,15 @@
 -- compared with their own commitment alone. And values that an event tells as erased: someone has put them back. Across
 -- tenants: the account is verified as a whole.
 (select field, encode(commitment, 'hex') as commitment, false as erased
- from audit_private
+ from atlas.audit_private
  where sha256(salt || convert_to(value, 'UTF8')) is distinct from commitment
  limit 100)
 union
 (select p.field, encode(p.commitment, 'hex'), false
- from audit_private p
+ from atlas.audit_private p
  where p.entity_id is not null
    and not exists (
-     select from audit_log a
+     select from atlas.audit_log a
      where a.entity_id = p.entity_id
        and a.tenant_id is not distinct from p.tenant_id
        and position(convert_to(encode(p.commitment, 'hex'), 'UTF8') in a.body) > 0
@@ -23,8 +23,8 @@ union
  limit 100)
 union
 (select p.field, encode(p.commitment, 'hex'), true
- from audit_log a
+ from atlas.audit_log a
  cross join jsonb_path_query(a.meta, '$.commitments[*]') told
- join audit_private p on p.commitment = case when told #>> '{}' ~ '^[0-9a-f]{64}$' then decode(told #>> '{}', 'hex') end
+ join atlas.audit_private p on p.commitment = case when told #>> '{}' ~ '^[0-9a-f]{64}$' then decode(told #>> '{}', 'hex') end
  where a.entity_id = 'subject' and a.entity_type = 'audit_private' and a.action = 'ERASED'
  limit 100);

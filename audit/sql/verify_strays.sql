@@ -7,16 +7,16 @@
 with
 -- Asked here and not before: another epoch may begin while an account is walked through.
 newest as (
-  select e.epoch, e.system_identifier = atlas_system_identifier()
+  select e.epoch, e.system_identifier = atlas.system_identifier()
     and pg_snapshot_xmax(pg_current_snapshot()) >= coalesce(pg_snapshot_xmax(s.snap_cur), '0') as same_cluster
-  from (select epoch, system_identifier from audit_epoch order by epoch desc nulls last limit 1) e
-  left join lateral (select snap_cur from audit_seal where epoch = e.epoch order by n desc limit 1) s on true
+  from (select epoch, system_identifier from atlas.audit_epoch order by epoch desc nulls last limit 1) e
+  left join lateral (select snap_cur from atlas.audit_seal where epoch = e.epoch order by n desc limit 1) s on true
 ),
 reached as (
-  select coalesce(max(n), 0) as n from audit_seal
+  select coalesce(max(n), 0) as n from atlas.audit_seal
 )
 select 'row' as kind, a.id as at
-from audit_log a, newest e
+from atlas.audit_log a, newest e
 where a.epoch is null or a.xid is null or a.id is null
    or a.epoch < 1 or a.epoch > e.epoch or a.xid < '3'::xid8
    or (e.same_cluster and a.epoch = e.epoch and a.xid >= pg_snapshot_xmin(pg_current_snapshot())
@@ -24,30 +24,30 @@ where a.epoch is null or a.xid is null or a.id is null
        and a.xid is distinct from pg_current_xact_id_if_assigned())
 union all
 select 'seal', s.n
-from audit_seal s
+from atlas.audit_seal s
 where s.n is null or s.n < 1
 union all
 select 'number', t.n
-from audit_seal_tenant t
+from atlas.audit_seal_tenant t
 where t.n is null or t.n < 1 or t.n > (select n from reached) or t.tenant_id is null
 union all
 select 'note', c.size
-from audit_checkpoint c
+from atlas.audit_checkpoint c
 where c.size is null or c.size < 1
 union all
 select 'checkpoint', c.size
-from audit_checkpoint c
-where c.size > coalesce((select s.size from audit_seal s where s.n = (select n from reached)), 0)
+from atlas.audit_checkpoint c
+where c.size > coalesce((select s.size from atlas.audit_seal s where s.n = (select n from reached)), 0)
 union all
 select 'order', p.through_seal
-from audit_pruned p
+from atlas.audit_pruned p
 where p.through_seal is null or p.through_seal < 1 or p.through_seal > (select n from reached)
 union all
 select 'epoch', e.epoch
-from audit_epoch e
+from atlas.audit_epoch e
 where e.epoch is null or e.epoch < 1 or (e.epoch = 1 and e.reason is distinct from '') or (e.epoch > 1
-  and (not exists (select from audit_epoch b where b.epoch = e.epoch - 1)
-    or (e.epoch > coalesce((select s.epoch from audit_seal s where s.n = (select max(through_seal) from audit_pruned)), 0)
+  and (not exists (select from atlas.audit_epoch b where b.epoch = e.epoch - 1)
+    or (e.epoch > coalesce((select s.epoch from atlas.audit_seal s where s.n = (select max(through_seal) from atlas.audit_pruned)), 0)
       and not exists (
-        select from audit_log a where a.entity_id = e.epoch::text and a.action = 'AUDIT_EPOCH' and a.message = e.reason))))
+        select from atlas.audit_log a where a.entity_id = e.epoch::text and a.action = 'AUDIT_EPOCH' and a.message = e.reason))))
 limit 100;

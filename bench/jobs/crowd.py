@@ -43,7 +43,7 @@ async def measure_claims(server_url: str, *, crowd: int) -> list[Crowd]:
                 await fill(pool, url, CLAIMS + 100)
                 owner = await connect(url)
                 await owner.execute(
-                    "insert into jobs (tenant_id, job_type, status, finished_at, next_retry_at)"
+                    "insert into atlas.jobs (tenant_id, job_type, status, finished_at, next_retry_at)"
                     f" select '00000000-0000-7000-8000-000000000001', {values} from generate_series(1, {crowd:d})"
                 )
                 await owner.close()
@@ -79,7 +79,7 @@ async def measure_memory(server_url: str, *, sleeping: int = 1000) -> float:
             await enqueue_many(conn, jobs, actor=BENCH)
         worker = Worker(pool, url, WorkerOptions(["bench.sleep"], concurrency=sleeping, grace=0))
         running = asyncio.create_task(worker.run())
-        while await pool.fetchval("select count(*) from jobs where status = 'running'") < sleeping:
+        while await pool.fetchval("select count(*) from atlas.jobs where status = 'running'") < sleeping:
             await asyncio.sleep(0.1)
         gc.collect()
         megabytes: float = psutil.Process().memory_info().rss / 2**20

@@ -48,7 +48,7 @@ async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int
             await fill(pool, url, jobs)
             drained.unaudited.append(jobs / await drive_worker(pool, url, batch))
         async with ground(server_url, "drain") as (pool, url):
-            await pool.execute("insert into job_types (key, concurrency) values ('bench.other', 3)")
+            await pool.execute("insert into atlas.job_types (key, concurrency) values ('bench.other', 3)")
             await fill(pool, url, jobs)
             drained.limited_elsewhere.append(jobs / await drive_worker(pool, url, batch))
     return drained
@@ -65,7 +65,7 @@ async def _audit_no_outcome(url: str) -> None:
     """Take the audit rows out of the turn, in this database, to see what they cost."""
     conn = await connect(url)
     try:
-        turn = await conn.fetchval("select pg_get_functiondef(oid) from pg_proc where proname = 'atlas_turn'")
+        turn = await conn.fetchval("select pg_get_functiondef('atlas.finish'::regproc)")
         mute, changed = re.subn(
             r",\s*aud as \(\s*insert into audit_log.*?from fin f( where [^)]*)?\)", "", turn, flags=re.S
         )
@@ -103,6 +103,6 @@ async def drive_worker(pool: Pool, url: str, batch: int) -> float:
 
 async def _seconds(pool: Pool) -> float:
     """From the first claim to the last outcome, if every job ended once."""
-    left = await pool.fetchval("select count(*) from jobs where status <> 'succeeded' or attempt_count <> 1")
+    left = await pool.fetchval("select count(*) from atlas.jobs where status <> 'succeeded' or attempt_count <> 1")
     assert left == 0, f"{left} jobs did not end as they should"
-    return float(await pool.fetchval("select extract(epoch from max(finished_at) - min(started_at)) from jobs"))
+    return float(await pool.fetchval("select extract(epoch from max(finished_at) - min(started_at)) from atlas.jobs"))

@@ -15,16 +15,18 @@ Way: TypeAlias = Callable[[Connection, int], Awaitable[None]]
 ALTERNATE = 100
 # As long as the bytes of an event are.
 BODY = b'{"action":"JOB_CREATED","entity_type":"job","tenant_id":"00000000-0000-7000-8000-000000000001"}' + b" " * 160
-JOB_ALONE = "insert into jobs (id, tenant_id, job_type, input, created_by) values ($1, $2, 'bench.noop', $3, 'bench')"
+JOB_ALONE = (
+    "insert into atlas.jobs (id, tenant_id, job_type, input, created_by) values ($1, $2, 'bench.noop', $3, 'bench')"
+)
 SINGLE = f"""
 with made as ({JOB_ALONE})
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
 values ($2, 'system', 'bench', 'JOB_CREATED', 'job', $1, '{{"job_type": "bench.noop"}}', $4)"""
 BULK = """
 with made as (
-  insert into jobs (id, tenant_id, job_type, input, created_by)
+  insert into atlas.jobs (id, tenant_id, job_type, input, created_by)
   select u.id, $2, 'bench.noop', u.input, 'bench' from unnest($1::uuid[], $3::jsonb[]) u (id, input))
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
 select $2, 'system', 'bench', 'JOB_CREATED', 'job', u.id, '{"job_type": "bench.noop"}', u.body
 from unnest($1::uuid[], $4::bytea[]) u (id, body)"""
 

@@ -10,11 +10,12 @@ from atlas.audit.crosscheck import cross_check
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.migrations import pending
 from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
+from atlas.db.schema import ROLES, role, schema_name
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
 
 SERVER = statement("cli/doctor/sql/server.sql")
-ROLES = statement("cli/doctor/sql/roles.sql")
+FIND_ROLES = statement("cli/doctor/sql/roles.sql")
 MISSING_GRANTS = statement("cli/doctor/sql/missing_grants.sql")
 CLOCK = statement("cli/doctor/sql/clock.sql")
 
@@ -23,7 +24,6 @@ CONNECTIONS_NEEDED = 30
 WAL_MEGABYTES = 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
 SLOW_ANSWER = timedelta(milliseconds=50)
-ROLE_NAMES = ("atlas_owner", "atlas_engine", "atlas_tenant")
 
 # Setting: the values that the promises rest on, and what is lost with another.
 PROMISES = {
@@ -57,7 +57,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
 
 async def _account(conn: Connection) -> Diagnosis:
     """Whether the newest jobs, and what people set up, are as their events say."""
-    if await conn.fetchval("select to_regclass('audit_log')") is None:
+    if await conn.fetchval("select to_regclass($1)", f"{schema_name()}.audit_log") is None:
         return Diagnosis("account", "ok", "there is none before the first migration")
     try:
         disagreements = await cross_check(conn)
@@ -136,18 +136,22 @@ async def _migrations(conn: Connection) -> Diagnosis:
 
 async def _roles(conn: Connection, login: str) -> Diagnosis:
     # Without them Atlas works as its login, and the second wall between tenants is missing: a warning.
-    rows = await fetch(conn, ROLES, names=list(ROLE_NAMES))
+    rows = await fetch(conn, FIND_ROLES, names=[role(name) for name in ROLES])
     statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
     unusable = ", ".join(row["name"] for row in rows if not row["is_usable"])
     if unusable:
         statements.append(f'grant {unusable} to "{login}";')
-    grants = [row["statement"] for row in await fetch(conn, MISSING_GRANTS)]
+    missing: int = await fetch_value(
+        conn, MISSING_GRANTS, engine_role=role("engine"), owner_role=role("owner"), schema=schema_name()
+    )
+    if missing or (statements and await conn.fetchval("select to_regnamespace($1)", schema_name()) is not None):
+        statements.append(f"select {schema_name()}.secure_tables();")
     found = f"{unusable} cannot be used" if unusable else "usable"
     return finding(
         "roles",
-        f"{found}, {len(grants)} grants are missing" if grants else found,
-        warn=bool(statements or grants),
-        remedy=f"Let an administrator run: {' '.join(statements + grants)}",
+        f"{found}, {missing} grants are missing" if missing else found,
+        warn=bool(statements),
+        remedy=f"Let an administrator run: {' '.join(statements)}",
     )
 
 

@@ -1,6 +1,6 @@
 -- The workers whose lease stands, for people; they serve all tenants.
 select worker_id, hostname, version, job_types, running_count, started_at, last_seen_at
-from job_workers
+from atlas.job_workers
 where dead_at is null
   and lease_expires_at > clock_timestamp()
 order by started_at;

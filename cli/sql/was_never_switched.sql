@@ -1,4 +1,4 @@
 -- True where the gate was never turned by anyone: a new installation.
 -- A row that got lost afterwards leaves its events behind, and stays closed until someone opens it.
-select not exists (select from system_state where key = 'atlas_online')
-   and not exists (select from audit_log where action in ('ATLAS_ONLINE', 'ATLAS_OFFLINE'));
+select not exists (select from atlas.system_state where key = 'atlas_online')
+   and not exists (select from atlas.audit_log where action in ('ATLAS_ONLINE', 'ATLAS_OFFLINE'));

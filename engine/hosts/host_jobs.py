@@ -90,10 +90,10 @@ async def next_host_job(conn: Connection, host_id: UUID, *, lease: float) -> Hos
         raise Refused(f"Host {host_id} is not active.", remedy="An operator can make it active again.")
     for _ in range(BUSY_TRIES):
         rows = await fetch(conn, NEXT, host_id=host_id, lease=lease)
-        if not rows or rows[0]["kind"] != b"b":
+        if not rows or rows[0]["kind"] != "busy":
             break
         await asyncio.sleep(BUSY_PAUSE)
-    if not rows or rows[0]["kind"] != b"c":
+    if not rows or rows[0]["kind"] != "claimed":
         return None
     _, *columns, instance_id = rows[0]
     return await _handed_over(conn, host_id, ClaimedJob(*columns), instance_id)

@@ -81,10 +81,10 @@ async def claim_remote(
     }
     for _ in range(BUSY_TRIES):
         rows = await fetch(conn, CLAIM, **values)
-        if not rows or rows[0]["kind"] != b"b":
+        if not rows or rows[0]["kind"] != "busy":
             break
         await asyncio.sleep(BUSY_PAUSE)
-    taken = [ClaimedJob(*columns) for kind, *columns in rows if kind == b"c"]
+    taken = [ClaimedJob(*columns) for kind, *columns in rows if kind == "claimed"]
     handed = [await _handed_over(conn, token_id, job) for job in taken]
     return [one for one in handed if one is not None]
 

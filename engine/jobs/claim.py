@@ -16,9 +16,6 @@ CLAIM = statement("engine/jobs/sql/claim.sql")
 TURN = statement("engine/jobs/sql/turn.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 
-# A job that was lost so often must run alone in its process. The statements go by the same number.
-ALONE_AFTER_LOSSES = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
@@ -45,10 +42,8 @@ class ClaimedJob:
     definition_id: UUID | None
     parent_run_id: UUID | None
     correlation_id: str | None
-
-    @property
-    def must_run_alone(self) -> bool:
-        return self.lost_count >= ALONE_AFTER_LOSSES
+    # It was lost so often that it runs alone in its process.
+    must_run_alone: bool = False
 
     @property
     def has_retries_left(self) -> bool:
@@ -134,15 +129,15 @@ def _read(rows: Sequence[Any]) -> TurnResult:
     claimed = turn.claimed
     for row in rows:
         match row[0]:
-            case b"c":
+            case "claimed":
                 claimed.append(ClaimedJob(*row[1:]))
-            case b"l":
+            case "lease_lost":
                 turn.lost.append((row[1], row[5]))
-            case b"k":
+            case "cancel_requested":
                 turn.canceled.append((row[1], row[5]))
-            case b"x":
+            case "closed":
                 turn.closed = True
-            case b"s":
+            case "alone_waits":
                 turn.solo_waits = True
             case _:
                 turn.again = True

@@ -9,7 +9,6 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.jobs.claim import ALONE_AFTER_LOSSES
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
 
@@ -71,7 +70,7 @@ def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
         return "limit", f"{row['type_running']} of at most {row['type_limit']} {row['job_type']} jobs are running."
     if row["tenant_limit"] is not None and row["tenant_running"] >= row["tenant_limit"]:
         return "limit", f"{row['tenant_running']} of at most {row['tenant_limit']} jobs of this tenant are running."
-    if row["careful"] and row["lost_count"] >= ALONE_AFTER_LOSSES:
+    if row["alone"]:
         lost = f"It was lost {row['lost_count']} times and runs alone"
         return "alone", f"{lost}: a worker that serves {row['job_type']} takes it once it holds nothing else."
     if row["ahead"]:

@@ -1,7 +1,7 @@
 -- What decides whether a job of this type may be made for a tenant: what is published about the type, its definition if it
 -- is a command, and the tenant's short name.
 select t.slug, y.input_schema, d.id as definition_id, d.is_active, d.argv, d.env
-from tenants t
-left join job_types y on y.key = :key
-left join job_definitions d on d.key = :key
+from atlas.tenants t
+left join atlas.job_types y on y.key = :key
+left join atlas.job_definitions d on d.key = :key
 where t.id = :tenant_id;

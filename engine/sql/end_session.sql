@@ -1,5 +1,5 @@
 -- open -> ended. No row comes back where it had ended before, so that the event is written once.
-update sessions
+update atlas.sessions
 set ended_at = clock_timestamp()
 where id = :id
   and ended_at is null

@@ -1,6 +1,6 @@
 -- What was answered to the call that has the key.
 select request_hash, status, body
-from idempotency_keys
+from atlas.idempotency_keys
 where tenant_id = :tenant_id
   and subject = :subject
   and key = :key;

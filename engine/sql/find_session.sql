@@ -1,8 +1,8 @@
 -- One session that is good at this moment, with its token. It looks across tenants: a session is what tells the tenant.
 select s.id as session_id, s.created_at as session_created_at, s.expires_at as session_expires_at,
   t.id, t.prefix, t.subject, t.role, t.tenant_id, t.scopes, t.created_at, t.expires_at, t.last_used_at, t.revoked_at
-from sessions s
-join api_tokens t on t.id = s.token_id
+from atlas.sessions s
+join atlas.api_tokens t on t.id = s.token_id
 where s.hash = :hash
   and s.ended_at is null
   and s.expires_at > clock_timestamp()

@@ -1,5 +1,5 @@
 -- One tenant, by what people call it or by its id.
 select id, slug, name, timezone, limits, retention, created_at
-from tenants
+from atlas.tenants
 where slug = :slug
    or id = :id;

@@ -2,6 +2,6 @@
 -- It looks across tenants: a token is what tells the tenant.
 select id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at, hash,
   revoked_at is null and (expires_at is null or expires_at > clock_timestamp()) as is_good
-from api_tokens
+from atlas.api_tokens
 where prefix = :prefix
    or id = :id;

@@ -1,6 +1,6 @@
 -- running -> waiting for the next run, or done if there is none; fenced by who runs it and the number of the run.
 -- The next is the first multiple of the interval after now: whatever was missed is not made up for.
-update recurring_jobs
+update atlas.recurring_jobs
 set locked_by        = null,
     lease_expires_at = null,
     last_finished_at = clock_timestamp(),

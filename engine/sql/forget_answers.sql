@@ -1,8 +1,8 @@
 -- Answers past their time, some at a time; across tenants, since the installation cleans up for all.
-delete from idempotency_keys
+delete from atlas.idempotency_keys
 where (tenant_id, subject, key) in (
   select tenant_id, subject, key
-  from idempotency_keys
+  from atlas.idempotency_keys
   where created_at < clock_timestamp() - :hours::int * interval '1 hour'
   order by created_at
   limit :most)

@@ -1,8 +1,8 @@
 -- Sessions nobody can use any more, a day after they ended; across tenants, since they belong to the installation.
-delete from sessions
+delete from atlas.sessions
 where id = any (array(
   select id
-  from sessions
+  from atlas.sessions
   where expires_at < clock_timestamp() - interval '1 day'
   order by expires_at
   limit :most))

@@ -1,6 +1,6 @@
 -- dead for a day and holding nothing -> gone. A job that still names one is taken back first: the reaper finds it by its row too.
 -- Looks across tenants: workers serve them all.
-delete from job_workers w
+delete from atlas.job_workers w
 where w.dead_at < clock_timestamp() - interval '1 day'
-  and not exists (select from jobs j where j.claimed_by = w.worker_id and j.status = 'running')
+  and not exists (select from atlas.jobs j where j.claimed_by = w.worker_id and j.status = 'running')
 returning w.worker_id;

@@ -1,5 +1,5 @@
 -- taken -> answered, in the transaction that did the work.
-update idempotency_keys
+update atlas.idempotency_keys
 set status = :status,
     body   = :body
 where tenant_id = :tenant_id

@@ -2,12 +2,12 @@
 -- It looks across tenants: operators, who have none, make tokens for all of them.
 with recursive makers as (
   select t.id, t.made_with, t.subject
-  from api_tokens t
-  where t.id = (select made_with from api_tokens where id = :id)
+  from atlas.api_tokens t
+  where t.id = (select made_with from atlas.api_tokens where id = :id)
   union
   select t.id, t.made_with, t.subject
   from makers m
-  join api_tokens t on t.id = m.made_with
+  join atlas.api_tokens t on t.id = m.made_with
 )
 select distinct subject
 from makers;

@@ -1,2 +1,2 @@
 -- Finished attempts -> metered, in the hour they finished. Looks across tenants: the account is one.
-select atlas_meter_usage(:limit);
+select atlas.meter_usage(:limit);

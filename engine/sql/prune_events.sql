@@ -1,2 +1,2 @@
 -- handled and past its age -> gone, with EVENTS_PRUNED; firings likewise.
-select events, fires from atlas_prune_events(:tenant_id, :before, :limit);
+select events, fires from atlas.prune_events(:tenant_id, :before, :limit);

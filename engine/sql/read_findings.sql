@@ -1,2 +1,2 @@
 -- What the watchdogs found last.
-select value from system_state where key = 'watchdog';
+select value from atlas.system_state where key = 'watchdog';

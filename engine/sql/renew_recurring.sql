@@ -1,7 +1,7 @@
 -- A run's lease -> a new lease, while it is this program's and alive. Answers whether nobody else may run it: a run whose
 -- schedule was removed meanwhile has no lease, and ends by itself.
 with renewed as (
-  update recurring_jobs
+  update atlas.recurring_jobs
   set lease_expires_at = clock_timestamp() + make_interval(secs => :lease)
   where tenant_id = :tenant_id
     and id = :id
@@ -11,4 +11,4 @@ with renewed as (
   returning id
 )
 select exists (select from renewed)
-  or not exists (select from recurring_jobs where tenant_id = :tenant_id and id = :id);
+  or not exists (select from atlas.recurring_jobs where tenant_id = :tenant_id and id = :id);

@@ -1,4 +1,4 @@
 -- How long each tenant keeps things. Looks across tenants: they are swept one after the other.
 select id, retention, clock_timestamp() as now
-from tenants
+from atlas.tenants
 order by id;

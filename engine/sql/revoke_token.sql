@@ -1,5 +1,5 @@
 -- good -> revoked, for ever. No row comes back where it was revoked before, so that the event is written once.
-update api_tokens
+update atlas.api_tokens
 set revoked_at = clock_timestamp()
 where id = :id
   and revoked_at is null

@@ -1,5 +1,5 @@
 -- What the watchdogs found, for everyone who looks. An unchanged answer writes nothing.
-insert into system_state as s (key, value, updated_by)
+insert into atlas.system_state as s (key, value, updated_by)
 values ('watchdog', :value::text::jsonb, :by)
 on conflict (key) do update
 set value      = excluded.value,

@@ -1,5 +1,5 @@
 -- nothing, or a schedule -> this schedule. Its next run is its start, however long ago: that run comes at once.
-insert into recurring_jobs as r (tenant_id, id, start_at, repeat_seconds, timeout_seconds, next_run_at)
+insert into atlas.recurring_jobs as r (tenant_id, id, start_at, repeat_seconds, timeout_seconds, next_run_at)
 values (:tenant_id, :id, :start_at, :repeat_seconds, :timeout_seconds, :start_at)
 on conflict (tenant_id, id) do update
 set start_at        = excluded.start_at,

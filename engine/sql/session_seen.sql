@@ -1,5 +1,5 @@
 -- Remember that a session was used, at most once a minute: a busy page must not write with every request.
-update sessions
+update atlas.sessions
 set last_seen_at = clock_timestamp()
 where id = :id
   and last_seen_at < clock_timestamp() - interval '1 minute';

@@ -1,6 +1,6 @@
 -- nothing, or an answer past its time -> taken, by this call alone. No row comes back where another call has the key;
 -- where that call is still at work, this waits for its end.
-insert into idempotency_keys as k (tenant_id, subject, key, request_hash)
+insert into atlas.idempotency_keys as k (tenant_id, subject, key, request_hash)
 values (:tenant_id, :subject, :key, :request_hash)
 on conflict (tenant_id, subject, key) do update
   set request_hash = excluded.request_hash, status = null, body = null, created_at = clock_timestamp()

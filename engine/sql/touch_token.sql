@@ -1,5 +1,5 @@
 -- Remember that a token was used, at most once a minute: a busy token must not write with every request.
-update api_tokens
+update atlas.api_tokens
 set last_used_at = clock_timestamp()
 where id = :id
   and (last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute');

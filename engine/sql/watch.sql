@@ -2,41 +2,41 @@
 -- A worker is lost when its lease ran out before it signed off.
 select 'worker_lost' as kind, worker_id as subject,
   'Worker ' || worker_id || ' fell silent at ' || to_char(last_seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC; its jobs go back.' as message
-from job_workers
+from atlas.job_workers
 where lease_expires_at < coalesce(dead_at, clock_timestamp())
   and coalesce(dead_at, clock_timestamp()) > clock_timestamp() - make_interval(secs => :worker_lost)
 union all
 select 'host_silent', h.id::text,
   'Host ' || h.name || ' of ' || t.slug || ' was ' || coalesce('last seen at ' || to_char(h.last_seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC',
     'never seen') || ', and jobs wait for it.'
-from hosts h
-join tenants t on t.id = h.tenant_id
+from atlas.hosts h
+join atlas.tenants t on t.id = h.tenant_id
 where h.is_active
   and coalesce(h.last_seen_at, h.created_at) < clock_timestamp() - make_interval(secs => :host_silent)
-  and exists (select from jobs j where j.host_id = h.id and j.status = 'queued' and j.next_retry_at is null)
+  and exists (select from atlas.jobs j where j.host_id = h.id and j.status = 'queued' and j.next_retry_at is null)
 union all
 select 'intents_stuck', 'intents',
   count(*) || ' intents have waited for a decision since ' || to_char(min(i.created_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC.'
 from (
-  (select created_at from intents where status = 'draft' and created_at < clock_timestamp() - make_interval(secs => :intent_stuck) limit 1000)
+  (select created_at from atlas.intents where status = 'draft' and created_at < clock_timestamp() - make_interval(secs => :intent_stuck) limit 1000)
   union all
-  (select created_at from intents where status = 'validating' and claimed_at < clock_timestamp() - make_interval(secs => :intent_stuck) limit 1000)
+  (select created_at from atlas.intents where status = 'validating' and claimed_at < clock_timestamp() - make_interval(secs => :intent_stuck) limit 1000)
 ) i
-where exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true')
+where exists (select from atlas.system_state where key = 'atlas_online' and value->>'online' = 'true')
 having count(*) > 0
 union all
 select 'engine_silent', 'engine',
   'No engine has looked at intents since ' || coalesce(to_char(e.updated_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', 'ever')
     || '. Start a worker that serves ENGINE_RUN.'
-from system_state g
-left join system_state e on e.key = 'engine_tick'
+from atlas.system_state g
+left join atlas.system_state e on e.key = 'engine_tick'
 where g.key = 'atlas_online'
   and g.value->>'online' = 'true'
   and g.value->>'engine_enabled' is distinct from 'false'
   and coalesce(e.updated_at, g.updated_at) < clock_timestamp() - make_interval(secs => :engine_silent)
   and g.updated_at < clock_timestamp() - make_interval(secs => :engine_silent)
-  and (exists (select from intents where status in ('draft', 'validating'))
-    or exists (select from jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
+  and (exists (select from atlas.intents where status in ('draft', 'validating'))
+    or exists (select from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
                and job_type = 'ENGINE_RUN'))
 union all
 -- In this hour and the one before, beside the day before them.
@@ -44,12 +44,12 @@ select 'failures_rise', t.slug || ' ' || r.job_type,
   r.bad || ' of the last ' || r.runs || ' attempts at ' || r.job_type || ' for ' || t.slug || ' failed.'
 from (
   select tenant_id, job_type, sum(runs) as runs, sum(failed + timed_out + lost) as bad
-  from usage_hourly where hour >= date_trunc('hour', clock_timestamp(), 'UTC') - interval '1 hour' group by 1, 2
+  from atlas.usage_hourly where hour >= date_trunc('hour', clock_timestamp(), 'UTC') - interval '1 hour' group by 1, 2
 ) r
-join tenants t on t.id = r.tenant_id
+join atlas.tenants t on t.id = r.tenant_id
 left join lateral (
   select sum(failed + timed_out + lost) / nullif(sum(runs), 0) as share
-  from usage_hourly u
+  from atlas.usage_hourly u
   where u.tenant_id = r.tenant_id and u.job_type = r.job_type
     and u.hour >= date_trunc('hour', clock_timestamp(), 'UTC') - interval '25 hours'
     and u.hour < date_trunc('hour', clock_timestamp(), 'UTC') - interval '1 hour'

@@ -2,7 +2,7 @@
 
 from atlas.engine.triggers.cron import Cron, check_cron, known_cron, read_cron
 from atlas.engine.triggers.fire import Fire, list_fires
-from atlas.engine.triggers.fire_events import fire_events
+from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.fire_schedules import Round, Unfired, fire_due
 from atlas.engine.triggers.preview import Occurrence, preview
@@ -31,7 +31,7 @@ __all__ = [
     "edit_trigger",
     "find_trigger",
     "fire_due",
-    "fire_events",
+    "fire_due_events",
     "fire_now",
     "known_cron",
     "list_fires",

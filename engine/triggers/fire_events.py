@@ -48,7 +48,7 @@ class StoredEvent:
         return {"event": {**self.context, **facts, "correlation_id": self.correlation_id, "context": self.context}}
 
 
-async def fire_events(
+async def fire_due_events(
     conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE, without: Sequence[UUID] = ()
 ) -> Round:
     """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay.

@@ -34,8 +34,8 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await take_intents(conn, "tests")
         intent = await request_workflow(conn, tenant.id, f"greet-{tenant.slug}", {}, DANA)
         await ask_for_reviews(conn, [(intent, "the tests want it")])
-        approval: UUID = await conn.fetchval("select id from approvals where run_id = $1", intent)
-        row: int = await conn.fetchval("select id from audit_log where tenant_id = $1 limit 1", tenant.id)
+        approval: UUID = await conn.fetchval("select id from atlas.approvals where run_id = $1", intent)
+        row: int = await conn.fetchval("select id from atlas.audit_log where tenant_id = $1 limit 1", tenant.id)
         await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)
     return {
         "job_id": job.id,

@@ -71,12 +71,12 @@ async def test_a_waiting_host_gets_no_job_once_its_token_is_revoked(world, host,
     if how == "revoked":
         assert (await operator.delete(f"/tokens/{world.ids['acme', 'host']}")).status_code == 200
     else:
-        await owner.execute("update api_tokens set expires_at = now() where id = $1", world.ids["acme", "host"])
+        await owner.execute("update atlas.api_tokens set expires_at = now() where id = $1", world.ids["acme", "host"])
         world.app.state.api.callers.forget()  # as when some seconds have passed
     id = await give(pool, world)
 
     assert (await waiting).status_code == 401
-    assert await owner.fetchval("select status from jobs where id = $1", UUID(id)) == "queued"
+    assert await owner.fetchval("select status from atlas.jobs where id = $1", UUID(id)) == "queued"
 
 
 async def test_a_failure_is_retried_and_a_repeated_result_changes_nothing(world, host, place, pool):
@@ -93,9 +93,9 @@ async def test_a_failure_is_retried_and_a_repeated_result_changes_nothing(world,
 async def test_a_host_that_fell_silent_finds_its_job_taken_back(world, host, place, pool, conn):
     id = await give(pool, world)
     first = (await host.get(place, params={"wait": 0})).json()
-    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
     await host.get(place, params={"wait": 0})  # gives back what ran out
-    await conn.execute("update jobs set next_retry_at = null where status = 'queued'")
+    await conn.execute("update atlas.jobs set next_retry_at = null where status = 'queued'")
     second = (await host.get(place, params={"wait": 0})).json()
 
     assert second["lease"] > first["lease"]
@@ -194,7 +194,7 @@ async def test_a_job_for_a_host_that_disconnected_returns_to_the_queue_unchanged
         job = (await host.get(address, params={"wait": 10})).json()
 
     assert job["job_id"] == id
-    row = await conn.fetchrow("select retry_count, lost_count from jobs where id = $1", UUID(id))
+    row = await conn.fetchrow("select retry_count, lost_count from atlas.jobs where id = $1", UUID(id))
     assert tuple(row) == (0, 0)
 
 

@@ -69,7 +69,7 @@ async def test_the_audit_log_is_searched_by_action_actor_and_entity(audit_log, a
 async def test_a_row_is_proved_to_anyone_with_the_public_key(audit_log, admin, world, conn):
     row = (await admin.get("/audit", params={"action": "JOB_CREATED", "limit": 1})).json()["items"][0]
     proof = (await admin.get(f"/audit/{row['id']}/proof")).json()
-    foreign = await conn.fetchval("select max(id) from audit_log where tenant_id = $1", world.other.id)
+    foreign = await conn.fetchval("select max(id) from atlas.audit_log where tenant_id = $1", world.other.id)
 
     assert check_proof(proof, await key_of(admin)).findings == []
     assert (await admin.get(f"/audit/{foreign}/proof")).status_code == 404
@@ -108,7 +108,7 @@ async def test_an_export_verifies_offline_and_holds_only_ones_own_rows(
         assert report.findings == []
         assert (str(world.other.id) in answer.text) == whole
         assert str(world.acme.id) in answer.text
-        event = await conn.fetchrow("select * from audit_log where meta->>'request_id' = $1", f"export-{whole}")
+        event = await conn.fetchrow("select * from atlas.audit_log where meta->>'request_id' = $1", f"export-{whole}")
         assert event["action"] == "AUDIT_EXPORTED"
     changed = file.read_bytes().replace(b"JOB_CREATED", b"JOB_DELETED", 1)
     file.write_bytes(changed)
@@ -226,7 +226,7 @@ async def test_a_verification_runs_in_the_background_and_reports_progress(audit_
     assert shown["report"]["rows"] >= 60
     assert (await auditor.get("/audit/verifications")).json()["items"] == [shown]
     assert (
-        await conn.fetchval("select action from audit_log where meta->>'request_id' = 'verify-1'")
+        await conn.fetchval("select action from atlas.audit_log where meta->>'request_id' = 'verify-1'")
         == "AUDIT_VERIFICATION"
     )
     assert (await auditor.get(f"/audit/verifications/{uuid4()}")).status_code == 404
@@ -236,12 +236,14 @@ async def test_a_verification_finds_changed_rows(audit_log, auditor, owner):
     triggers = [
         row["tgname"]
         for row in await owner.fetch(
-            "select tgname from pg_trigger where tgrelid = 'audit_log'::regclass and not tgisinternal"
+            "select tgname from pg_trigger where tgrelid = 'atlas.audit_log'::regclass and not tgisinternal"
         )
     ]
     for name in triggers:
-        await owner.execute(f'alter table audit_log disable trigger "{name}"')
-    await owner.execute("update audit_log set message = 'changed' where id = (select min(id) from audit_log)")
+        await owner.execute(f'alter table atlas.audit_log disable trigger "{name}"')
+    await owner.execute(
+        "update atlas.audit_log set message = 'changed' where id = (select min(id) from atlas.audit_log)"
+    )
     started = (await auditor.post("/audit/verifications")).json()
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
 
@@ -251,8 +253,8 @@ async def test_a_verification_finds_changed_rows(audit_log, auditor, owner):
 
 async def test_a_verification_of_a_truncated_audit_log_reports_what_is_missing(audit_log, auditor, owner):
     for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
-        await owner.execute(f"alter table {table} disable trigger all")
-        await owner.execute(f"delete from {table}")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+        await owner.execute(f"delete from atlas.{table}")
     started = (await auditor.post("/audit/verifications")).json()
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
 
@@ -262,11 +264,11 @@ async def test_a_verification_of_a_truncated_audit_log_reports_what_is_missing(a
 
 async def test_an_api_without_the_key_creates_none_and_verifies_with_the_public_one(audit_log, auditor, settings, conn):
     key_file(settings).unlink()
-    signed = await conn.fetchval("select count(*) from audit_checkpoint")
+    signed = await conn.fetchval("select count(*) from atlas.audit_checkpoint")
     started = (await auditor.post("/audit/verifications")).json()
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
     assert (shown["status"], shown["findings"]) == ("whole", [])
-    assert await conn.fetchval("select count(*) from audit_checkpoint") == signed
+    assert await conn.fetchval("select count(*) from atlas.audit_checkpoint") == signed
 
     assert (await auditor.get("/audit/key")).text == public_key_file(settings).read_text()
     public_key_file(settings).unlink()
@@ -366,7 +368,7 @@ async def test_a_verification_whose_process_is_gone_is_lost(audit_log, auditor, 
     id = uuid4()
     value = json.dumps({"status": "running", "done": 5, "total": 10, "started_by": "dana"})
     await conn.execute(
-        "insert into system_state (key, value, updated_by, updated_at) values ($1, $2, 'dana', now() - interval '1 minute')",
+        "insert into atlas.system_state (key, value, updated_by, updated_at) values ($1, $2, 'dana', now() - interval '1 minute')",
         f"verification:{id}",
         value,
     )

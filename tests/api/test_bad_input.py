@@ -252,7 +252,7 @@ async def test_a_wrong_query_is_named(admin):
 
 
 async def test_headers_may_hold_anything(admin):
-    odd = ["\xff\xfe".encode("latin-1"), b"x" * 5000, b"'; drop table jobs; --", b"%00", b"\xc3\x28"]
+    odd = ["\xff\xfe".encode("latin-1"), b"x" * 5000, b"'; drop table atlas.jobs; --", b"%00", b"\xc3\x28"]
     for name in (
         "Idempotency-Key",
         "X-Correlation-Id",
@@ -272,7 +272,7 @@ async def test_headers_may_hold_anything(admin):
 
 ODD = [
     None, True, 0, -1, 1.5, 2**31, 2**53, 2**63, -(2**63), 10**40, 1e308, "", " ", "x", "x" * 3000, "\x01", "\u202e", "\ud83d\ude00",
-    "\ufffe", "atl_", "../../etc/passwd", "'; drop table jobs; --", "{{ 7 * 7 }}", "${x}", "%s%n", "-rf", "0 0 * * *", "2026-11-15T00:00:00Z",
+    "\ufffe", "atl_", "../../etc/passwd", "'; drop table atlas.jobs; --", "{{ 7 * 7 }}", "${x}", "%s%n", "-rf", "0 0 * * *", "2026-11-15T00:00:00Z",
     "9999-12-31T23:59:59+14:00", "0001-01-01T00:00:00-14:00", "00000000-0000-0000-0000-000000000000", [], [[]], {}, {"": ""}, {"x-secret": "a"},
 ]  # fmt: skip
 

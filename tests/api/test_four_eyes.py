@@ -23,7 +23,7 @@ async def pending(world, pool):
         asked = await client.post("/intents", json={"workflow": "greet"}, params={"tenant": "acme"})
         async with pool.acquire() as conn:
             await ask_for_reviews(conn, [(UUID(asked.json()["id"]), "the tests want it")])
-            id = await conn.fetchval("select id from approvals where run_id = $1", UUID(asked.json()["id"]))
+            id = await conn.fetchval("select id from atlas.approvals where run_id = $1", UUID(asked.json()["id"]))
         return f"/approvals/{id}/decision"
 
     return ask

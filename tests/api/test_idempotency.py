@@ -27,19 +27,19 @@ async def send(client, path="/jobs", body=None, key="k", **query):
 @pytest.mark.parametrize("path", CALLS)
 async def test_each_call_that_creates_something_can_be_repeated(admin, conn, path):
     table = CALLS[path][1]
-    before = await conn.fetchval("select count(*) from audit_log")
+    before = await conn.fetchval("select count(*) from atlas.audit_log")
     first = await send(admin, path)
     answers = [first, *await asyncio.gather(*(send(admin, path) for _ in range(5)))]
 
     assert {(answer.status_code, answer.text) for answer in answers} == {(201, first.text)}
-    assert await conn.fetchval(f"select count(*) from {table}") == 1
-    assert await conn.fetchval("select count(*) from audit_log") == before + 1
+    assert await conn.fetchval(f"select count(*) from atlas.{table}") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == before + 1
 
 
 async def test_each_action_can_be_repeated(admin, operator, conn, world, pool):
     ids = await furnish_tenant(pool, world.acme)
     made = [(await admin.post("/jobs", json=JOB)).json()["id"] for _ in range(2)]
-    dead = "update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now() where id = $1"
+    dead = "update atlas.jobs set status = 'failed', dead_lettered_at = now(), finished_at = now() where id = $1"
     for id in (made[1], str(ids["run_id"])):
         await conn.execute(dead, UUID(id))
     calls = [
@@ -54,13 +54,13 @@ async def test_each_action_can_be_repeated(admin, operator, conn, world, pool):
     for send_it, path, body in calls:
         given = {"headers": {"Idempotency-Key": path}} | ({} if body is None else {"json": body})
         first = await send_it(path, **given)
-        events = await conn.fetchval("select count(*) from audit_log")
+        events = await conn.fetchval("select count(*) from atlas.audit_log")
         again = await send_it(path, **given)
 
         assert first.is_success, (path, first.text)
         assert (again.status_code, again.content) == (first.status_code, first.content)
         assert again.headers["idempotency-replayed"] == "true"
-        assert await conn.fetchval("select count(*) from audit_log") == events
+        assert await conn.fetchval("select count(*) from atlas.audit_log") == events
 
 
 async def test_a_repeated_call_gets_its_first_response_though_it_would_be_refused_now(admin, operator, conn):
@@ -84,7 +84,7 @@ async def test_a_key_with_other_work_is_a_conflict_and_does_nothing(admin, opera
 
     assert [answer.status_code for answer in other] == [409] * 3
     assert "another request" in other[0].json()["detail"]
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_a_key_belongs_to_its_tenant_and_subject(world, conn):
@@ -114,35 +114,35 @@ async def test_a_call_that_failed_before_its_commit_left_nothing_and_may_be_repe
 
     assert second.status_code == 201
     assert "idempotency-replayed" not in second.headers
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_a_key_is_kept_for_a_day(admin, conn, owner):
     first = await send(admin)
-    await owner.execute("update idempotency_keys set created_at = created_at - interval '23 hours'")
+    await owner.execute("update atlas.idempotency_keys set created_at = created_at - interval '23 hours'")
     assert (await send(admin)).json() == first.json()
-    await owner.execute("update idempotency_keys set created_at = created_at - interval '2 hours'")
+    await owner.execute("update atlas.idempotency_keys set created_at = created_at - interval '2 hours'")
     later = await send(admin, body={**JOB, "priority": 1})
 
     assert later.status_code == 201
     assert later.json()["id"] != first.json()["id"]
-    await owner.execute("update idempotency_keys set created_at = created_at - interval '25 hours'")
+    await owner.execute("update atlas.idempotency_keys set created_at = created_at - interval '25 hours'")
     await delete_old_responses(conn)
-    assert await conn.fetchval("select count(*) from idempotency_keys") == 0
+    assert await conn.fetchval("select count(*) from atlas.idempotency_keys") == 0
 
 
 async def test_the_api_deletes_all_expired_rows_when_it_starts(pool, database_url, settings, conn):
     """One round a long while must keep up with every key of that while."""
     await conn.execute(
-        """insert into idempotency_keys (tenant_id, subject, key, request_hash, created_at)
+        """insert into atlas.idempotency_keys (tenant_id, subject, key, request_hash, created_at)
         select gen_random_uuid(), 's', n::text, sha256('x'), now() - case when n > 5 then interval '25 hours' else '1 hour' end
         from generate_series(1, 3500) n"""
     )
     async with running(create_app(settings, pool, database_url)), asyncio.timeout(20):
-        while await conn.fetchval("select count(*) from idempotency_keys") > 5:
+        while await conn.fetchval("select count(*) from atlas.idempotency_keys") > 5:
             await asyncio.sleep(0.05)
 
-    assert await conn.fetchval("select count(*) from idempotency_keys") == 5
+    assert await conn.fetchval("select count(*) from atlas.idempotency_keys") == 5
 
 
 async def test_a_job_that_was_deleted_since_is_still_the_response(admin):

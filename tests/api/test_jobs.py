@@ -19,7 +19,7 @@ async def make(client, **fields):
 
 async def test_a_response_of_201_means_that_the_job_is_committed(admin, world, conn):
     made = await make(admin, payload={"n": 1}, priority=7, max_retries=2, correlation_id="order-1")
-    row = await conn.fetchrow("select * from jobs where id = $1", UUID(made["id"]))
+    row = await conn.fetchrow("select * from atlas.jobs where id = $1", UUID(made["id"]))
 
     assert made["status"] == "queued"
     assert made["deduplicated"] is False
@@ -50,7 +50,7 @@ async def test_jobs_of_many_requests_at_once_each_keep_their_own_event(admin, co
         )
     )
     rows = await conn.fetch(
-        "select j.input->>'n' as n, a.meta->>'request_id' as request from jobs j join audit_log a on a.entity_id = j.id::text"
+        "select j.input->>'n' as n, a.meta->>'request_id' as request from atlas.jobs j join atlas.audit_log a on a.entity_id = j.id::text"
     )
 
     assert {answer.status_code for answer in answers} == {201}
@@ -153,7 +153,7 @@ async def test_a_change_of_a_locked_row_is_503_with_retry_after(admin, conn, mon
     monkeypatch.setattr(atlas.api.db, "WRITE_TIMEOUT", "300ms")
     made = await make(admin)
     async with conn.transaction():
-        await conn.execute("select from jobs where id = $1 for update", UUID(made["id"]))
+        await conn.execute("select from atlas.jobs where id = $1 for update", UUID(made["id"]))
         told = await admin.post(f"/jobs/{made['id']}/cancel")
     again = await admin.post(f"/jobs/{made['id']}/cancel")
 
@@ -170,7 +170,7 @@ async def test_a_list_is_enqueued_as_a_whole_or_not_at_all(admin, conn):
     assert good.status_code == 201
     assert [one["job_type"] for one in good.json()] == ["x.work", "y.work"]
     assert [answer.status_code for answer in (bad, many, none)] == [422, 422, 422]
-    assert await conn.fetchval("select count(*) from jobs") == 2
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 2
 
 
 async def test_a_thousand_jobs_with_payloads_fit_into_one_call(admin):
@@ -197,7 +197,7 @@ async def test_a_repeated_call_gets_the_first_response(admin, conn):
     assert "idempotency-replayed" not in first.headers
     assert other_body.status_code == 409
     assert other_key.json()["id"] != first.json()["id"]
-    assert await conn.fetchval("select count(*) from jobs") == 2
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 2
 
 
 async def test_fifty_calls_with_one_key_at_once_make_one_job(admin, conn):
@@ -207,7 +207,7 @@ async def test_fifty_calls_with_one_key_at_once_make_one_job(admin, conn):
 
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.text for answer in answers}) == 1
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_a_key_belongs_to_its_caller_and_one_that_failed_is_free_again(world, conn):
@@ -251,7 +251,7 @@ async def test_a_job_for_later_waits_and_one_of_a_command_names_it(admin, operat
 
 async def test_a_payload_is_checked_against_what_its_type_published(admin, conn):
     await conn.execute(
-        "insert into job_types (key, input_schema) values ('typed', $1)",
+        "insert into atlas.job_types (key, input_schema) values ('typed', $1)",
         '{"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}',
     )
     wrong = await admin.post("/jobs", json={"job_type": "typed", "payload": {"to": 5}})
@@ -286,7 +286,7 @@ async def test_no_way_leads_past_the_intent_to_a_run(admin, conn):
 
     assert [answer.status_code for answer in answers] == [422] * 4
     assert fields == [["job_type"], ["payload.requestedBy"], ["job_type"], ["steps[0].job"]]
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_the_correlation_id_of_the_request_is_used_for_jobs_that_have_none(admin, conn):
@@ -318,9 +318,9 @@ async def test_a_page_of_large_jobs_ends_early_and_goes_on_with_its_cursor(admin
     """Large as they are read: what is stored compressed is small on the disk alone."""
     made = [(await make(admin, payload={"n": n}))["id"] for n in range(9)]
     await owner.execute(
-        """update jobs set input = jsonb_build_object('text', repeat('x', 1500000)) where (input->>'n')::int in (2, 3, 4);
-        alter table jobs alter column output set storage external;
-        update jobs set output = jsonb_build_object('text', repeat('x', 5000000)) where (input->>'n')::int = 6"""
+        """update atlas.jobs set input = jsonb_build_object('text', repeat('x', 1500000)) where (input->>'n')::int in (2, 3, 4);
+        alter table atlas.jobs alter column output set storage external;
+        update atlas.jobs set output = jsonb_build_object('text', repeat('x', 5000000)) where (input->>'n')::int = 6"""
     )
     pages, cursor = [], {}
     while cursor is not None:
@@ -338,7 +338,7 @@ async def test_filters_find_what_they_name(admin, conn, world):
     one = await make(admin, job_type="a.work", correlation_id="c-1")
     await make(admin, job_type="b.work")
     await conn.execute(
-        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
+        "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
     )
 
     async def ids(**params):
@@ -362,7 +362,7 @@ async def test_a_summary_counts_what_filters_find(admin, conn):
     for fields in ({}, {}, {"scheduled_for": later}, {"job_type": "b.work"}):
         await make(admin, **fields)
     await conn.execute(
-        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
+        "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
     )
     summary = (await admin.get("/jobs/summary")).json()
 
@@ -383,14 +383,14 @@ async def test_a_summary_counts_what_filters_find(admin, conn):
 async def test_large_counts_are_estimated_and_named_as_such(admin, operator, owner, world, monkeypatch):
     monkeypatch.setattr(atlas.engine.jobs.summary, "COUNTED", 50)
     await owner.execute(
-        "insert into jobs (tenant_id, job_type, status, finished_at, dead_lettered_at, next_retry_at)"
-        " select case when n % 4 = 0 then $2::uuid else $1::uuid end, 'x.work', (array['succeeded', 'failed', 'queued', 'canceled'])[1 + n / 800]::job_status,"
+        "insert into atlas.jobs (tenant_id, job_type, status, finished_at, dead_lettered_at, next_retry_at)"
+        " select case when n % 4 = 0 then $2::uuid else $1::uuid end, 'x.work', (array['succeeded', 'failed', 'queued', 'canceled'])[1 + n / 800]::atlas.job_status,"
         " case when n / 800 <> 2 then now() end, case when n / 800 = 1 then now() end,"
         " case when n / 800 = 2 and n % 2 = 0 then now() + interval '1 day' end from generate_series(0, 3199) n",
         world.acme.id,
         world.other.id,
     )
-    await owner.execute("analyze jobs")
+    await owner.execute("analyze atlas.jobs")
     for client, each in ((admin, 600), (operator, 800)):
         summary = (await client.get("/jobs/summary")).json()
         counts = summary["counts"]
@@ -408,9 +408,9 @@ async def test_jobs_are_canceled_retried_and_deleted(admin, conn):
     assert (await admin.post(f"/jobs/{job}/cancel")).status_code == 409
     assert (await admin.post(f"/jobs/{job}/retry")).json() == {"id": job, "verdict": "retried"}
     assert (await admin.post(f"/jobs/{job}/retry")).status_code == 409
-    await conn.execute("update jobs set status = 'running', claimed_by = 'w', started_at = now()")
+    await conn.execute("update atlas.jobs set status = 'running', claimed_by = 'w', started_at = now()")
     assert (await admin.delete(f"/jobs/{job}")).status_code == 409
-    await conn.execute("update jobs set status = 'queued', claimed_by = null, started_at = null")
+    await conn.execute("update atlas.jobs set status = 'queued', claimed_by = null, started_at = null")
     assert (await admin.delete(f"/jobs/{job}")).status_code == 204
     assert (await admin.get(f"/jobs/{job}")).status_code == 404
     actions = [event["action"] for event in (await admin.get("/audit", params={"entity_id": job})).json()["items"]]
@@ -420,7 +420,7 @@ async def test_jobs_are_canceled_retried_and_deleted(admin, conn):
 async def test_dead_letters_are_retried_together(admin, conn):
     for n in range(3):
         await make(admin, job_type="a.work" if n else "b.work")
-    await conn.execute("update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now()")
+    await conn.execute("update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now()")
     some = (await admin.post("/jobs/dead-letters/retry", json={"job_type": "a.work"})).json()
     rest = (await admin.post("/jobs/dead-letters/retry", json={})).json()
 
@@ -446,7 +446,7 @@ async def test_a_tick_runs_jobs_inside_the_api(operator):
 async def test_a_job_shows_its_attempts_and_why_it_waits(admin, conn):
     job = (await make(admin))["id"]
     await conn.execute(
-        "insert into job_attempts (job_id, attempt_no, worker_id, status, started_at, error_text)"
+        "insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at, error_text)"
         " values ($1, 1, 'w', 'failed', now(), 'boom')",
         UUID(job),
     )
@@ -463,7 +463,7 @@ async def test_a_job_shows_its_attempts_and_why_it_waits(admin, conn):
 async def test_a_delay_counts_on_the_databases_clock(admin, conn):
     made = (await admin.post("/jobs", json={"job_type": "x.work", "delay_seconds": 90})).json()
     due = await conn.fetchval(
-        "select extract(epoch from next_retry_at - created_at)::float8 from jobs where id = $1", UUID(made["id"])
+        "select extract(epoch from next_retry_at - created_at)::float8 from atlas.jobs where id = $1", UUID(made["id"])
     )
     assert 89 < due <= 90
 

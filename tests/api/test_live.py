@@ -96,7 +96,7 @@ async def test_a_job_is_seen_from_its_enqueue_to_its_end(server, pool):
         [created] = await seen.until(lambda event: event["event"] == "job.created")
         async with pool.acquire() as conn:
             await conn.execute(
-                "update jobs set status = 'running', claimed_by = 'w', started_at = now(), attempt_count = 1,"
+                "update atlas.jobs set status = 'running', claimed_by = 'w', started_at = now(), attempt_count = 1,"
                 " lease_expires_at = now() + interval '1 minute'"
             )
             [started] = await seen.until(lambda event: event["event"] == "job_run.started")
@@ -132,7 +132,7 @@ async def test_the_end_of_a_job_that_ran_for_a_month_is_sent(server, pool):
     async with worker, watching(server) as seen:
         await make(pool, server.world.acme, 1)
         [one] = (await worker.post("/worker/jobs/claim", json={"job_types": ["x.work"], "limit": 1})).json()["items"]
-        await pool.execute("update jobs set started_at = started_at - interval '30 days'")
+        await pool.execute("update atlas.jobs set started_at = started_at - interval '30 days'")
         await worker.post(f"/worker/jobs/{one['job_id']}/complete", json={"attempt": 1})
         *_, completed = await seen.until(lambda event: event["event"] == "job_run.completed")
     assert completed["duration_ms"] == 2**31 - 1
@@ -360,9 +360,9 @@ async def test_an_open_connection_ends_with_its_credential(soon, server, pool, o
             case "token":
                 await revoke_token(owner, known.prefix, actor=DANA)
             case "session":
-                await owner.execute("update sessions set ended_at = now()")
+                await owner.execute("update atlas.sessions set ended_at = now()")
             case _:
-                await owner.execute("update api_tokens set expires_at = clock_timestamp()")
+                await owner.execute("update atlas.api_tokens set expires_at = clock_timestamp()")
         with pytest.raises(ConnectionClosed):
             async with asyncio.timeout(PATIENCE):
                 await connection.recv()

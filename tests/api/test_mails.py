@@ -64,7 +64,7 @@ async def test_right_mail_settings_are_kept_and_wrong_ones_from_before_stop_no_o
     answer = await operator.patch("/tenants/acme", json={"limits": limits})
     assert (answer.status_code, answer.json()["limits"]) == (200, limits)
 
-    await pool.execute("""update tenants set limits = '{"email": {"providers": ["smtp"]}}' where slug = 'acme'""")
+    await pool.execute("""update atlas.tenants set limits = '{"email": {"providers": ["smtp"]}}' where slug = 'acme'""")
     answer = await operator.patch("/tenants/acme", json={"name": "Acme & Sons"})
     assert (answer.status_code, answer.json()["name"]) == (200, "Acme & Sons")
 

@@ -25,12 +25,12 @@ NO_CHANGE = {
 }
 CHANGES = sorted(row for row in TABLE if not row.startswith("GET ") and row not in NO_CHANGE)
 
-FAILED = "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1"
+FAILED = "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1"
 HELD = (
-    "update jobs set status = 'running', claimed_by = $2, attempt_count = 1, started_at = now(), host_id = $3,"
+    "update atlas.jobs set status = 'running', claimed_by = $2, attempt_count = 1, started_at = now(), host_id = $3,"
     " lease_expires_at = now() + interval '1 minute' where id = $1"
 )
-OPEN = "update jobs set status = 'queued', finished_at = null where id = $1"
+OPEN = "update atlas.jobs set status = 'queued', finished_at = null where id = $1"
 # What must be true before a change is possible: a statement, and the names of what it is about.
 BEFORE = {
     "POST /jobs/{job_id}/retry": (FAILED, "job_id"),
@@ -76,8 +76,8 @@ async def prepared(row, world, things, pool):
             await conn.execute(statement, *(own[name] for name in names))
         if row.endswith("/fork"):
             await conn.execute(
-                "insert into workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
-                " select tenant_id, id, '', 0, 'wait', 'sleep', 'succeeded' from jobs where id = $1",
+                "insert into atlas.workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
+                " select tenant_id, id, '', 0, 'wait', 'sleep', 'succeeded' from atlas.jobs where id = $1",
                 own["run_id"],
             )
     return own
@@ -117,7 +117,7 @@ async def test_every_change_is_in_the_audit_log_with_its_request(world, things, 
         if answer.status_code >= 300:
             missing.append((row, answer.status_code, answer.text))
             continue
-        rows = await conn.fetch("select * from audit_log where meta->>'request_id' = $1", request_id)
+        rows = await conn.fetch("select * from atlas.audit_log where meta->>'request_id' = $1", request_id)
         if not rows:
             missing.append((row, "no row"))
         for found in rows:
@@ -130,7 +130,7 @@ async def test_every_change_is_in_the_audit_log_with_its_request(world, things, 
 
 
 async def test_a_change_that_fails_leaves_no_row(world, things, conn, admin):
-    before = await conn.fetchval("select count(*) from audit_log")
+    before = await conn.fetchval("select count(*) from atlas.audit_log")
     refused = [
         await admin.post(f"/jobs/{uuid4()}/cancel"),
         await admin.post("/jobs/triggers", json={"label": "x", "trigger_type": "schedule", "cron_expr": "never"}),
@@ -139,7 +139,7 @@ async def test_a_change_that_fails_leaves_no_row(world, things, conn, admin):
     ]
 
     assert all(answer.status_code in (403, 404, 422) for answer in refused)
-    assert await conn.fetchval("select count(*) from audit_log") == before
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == before
 
 
 async def test_the_audit_log_shows_what_a_browser_did_by_its_session(world, conn):
@@ -149,6 +149,8 @@ async def test_the_audit_log_shows_what_a_browser_did_by_its_session(world, conn
         signed_in = await page.post("/session", json={"token": world.tokens["acme", "tenant_admin"]})
         page.headers["X-CSRF-Token"] = signed_in.json()["csrf_token"]
         job = (await page.post("/jobs", json={"job_type": "x.work"})).json()
-    meta = orjson.loads(await conn.fetchval("select meta from audit_log where entity_id = $1", str(UUID(job["id"]))))
+    meta = orjson.loads(
+        await conn.fetchval("select meta from atlas.audit_log where entity_id = $1", str(UUID(job["id"])))
+    )
 
     assert meta["token"] == world.tokens["acme", "tenant_admin"].split("_")[1]

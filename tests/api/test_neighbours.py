@@ -35,7 +35,7 @@ async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_no_other(pool, dat
             beside.append(p95(await delays(pool, world)))
             counts = await pool.fetchrow(
                 "select count(*) filter (where status = 'running') as running, "
-                "count(*) filter (where status = 'queued') as queued from jobs where tenant_id = $1",
+                "count(*) filter (where status = 'queued') as queued from atlas.jobs where tenant_id = $1",
                 world.acme.id,
             )
         assert counts["running"] <= IN_FLIGHT < counts["queued"]
@@ -89,7 +89,7 @@ async def delays(pool, world):
         made = await client.post("/jobs", json={"job_type": "test.noop"})
         ids.append(made.json()["id"])
         await asyncio.sleep(0.02)
-    sql = """select extract(epoch from started_at - created_at)::float8 * 1000 as waited from jobs
+    sql = """select extract(epoch from started_at - created_at)::float8 * 1000 as waited from atlas.jobs
              where id = any ($1) and started_at is not null"""
     async with asyncio.timeout(60):
         while len(rows := await pool.fetch(sql, ids)) < JOBS:

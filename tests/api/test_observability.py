@@ -152,13 +152,13 @@ async def test_invented_types_share_one_histogram(operator, admin, fresh, conn, 
     for name in ("a.one", "a.two", "a.three", "a.four"):
         made = await admin.post("/jobs", json={"job_type": name})
         await conn.execute(
-            "update jobs set status = 'succeeded', started_at = now(), finished_at = now(), attempt_count = 1,"
+            "update atlas.jobs set status = 'succeeded', started_at = now(), finished_at = now(), attempt_count = 1,"
             " claimed_by = 'tests' where id = $1",
             UUID(made.json()["id"]),
         )
         await conn.execute(
-            "insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)"
-            " select tenant_id, 'system', 'tests', 'JOB_SUCCEEDED', 'job', id::text, '' from jobs where job_type = $1",
+            "insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)"
+            " select tenant_id, 'system', 'tests', 'JOB_SUCCEEDED', 'job', id::text, '' from atlas.jobs where job_type = $1",
             name,
         )
 
@@ -174,13 +174,13 @@ async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, ad
     assert (await fresh(operator))[oldest] == 0
     made = await admin.post("/jobs", json={"job_type": "seen.work", "delay_seconds": 600})
     assert (await fresh(operator))[oldest] == 0
-    await conn.execute("update jobs set next_retry_at = now() - interval '1 minute'")
+    await conn.execute("update atlas.jobs set next_retry_at = now() - interval '1 minute'")
     assert 60 <= (await fresh(operator))[oldest] < 70
     ages = {"priority = 5": 120, "priority = 0": 180, "careful = true": 240, f"host_id = '{uuid4()}'": 300}
     for place, seconds in ages.items():
         made = await admin.post("/jobs", json={"job_type": "seen.work"})
         await conn.execute(
-            f"update jobs set {place}, created_at = now() - interval '{seconds} s' where id = $1",
+            f"update atlas.jobs set {place}, created_at = now() - interval '{seconds} s' where id = $1",
             UUID(made.json()["id"]),
         )
         assert seconds <= (await fresh(operator))[oldest] < seconds + 10

@@ -8,7 +8,7 @@ from atlas.api.app import create_app
 from tests.api.conftest import QUICK, furnish
 
 ROOT = Path(__file__).parent.parent.parent
-MOST_FILES = 27
+MOST_FILES = 28
 BODY = {"job_type": "x.work", "payload": {"n": 1}}
 
 

@@ -48,7 +48,7 @@ async def test_signing_in_counts_as_any_other_request(world_at, conn):
         page.cookies.clear()
 
     assert statuses(answers) == [201] * 3 + [429] * 2
-    assert await conn.fetchval("select count(*) from sessions") == 3
+    assert await conn.fetchval("select count(*) from atlas.sessions") == 3
 
 
 async def test_a_tenant_beyond_its_rate_slows_itself_down_and_no_other(world_at):

@@ -102,7 +102,7 @@ async def test_a_lease_belongs_to_the_token_that_claimed(world, worker, pool, ad
 async def test_a_silent_workers_job_goes_to_another_and_its_late_report_is_refused(world, worker, pool, conn):
     await give(pool, world.acme)
     [first] = await claim(worker)
-    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
     late = await worker.post(f"/worker/jobs/{first['job_id']}/complete", json={"attempt": first["attempt"]})
 
     assert late.status_code == 409
@@ -153,7 +153,7 @@ async def test_an_outcome_may_be_large_and_not_larger(world, worker, pool):
 
 
 async def test_a_number_that_no_float_holds_stops_neither_lists_nor_claims(world, worker, pool, admin):
-    await pool.execute("select * from atlas_enqueue('acme', 'x.work', '{\"n\": 1e400, \"m\": 3, \"r\": 1.0}')")
+    await pool.execute("select * from atlas.enqueue('acme', 'x.work', '{\"n\": 1e400, \"m\": 3, \"r\": 1.0}')")
     await give(pool, world.acme)
 
     listed = (await admin.get("/jobs")).json()["items"]

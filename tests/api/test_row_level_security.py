@@ -10,7 +10,7 @@ select c.relname as name, c.relkind::text as kind,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped) as has_tenant,
   c.relrowsecurity and c.relforcerowsecurity as is_walled, pg_get_userbyid(c.relowner) as owner
 from pg_class c
-where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p')"""
+where c.relnamespace = 'atlas'::regnamespace and c.relkind in ('r', 'v', 'p')"""
 # Tables of the installation, which hold nothing of a tenant.
 OF_NOBODY = {
     "_prisma_migrations",
@@ -54,7 +54,7 @@ async def test_no_table_and_no_view_shows_a_row_of_another_tenant(conn, owner, w
             await as_tenant(conn, world.acme)
             try:
                 async with conn.transaction():
-                    found = await conn.fetch(f"select t::text as shown from {row['name']} t")
+                    found = await conn.fetch(f"select t::text as shown from atlas.{row['name']} t")
             except asyncpg.InsufficientPrivilegeError:
                 continue  # nothing at all is shown
         seen += len(found)
@@ -68,28 +68,28 @@ async def test_nothing_of_another_tenant_can_be_changed_or_created(conn, owner, 
     before = await fingerprint(owner, world.other)
     other = world.other.id
     attempts = [
-        f"update jobs set priority = 9 where tenant_id = '{other}'",
-        "update jobs set priority = 9",
-        f"delete from jobs where tenant_id = '{other}'",
-        "delete from jobs",
-        f"insert into jobs (tenant_id, job_type) values ('{other}', 'x.work')",
-        f"update jobs set tenant_id = '{other}'",
-        f"insert into events (tenant_id, name, created_by) values ('{other}', 'x', 'mallory')",
-        f"update api_tokens set role = 'operator', tenant_id = null where tenant_id = '{other}'",
-        "update api_tokens set tenant_id = null, role = 'operator'",
-        "insert into policy_rules (label, effect, except_workflows, created_by) values ('mine', 'allow', '{}', 'mallory')",
-        "update workflows set is_enabled = false where tenant_id is null",
-        "delete from policy_rules",
-        "update approvals set status = 'approved', decided_at = now()",
-        "insert into sessions (token_id, hash, expires_at) select id, hash, now() from api_tokens",
-        "delete from audit_log",
-        "update tenants set limits = '{}'",
-        f"select atlas_cancel(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
-        f"select atlas_retry(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
-        "select atlas_switch(false, null, null, 'user', 'mallory', '{}')",
-        "select * from atlas_enqueue('other', 'x.work')",
-        f"select atlas_publish(gen_random_uuid(), '{other}', 'x', '{{}}', null, 'mallory', null)",
-        f"select * from atlas_remote_claim('remote:x', '{other}', array['x.work'], 10, 30)",
+        f"update atlas.jobs set priority = 9 where tenant_id = '{other}'",
+        "update atlas.jobs set priority = 9",
+        f"delete from atlas.jobs where tenant_id = '{other}'",
+        "delete from atlas.jobs",
+        f"insert into atlas.jobs (tenant_id, job_type) values ('{other}', 'x.work')",
+        f"update atlas.jobs set tenant_id = '{other}'",
+        f"insert into atlas.events (tenant_id, name, created_by) values ('{other}', 'x', 'mallory')",
+        f"update atlas.api_tokens set role = 'operator', tenant_id = null where tenant_id = '{other}'",
+        "update atlas.api_tokens set tenant_id = null, role = 'operator'",
+        "insert into atlas.policy_rules (label, effect, except_workflows, created_by) values ('mine', 'allow', '{}', 'mallory')",
+        "update atlas.workflows set is_enabled = false where tenant_id is null",
+        "delete from atlas.policy_rules",
+        "update atlas.approvals set status = 'approved', decided_at = now()",
+        "insert into atlas.sessions (token_id, hash, expires_at) select id, hash, now() from atlas.api_tokens",
+        "delete from atlas.audit_log",
+        "update atlas.tenants set limits = '{}'",
+        f"select atlas.cancel_jobs(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
+        f"select atlas.retry_jobs(array['{things['other']['job_id']}']::uuid[], null, 'user', 'mallory', '{{}}')",
+        "select atlas.switch_gate(false, null, null, 'user', 'mallory', '{}')",
+        "select * from atlas.enqueue('other', 'x.work')",
+        f"select atlas.publish_event(gen_random_uuid(), '{other}', 'x', '{{}}', null, 'mallory', null)",
+        f"select * from atlas.claim_for_remote('remote:x', '{other}', array['x.work'], 10, 30)",
     ]
     refused = 0
     for attempt in attempts:
@@ -132,7 +132,7 @@ async def _may_insert(conn, tenant, row, named):
     await transaction.start()
     await as_tenant(conn, tenant)
     try:
-        await conn.execute(f"insert into {row}", tenant.id, named)
+        await conn.execute(f"insert into atlas.{row}", tenant.id, named)
     except asyncpg.InsufficientPrivilegeError:
         return False
     finally:
@@ -145,7 +145,7 @@ async def test_a_tenant_cannot_create_an_operator(conn, world):
     await as_tenant(conn, world.acme)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
         await conn.execute(
-            "insert into api_tokens (prefix, hash, subject, role, tenant_id)"
+            "insert into atlas.api_tokens (prefix, hash, subject, role, tenant_id)"
             " values ('atl_x', sha256('x'), 'mallory', 'operator', $1)",
             world.acme.id,
         )
@@ -153,7 +153,7 @@ async def test_a_tenant_cannot_create_an_operator(conn, world):
     await conn.execute("begin")
     await as_tenant(conn, world.acme)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
-        await conn.execute("update api_tokens set role = 'operator'")
+        await conn.execute("update atlas.api_tokens set role = 'operator'")
     await conn.execute("rollback")
 
 
@@ -161,15 +161,15 @@ async def test_without_a_tenant_nothing_exists(conn, world, things):
     async with conn.transaction():
         await conn.execute("set local role atlas_tenant")
         for table in ("jobs", "tenants", "api_tokens", "audit_log", "intents", "workflow_steps"):
-            assert await conn.fetchval(f"select count(*) from {table}") == 0
+            assert await conn.fetchval(f"select count(*) from atlas.{table}") == 0
 
 
 async def test_a_connection_does_not_keep_the_tenant_of_its_last_borrower(pool, world, things):
     api = world.app.state.api
     async with api.db.transaction(world.acme.id) as conn:
-        assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 1
+        assert await conn.fetchval("select count(distinct tenant_id) from atlas.jobs") == 1
     async with pool.acquire() as conn:
-        assert await conn.fetchval("select count(distinct tenant_id) from jobs") == 2
+        assert await conn.fetchval("select count(distinct tenant_id) from atlas.jobs") == 2
         assert await conn.fetchval("select current_user") == "atlas_engine"
         assert await conn.fetchval("select nullif(current_setting('atlas.tenant', true), '')") is None
 
@@ -180,7 +180,7 @@ async def fingerprint(owner, tenant):
     for row in await owner.fetch(TABLES):
         if row["kind"] == "v" or row["name"] == "audit_log":
             continue
-        rows = await owner.fetch(f"select t::text as shown from {row['name']} t")
+        rows = await owner.fetch(f"select t::text as shown from atlas.{row['name']} t")
         theirs = sorted(one["shown"] for one in rows if str(tenant.id) in one["shown"])
         shared = row["name"] in OF_NOBODY or row["name"] == "sessions"
         found[row["name"]] = (theirs, len(rows) if shared else None)

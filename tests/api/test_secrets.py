@@ -61,23 +61,25 @@ def seen(text):
 async def everything(owner):
     """All that the database holds, except the box for secrets itself."""
     tables = await owner.fetch(
-        "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
+        "select c.relname from pg_class c where c.relnamespace = 'atlas'::regnamespace and c.relkind in ('r', 'p')"
     )
     found = []
     for table in tables:
-        rows = await owner.fetch(f'select t::text as shown from "{table["relname"]}" t')
+        rows = await owner.fetch(f'select t::text as shown from atlas."{table["relname"]}" t')
         found += [row["shown"] for row in rows]
         if table["relname"] == "audit_log":
-            found += [row["body"].decode() for row in await owner.fetch("select body from audit_log")]
+            found += [row["body"].decode() for row in await owner.fetch("select body from atlas.audit_log")]
         if table["relname"] == "idempotency_keys":
-            found += [row["body"].decode() for row in await owner.fetch("select body from idempotency_keys")]
+            found += [row["body"].decode() for row in await owner.fetch("select body from atlas.idempotency_keys")]
     return "\n".join(found)
 
 
 async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server, owner, pool, settings, written):
     """Through payloads, errors, outputs, progress, the audit log, its export, live frames, logs and refusals."""
     world = server.world
-    await owner.execute("insert into job_types (key, input_schema) values ('secret.work', $1)", json.dumps(SCHEMA))
+    await owner.execute(
+        "insert into atlas.job_types (key, input_schema) values ('secret.work', $1)", json.dumps(SCHEMA)
+    )
     async with (
         httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=world.headers("acme", "tenant_admin")) as admin,
         httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=world.headers("acme", "worker")) as worker,

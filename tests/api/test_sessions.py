@@ -44,7 +44,7 @@ async def test_a_token_becomes_a_cookie_that_no_script_reads(world, conn):
     assert {"HttpOnly", "Path=/", "SameSite=lax", "Max-Age=43200"} <= {part.strip() for part in cookie.split(";")}
     assert len(secret) >= 43  # 256 random bits
     assert (shown["subject"], shown["role"], shown["tenant"]) == ("tenant_admin@acme", "tenant_admin", "acme")
-    stored = await conn.fetchrow("select s::text as shown from sessions s")
+    stored = await conn.fetchrow("select s::text as shown from atlas.sessions s")
     assert secret not in stored["shown"]
     assert world.tokens["acme", "tenant_admin"] not in answer.text + cookie
     assert (await client.get("/session")).json() == shown
@@ -86,7 +86,7 @@ async def test_a_change_needs_the_csrf_token_and_the_same_origin(world, page, co
         assert (await page.post("/jobs", json=body, headers={"Origin": origin})).status_code == 403
     del page.headers["Origin"]
     assert (await page.post("/jobs", json=body)).status_code == 403
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
     assert (await page.post("/jobs", json=body, headers={"Origin": PLAIN, "X-CSRF-Token": token})).status_code == 201
 
 
@@ -122,7 +122,7 @@ async def test_signing_out_ends_the_session_everywhere_and_leaves_its_events(wor
     assert answer.status_code == 204
     assert 'atlas=""' in answer.headers["set-cookie"]
     assert (await page.get("/session")).status_code == 401
-    rows = await conn.fetch("select action, meta from audit_log where entity_type = 'session' order by id")
+    rows = await conn.fetch("select action, meta from atlas.audit_log where entity_type = 'session' order by id")
     assert [row["action"] for row in rows] == ["SIGNED_IN", "SIGNED_OUT"]
     assert all('"request_id"' in row["meta"] and '"ip"' in row["meta"] for row in rows)
 
@@ -130,10 +130,10 @@ async def test_signing_out_ends_the_session_everywhere_and_leaves_its_events(wor
 @pytest.mark.parametrize(
     "ends",
     [
-        "update sessions set expires_at = clock_timestamp() - interval '1 second'",
-        "update api_tokens set expires_at = clock_timestamp() - interval '1 second'",
-        "update api_tokens set revoked_at = clock_timestamp()",
-        "update sessions set ended_at = clock_timestamp()",
+        "update atlas.sessions set expires_at = clock_timestamp() - interval '1 second'",
+        "update atlas.api_tokens set expires_at = clock_timestamp() - interval '1 second'",
+        "update atlas.api_tokens set revoked_at = clock_timestamp()",
+        "update atlas.sessions set ended_at = clock_timestamp()",
     ],
 )
 async def test_a_session_is_valid_no_longer_than_its_lifetime_and_its_token(world, page, owner, ends):
@@ -163,7 +163,7 @@ def test_elsewhere_a_revocation_takes_effect_within_thirty_seconds():
 
 
 async def test_expired_sessions_are_deleted(world, page, owner):
-    await owner.execute("update sessions set expires_at = clock_timestamp() - $1::interval", timedelta(days=2))
+    await owner.execute("update atlas.sessions set expires_at = clock_timestamp() - $1::interval", timedelta(days=2))
     await delete_expired_sessions(owner)
 
-    assert await owner.fetchval("select count(*) from sessions") == 0
+    assert await owner.fetchval("select count(*) from atlas.sessions") == 0

@@ -77,9 +77,9 @@ class Box:
 
     async def silence(self, job_id: UUID) -> None:
         """Time passes: the job's lease is over, and a watchdog looks."""
-        await self.conn.execute("update jobs set lease_expires_at = now() - interval '1 s' where id = $1", job_id)
+        await self.conn.execute("update atlas.jobs set lease_expires_at = now() - interval '1 s' where id = $1", job_id)
         await reap(self.conn)
-        await self.conn.execute("update jobs set next_retry_at = null where id = $1", job_id)
+        await self.conn.execute("update atlas.jobs set next_retry_at = null where id = $1", job_id)
 
     @asynccontextmanager
     async def agent(self, url: str | None = None, **options: Any) -> AsyncIterator[Agent]:

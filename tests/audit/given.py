@@ -19,9 +19,9 @@ TENANTS = [UUID(f"00000000-0000-7000-8000-0000000000{number:02}") for number in 
 
 # Rows by the thousand, as the workers' statements write them.
 MANY = """
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
 select t, 'system', 'w', 'JOB_SUCCEEDED', 'job', e, $2, '{"attempt": 1}',
-  atlas_audit_body(t, 'system', 'w', 'info', 'JOB_SUCCEEDED', 'job', e, $2, '{"attempt": 1}')
+  atlas.audit_body(t, 'system', 'w', 'info', 'JOB_SUCCEEDED', 'job', e, $2, '{"attempt": 1}')
 from (select ('00000000-0000-7000-8000-00000000000' || 1 + i % 4)::uuid as t, i::text as e
       from generate_series(1, $1) i) x"""
 
@@ -86,13 +86,13 @@ def kinds(report: Report) -> set[str]:
 async def roll_back(owner, *, below: int) -> None:
     """Remove the end of the audit log, as a failover does: back to the last seal of fewer leaves."""
     for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):
-        await owner.execute(f"alter table {table} disable trigger all")
-    last = await owner.fetchval("select max(n) from audit_seal where closes and size < $1", below)
-    at = await owner.fetchrow("select size, snap_cur::text as snap from audit_seal where n = $1", last)
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+    last = await owner.fetchval("select max(n) from atlas.audit_seal where closes and size < $1", below)
+    at = await owner.fetchrow("select size, snap_cur::text as snap from atlas.audit_seal where n = $1", last)
     await owner.execute(
-        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", at["snap"]
+        "delete from atlas.audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", at["snap"]
     )
     for table, column, value in (
         ("audit_seal", "n", last), ("audit_seal_tenant", "n", last), ("audit_checkpoint", "size", at["size"]),
     ):  # fmt: skip
-        await owner.execute(f"delete from {table} where {column} > {value}")
+        await owner.execute(f"delete from atlas.{table} where {column} > {value}")

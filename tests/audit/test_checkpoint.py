@@ -140,7 +140,7 @@ async def test_the_newest_seal_is_signed_stored_and_copied_once(conn, installati
     assert signed is not None
     assert await publish(conn, installation.key, installation.copies) is None
 
-    [stored] = await conn.fetch("select * from audit_checkpoint")
+    [stored] = await conn.fetch("select * from atlas.audit_checkpoint")
     assert stored["note"] == installation.notes[0]
     assert len(installation.notes) == 1
     assert (stored["size"], stored["signed_at"]) == (signed.size, signed.at) == (4, signed.at)
@@ -172,8 +172,8 @@ async def test_a_copy_that_a_crash_cut_off_does_not_spoil_the_next(conn, install
 async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, installation):
     await audit_log(conn, installation, seals=4)
     for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
-        await owner.execute(f"alter table {table} disable trigger all")
-    await owner.execute("delete from audit_seal where n = (select max(n) from audit_seal)")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+    await owner.execute("delete from atlas.audit_seal where n = (select max(n) from atlas.audit_seal)")
 
     with pytest.raises(InconsistentTree, match="do not continue"):
         await publish(conn, installation.key, installation.copies)
@@ -182,8 +182,8 @@ async def test_the_signer_refuses_a_tree_whose_end_was_cut_off(conn, owner, inst
 async def cut_off(owner, before: int) -> None:
     """Delete the end of the audit log, with the notes about it."""
     for table, column in (("audit_seal", "size"), ("audit_checkpoint", "size")):
-        await owner.execute(f"alter table {table} disable trigger all")
-        await owner.execute(f"delete from {table} where {column} > {before}")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+        await owner.execute(f"delete from atlas.{table} where {column} > {before}")
 
 
 async def test_a_signer_without_its_state_goes_by_the_newest_copy(conn, owner, installation):
@@ -191,7 +191,7 @@ async def test_a_signer_without_its_state_goes_by_the_newest_copy(conn, owner, i
     (installation.key.folder / "audit.state").unlink()
     assert await publish(conn, installation.key, installation.copies) is None
 
-    await cut_off(owner, await conn.fetchval("select max(size) from audit_seal") - 1)
+    await cut_off(owner, await conn.fetchval("select max(size) from atlas.audit_seal") - 1)
     with pytest.raises(InconsistentTree, match="do not continue"):
         await publish(conn, installation.key, installation.copies)
 
@@ -205,7 +205,7 @@ async def test_a_signer_goes_by_what_another_machine_signed_with_its_key(conn, o
     await other.sign(conn)
     await audit_log(conn, installation, seals=2, seed=3)
 
-    await cut_off(owner, await conn.fetchval("select max(size) from audit_seal") - 1)
+    await cut_off(owner, await conn.fetchval("select max(size) from atlas.audit_seal") - 1)
     with pytest.raises(InconsistentTree, match="do not continue"):
         await other.sign(conn)
 
@@ -214,7 +214,7 @@ async def test_a_copy_that_is_cut_foreign_or_forged_is_passed_over(conn, owner, 
     await audit_log(conn, installation, seals=2)
     (installation.key.folder / "audit.state").unlink()
     forged = installation.notes[-1].replace(
-        f"\n{await conn.fetchval('select max(size) from audit_seal')}\n", "\n9999\n"
+        f"\n{await conn.fetchval('select max(size) from atlas.audit_seal')}\n", "\n9999\n"
     )
     foreign = Installation(tmp_path / "other").key.sign(Checkpoint("x", 9999, bytes(32), datetime.now(UTC)))
     (installation.copies / "2999-01-01.checkpoints").write_text(f"{forged}\n{foreign}\n{forged[:40]}")
@@ -245,8 +245,8 @@ async def test_a_state_that_was_changed_is_refused(conn, installation):
 async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(conn, owner, installation):
     await audit_log(conn, installation, seals=3)
     for table in ("audit_seal", "audit_seal_tenant", "audit_log"):
-        await owner.execute(f"alter table {table} disable trigger all")
-    await owner.execute("truncate audit_seal, audit_seal_tenant")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+    await owner.execute("truncate atlas.audit_seal, atlas.audit_seal_tenant")
     await write(conn, 40)
     await seal(conn)
 
@@ -258,7 +258,7 @@ async def test_the_signer_refuses_a_tree_that_grew_again_from_another_history(co
 async def lose_the_end(conn, owner, installation) -> int:
     """An audit log whose end a failover has removed; returns how many leaves were signed."""
     await audit_log(conn, installation, seals=4)
-    size = await conn.fetchval("select max(size) from audit_seal")
+    size = await conn.fetchval("select max(size) from atlas.audit_seal")
     await roll_back(owner, below=size - 8)
     assert "cut" in kinds(await verify(conn, installation.keys, installation.notes))
     return size
@@ -279,10 +279,10 @@ async def test_a_signer_that_abandons_a_lost_end_says_so_and_verification_report
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_signer_that_died_while_it_gave_up_a_lost_end_says_so_next_time(conn, owner, installation, again):
     size = await lose_the_end(conn, owner, installation)
-    await owner.execute("revoke insert on audit_checkpoint from atlas_engine")
+    await owner.execute("revoke insert on atlas.audit_checkpoint from atlas_engine")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await publish(conn, installation.key, installation.copies, abandon=True)
-    await owner.execute("grant insert on audit_checkpoint to atlas_engine")
+    await owner.execute("grant insert on atlas.audit_checkpoint to atlas_engine")
 
     given_up = await publish(conn, installation.key, installation.copies, abandon=again)
     assert given_up is not None
@@ -324,7 +324,7 @@ async def test_the_state_of_the_signer_is_whole_and_private(conn, installation):
     await audit_log(conn, installation, seals=2)
     state = installation.key.folder / "audit.state"
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
-    assert json.loads(state.read_text())["size"] == await conn.fetchval("select max(size) from audit_seal")
+    assert json.loads(state.read_text())["size"] == await conn.fetchval("select max(size) from atlas.audit_seal")
     assert os.listdir(installation.key.folder).count("audit.state.new") == 0
 
 

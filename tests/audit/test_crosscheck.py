@@ -43,7 +43,7 @@ async def jobs(conn):
 
 
 async def test_what_the_engine_did_agrees_with_its_events(conn, jobs):
-    statuses = await conn.fetch("select status::text as status, count(*) from jobs group by 1")
+    statuses = await conn.fetch("select status::text as status, count(*) from atlas.jobs group by 1")
     assert {row["status"] for row in statuses} == {"succeeded", "failed", "canceled", "queued", "running"}
     assert await cross_check(conn) == []
 
@@ -66,7 +66,7 @@ async def test_a_job_that_was_changed_behind_the_audit_log_back_is_found(conn, j
     for job_type, change, words in CHANGES:
         transaction = conn.transaction()
         await transaction.start()
-        await conn.execute(f"update jobs set {change} where job_type = '{job_type}'")
+        await conn.execute(f"update atlas.jobs set {change} where job_type = '{job_type}'")
         finding, *_ = await cross_check(conn)
         await transaction.rollback()
         assert finding.kind == "outcome"
@@ -74,7 +74,9 @@ async def test_a_job_that_was_changed_behind_the_audit_log_back_is_found(conn, j
 
 
 async def test_a_gate_that_was_turned_behind_the_audit_log_back_is_found(conn, jobs):
-    await conn.execute("update system_state set value = value || '{\"online\": false}' where key = 'atlas_online'")
+    await conn.execute(
+        "update atlas.system_state set value = value || '{\"online\": false}' where key = 'atlas_online'"
+    )
 
     [finding] = await cross_check(conn)
     assert finding.message == "Atlas is offline, but the last event of the gate is ATLAS_ONLINE."
@@ -87,16 +89,16 @@ async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compare
     assert await cross_check(conn) == []
 
     await conn.execute(
-        "update system_state set value = '{\"online\": false}', updated_at = clock_timestamp() where key = 'atlas_online'"
+        "update atlas.system_state set value = '{\"online\": false}', updated_at = clock_timestamp() where key = 'atlas_online'"
     )
     assert await cross_check(conn) == []  # as an installation that was never switched on
-    await conn.execute("update system_state set value = '{\"online\": true}' where key = 'atlas_online'")
+    await conn.execute("update atlas.system_state set value = '{\"online\": true}' where key = 'atlas_online'")
     [finding] = await cross_check(conn)
     assert finding.message == "Atlas is online, but the last event of the gate is missing."
 
 
 async def test_only_the_newest_jobs_are_compared_where_a_limit_says_so(conn, jobs):
-    await conn.execute("update jobs set status = 'failed' where job_type = 'a'")
+    await conn.execute("update atlas.jobs set status = 'failed' where job_type = 'a'")
     assert await cross_check(conn, limit=2) == []
     assert await claim(conn, await given_worker(conn, "z"), limit=1) == []
 
@@ -105,7 +107,7 @@ async def test_jobs_that_are_gone_without_an_event_are_counted_by_tenant_and_day
     await delete(conn, await given_job(conn, "i"), actor=DANA)
     assert await cross_check(conn) == []
 
-    await conn.execute("delete from jobs where job_type in ('a', 'b')")
+    await conn.execute("delete from atlas.jobs where job_type in ('a', 'b')")
     [finding] = await cross_check(conn)
     today = await conn.fetchval("select (now() at time zone 'UTC')::date")
     what = f"2 entities of tenant {SYSTEM_TENANT} with JOB_CREATED on {today}"
@@ -114,13 +116,13 @@ async def test_jobs_that_are_gone_without_an_event_are_counted_by_tenant_and_day
 
 
 async def test_jobs_that_retention_removed_are_accounted_for_and_others_between_them_are_not(conn, jobs):
-    gone = await conn.fetch("delete from jobs where job_type in ('a', 'c') returning id")
+    gone = await conn.fetch("delete from atlas.jobs where job_type in ('a', 'c') returning id")
     first, last = sorted(row["id"] for row in gone)
     facts = {"jobs": 2, "attempts": 0, "steps": 0, "first": str(first), "last": str(last)}
     await record(conn, Event("JOBS_PRUNED", "tenant", str(SYSTEM_TENANT), DANA, SYSTEM_TENANT, meta=facts))
     assert await cross_check(conn) == []
 
-    await conn.execute("delete from jobs where job_type = 'b'")
+    await conn.execute("delete from atlas.jobs where job_type = 'b'")
     [finding] = await cross_check(conn)
     assert finding.message == f"3 jobs of tenant {SYSTEM_TENANT} are gone, of which JOBS_PRUNED events account for 2."
 
@@ -167,23 +169,26 @@ async def test_what_people_did_agrees_with_its_events(conn, things):
 
 
 THING_CHANGES = [
-    ("insert into tenants (slug, name) values ('eve', 'Eve')", "tenant .* has no event"),
-    ("update tenants set limits = '{}' where slug = 'acme'", "tenant .* differs from its last event: limits"),
-    ("update tenants set retention = '{\"jobs\": 1}' where slug = 'acme'", "differs from its last event: retention"),
-    ("update tenants set name = 'Acme' where slug = 'acme'", "differs from its last event: name"),
-    ("update api_tokens set role = 'operator', tenant_id = null where subject = 'ann'", "token .*: role, tenant"),
-    ("update api_tokens set revoked_at = null where subject = 'old'", "token .*: revoked"),
-    ("update api_tokens set expires_at = null where subject = 'ann'", "token .*: expires_at"),
-    ("update api_tokens set scopes = '{}' where subject = 'box'", "token .*: scopes"),
-    ("update hosts set is_active = false", "host .*: is_active"),
-    ("update job_triggers set job_type = 'other' where label = 'nightly'", "trigger .*: job_type"),
-    ("update job_triggers set timezone = 'Asia/Tokyo' where label = 'nightly'", "trigger .*: timezone"),
-    ("update job_triggers set deleted_at = null where label = 'over'", "trigger .*: is_enabled, removed"),
-    ("update job_definitions set argv = '[\"/bin/sh\"]'", "definition .*: argv"),
-    ("update policy_rules set is_enabled = false where label = 'ask'", "policy rule .*: is_enabled"),
-    ("update policy_rules set runs_per_day = 1000 where label = 'ask'", "policy rule .*: runs_per_day"),
-    ("delete from policy_rules where label = 'ask'", "1 entities of tenant .* with POLICY_ADDED on .* are gone"),
-    ("delete from api_tokens where subject = 'old'", "1 entities with TOKEN_ADDED on .* are gone"),
+    ("insert into atlas.tenants (slug, name) values ('eve', 'Eve')", "tenant .* has no event"),
+    ("update atlas.tenants set limits = '{}' where slug = 'acme'", "tenant .* differs from its last event: limits"),
+    (
+        "update atlas.tenants set retention = '{\"jobs\": 1}' where slug = 'acme'",
+        "differs from its last event: retention",
+    ),
+    ("update atlas.tenants set name = 'Acme' where slug = 'acme'", "differs from its last event: name"),
+    ("update atlas.api_tokens set role = 'operator', tenant_id = null where subject = 'ann'", "token .*: role, tenant"),
+    ("update atlas.api_tokens set revoked_at = null where subject = 'old'", "token .*: revoked"),
+    ("update atlas.api_tokens set expires_at = null where subject = 'ann'", "token .*: expires_at"),
+    ("update atlas.api_tokens set scopes = '{}' where subject = 'box'", "token .*: scopes"),
+    ("update atlas.hosts set is_active = false", "host .*: is_active"),
+    ("update atlas.job_triggers set job_type = 'other' where label = 'nightly'", "trigger .*: job_type"),
+    ("update atlas.job_triggers set timezone = 'Asia/Tokyo' where label = 'nightly'", "trigger .*: timezone"),
+    ("update atlas.job_triggers set deleted_at = null where label = 'over'", "trigger .*: is_enabled, removed"),
+    ("update atlas.job_definitions set argv = '[\"/bin/sh\"]'", "definition .*: argv"),
+    ("update atlas.policy_rules set is_enabled = false where label = 'ask'", "policy rule .*: is_enabled"),
+    ("update atlas.policy_rules set runs_per_day = 1000 where label = 'ask'", "policy rule .*: runs_per_day"),
+    ("delete from atlas.policy_rules where label = 'ask'", "1 entities of tenant .* with POLICY_ADDED on .* are gone"),
+    ("delete from atlas.api_tokens where subject = 'old'", "1 entities with TOKEN_ADDED on .* are gone"),
 ]
 
 
@@ -207,6 +212,6 @@ async def test_things_whose_first_events_were_removed_by_order_are_compared_with
 
     await edit_tenant(conn, await find_tenant(conn, "acme"), {"name": "Acme"}, actor=DANA)
     assert await cross_check(conn) == []
-    await owner.execute("update tenants set name = 'Eve' where slug = 'acme'")
+    await owner.execute("update atlas.tenants set name = 'Eve' where slug = 'acme'")
     [finding] = await cross_check(conn)
     assert finding.message.endswith("differs from its last event: name.")

@@ -19,7 +19,7 @@ async def test_a_persons_values_go_with_their_mails_subjects_and_nobody_elses(co
     await given_mails(conn)
     assert await erase(conn, "ann@example.org", actor=CALLER) == 3
 
-    left = await conn.fetch("select value from audit_private order by value")
+    left = await conn.fetch("select value from atlas.audit_private order by value")
     assert [row["value"] for row in left] == ["Dear Bob", "bob@example.org", "bob@example.org"]
 
 
@@ -29,7 +29,7 @@ async def test_an_address_is_found_however_its_domain_is_written(conn):
     await record(conn, event(2), personal={"to": "ann@bucher.example"})
     assert await erase(conn, "Ann@BÜCHER.example", actor=CALLER) == 4
     assert await erase(conn, "ann@\u200b..example", actor=CALLER) == 0
-    assert await conn.fetchval("select value from audit_private") == "ann@bucher.example"
+    assert await conn.fetchval("select value from atlas.audit_private") == "ann@bucher.example"
 
 
 async def test_verification_passes_afterwards_and_an_event_records_it_without_the_name(conn, installation):
@@ -40,7 +40,7 @@ async def test_verification_passes_afterwards_and_an_event_records_it_without_th
     await installation.sign(conn)
 
     assert (await verify(conn, installation.keys)).findings == []
-    rows = await conn.fetch("select tenant_id, actor_id, meta, body from audit_log where action = 'ERASED'")
+    rows = await conn.fetch("select tenant_id, actor_id, meta, body from atlas.audit_log where action = 'ERASED'")
     assert {row["tenant_id"] for row in rows} == {TENANTS[0], TENANTS[1]}
     assert {row["actor_id"] for row in rows} == {"dana"}
     assert sum(orjson.loads(row["meta"])["values"] for row in rows) == 3
@@ -50,29 +50,29 @@ async def test_verification_passes_afterwards_and_an_event_records_it_without_th
 async def test_erasing_in_one_tenant_leaves_the_others_alone(conn):
     await given_mails(conn)
     assert await erase(conn, "ANN@example.org", actor=CALLER, tenant_id=TENANTS[1]) == 1
-    assert await conn.fetchval("select count(*) from audit_private where lower(value) = 'ann@example.org'") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_private where lower(value) = 'ann@example.org'") == 1
 
 
 async def test_values_of_no_thing_are_erased_too(conn):
     _, value = commit("to", "ann@example.org")
     await conn.execute(
-        "select atlas_audit_private($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value.row]).decode()
+        "select atlas.store_personal_data($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value.row]).decode()
     )
     assert await erase(conn, "ann@example.org", actor=CALLER) == 1
-    assert await conn.fetchval("select count(*) from audit_private") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_private") == 0
 
 
 async def test_nothing_to_erase_writes_nothing(conn):
     await given_mails(conn)
     assert await erase(conn, "zoe@example.org", actor=CALLER) == 0
-    assert await conn.fetchval("select count(*) from audit_log where action = 'ERASED'") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'ERASED'") == 0
 
 
 async def test_many_values_are_recorded_in_events_of_a_bearable_size(conn):
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"] * 2500})
     assert await erase(conn, "ann@example.org", actor=CALLER) == 2500
 
-    rows = await conn.fetch("select meta from audit_log where action = 'ERASED'")
+    rows = await conn.fetch("select meta from atlas.audit_log where action = 'ERASED'")
     recorded = [orjson.loads(row["meta"]) for row in rows]
     assert sorted(one["values"] for one in recorded) == [500, 1000, 1000]
     assert len({commitment for one in recorded for commitment in one["commitments"]}) == 2500
@@ -80,7 +80,9 @@ async def test_many_values_are_recorded_in_events_of_a_bearable_size(conn):
 
 async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
     await given_mails(conn)
-    salts = [row["salt"].hex() for row in await conn.fetch("select salt from audit_private where value ilike '%ann%'")]
+    salts = [
+        row["salt"].hex() for row in await conn.fetch("select salt from atlas.audit_private where value ilike '%ann%'")
+    ]
     await erase(conn, "ann@example.org", actor=CALLER)
 
     dump = await asyncio.create_subprocess_exec(BIN / "pg_dump", database_url, stdout=asyncio.subprocess.PIPE)
@@ -93,13 +95,13 @@ async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
 
 async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installation):
     await record(conn, event(1), personal={"to": "ann@example.org", "from": "bob@example.org"})
-    await owner.execute("create table backup as table audit_private")
+    await owner.execute("create table backup as table atlas.audit_private")
     assert await erase(conn, "ann@example.org", actor=CALLER) == 1
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []
 
-    await owner.execute("insert into audit_private table backup on conflict do nothing")
+    await owner.execute("insert into atlas.audit_private table backup on conflict do nothing")
     [finding] = (await verify(conn, installation.keys)).findings
     assert finding.kind == "private"
     assert "(to) is there, though an event says that it was erased" in finding.message

@@ -55,7 +55,7 @@ async def test_an_export_verifies_offline_like_the_live_audit_log(conn, file, in
 
 
 async def test_an_export_is_an_event_itself(conn, file):
-    row = await conn.fetchrow("select * from audit_log where action = 'AUDIT_EXPORTED'")
+    row = await conn.fetchrow("select * from atlas.audit_log where action = 'AUDIT_EXPORTED'")
     assert row["actor_id"] == "dana"
 
 
@@ -190,11 +190,11 @@ def test_a_file_with_any_byte_changed_is_read_to_a_verdict_and_nearly_always_ref
 
 
 async def test_an_export_of_a_damaged_log_has_the_findings_of_the_live_one(conn, owner, file, installation, tmp_path):
-    await owner.execute("alter table audit_log disable trigger all")
-    await owner.execute("update audit_log set message = 'x' where id = 2")
-    await owner.execute("update audit_log set body = convert_to(E'not\\njson', 'UTF8') where id = 3")
-    await owner.execute("update audit_log set created_at = 'infinity' where id = 4")
-    await owner.execute("delete from audit_log where id = 5")
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    await owner.execute("update atlas.audit_log set message = 'x' where id = 2")
+    await owner.execute("update atlas.audit_log set body = convert_to(E'not\\njson', 'UTF8') where id = 3")
+    await owner.execute("update atlas.audit_log set created_at = 'infinity' where id = 4")
+    await owner.execute("delete from atlas.audit_log where id = 5")
 
     live = await verify(conn, installation.keys, installation.notes)
     offline = verify_export(await written(conn, tmp_path / "bad.jsonl"), installation.keys, installation.notes)
@@ -204,7 +204,7 @@ async def test_an_export_of_a_damaged_log_has_the_findings_of_the_live_one(conn,
 
 async def test_a_range_of_seals_verifies_from_its_start(conn, owner, installation, tmp_path):
     await audit_log(conn, installation, seals=3)
-    await owner.execute("alter table audit_seal disable trigger all")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
     middle = datetime.now(UTC)
     await audit_log(conn, installation, seals=3, seed=3)
     end = datetime.now(UTC)
@@ -213,7 +213,7 @@ async def test_a_range_of_seals_verifies_from_its_start(conn, owner, installatio
     path = await written(conn, tmp_path / "range.jsonl", Extract(since=middle, until=end))
     report = verify_export(path, installation.keys)
     assert report.findings == []
-    assert 0 < report.seals < await conn.fetchval("select count(*) from audit_seal")
+    assert 0 < report.seals < await conn.fetchval("select count(*) from atlas.audit_seal")
     assert report.checkpoints == 3
 
     path.write_bytes(path.read_bytes().replace(b"change", b"chance", 1))
@@ -297,7 +297,7 @@ async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, install
     whole = await written(conn, tmp_path / "whole.jsonl")
     report, size = (
         verify_export(early, installation.keys, installation.notes),
-        await conn.fetchval("select max(size) from audit_seal"),
+        await conn.fetchval("select max(size) from atlas.audit_seal"),
     )
     assert report.findings == []
     assert any(f"2 outside copies, up to {size} leaves" in notice for notice in report.notices)
@@ -366,7 +366,7 @@ async def test_a_tenants_export_holds_its_rows_alone_each_with_its_path(conn, in
     path = await written(conn, tmp_path / "tenant.jsonl", Extract(tenant_id=TENANTS[1]))
 
     own = await conn.fetchval(
-        "select count(*) from audit_log where tenant_id = $1 and action <> 'AUDIT_EXPORTED'", TENANTS[1]
+        "select count(*) from atlas.audit_log where tenant_id = $1 and action <> 'AUDIT_EXPORTED'", TENANTS[1]
     )
     report = verify_export(path, installation.keys)
     assert report.findings == []

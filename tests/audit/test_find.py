@@ -73,9 +73,11 @@ async def test_a_cursor_that_no_page_gave_is_refused(conn):
 async def test_a_moment_cuts_off_what_was_sealed_long_before_it(conn, owner):
     await write_many(conn, 3)
     await seal(conn)
-    await owner.execute("alter table audit_seal disable trigger all; alter table audit_log disable trigger all")
-    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '1 hour'")
-    await owner.execute("update audit_log set created_at = created_at - interval '1 hour'")
+    await owner.execute(
+        "alter table atlas.audit_seal disable trigger all; alter table atlas.audit_log disable trigger all"
+    )
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '1 hour'")
+    await owner.execute("update atlas.audit_log set created_at = created_at - interval '1 hour'")
     await write_many(conn, 2)
 
     recent = await find(conn, Query(since=datetime.now(UTC) - timedelta(minutes=30)))
@@ -84,7 +86,7 @@ async def test_a_moment_cuts_off_what_was_sealed_long_before_it(conn, owner):
 
 async def test_a_page_is_read_by_its_index_without_sorting_the_audit_log(conn, owner):
     await write_many(conn, 3000)
-    await owner.execute("analyze audit_log")
+    await owner.execute("analyze atlas.audit_log")
     for statement, index, place in (
         (FIND_ALL, "audit_log_seal", {"before_epoch": 9, "before_xid": "999999", "before_id": 0}),
         (FIND_TENANT, "audit_log_tenant", {"tenant_id": TENANTS[0], "before_id": 2500}),
@@ -121,15 +123,15 @@ async def restored(conn, owner):
     await write_many(conn, 4)
     await seal(conn)
     for table in ("audit_log", "audit_seal", "audit_epoch"):
-        await owner.execute(f"alter table {table} disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = 42")
-    await owner.execute("update audit_log set created_at = created_at - interval '1 hour'")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
+    await owner.execute("update atlas.audit_epoch set system_identifier = 42")
+    await owner.execute("update atlas.audit_log set created_at = created_at - interval '1 hour'")
     # In the windows that come next, as old transactions of a real restore are.
     await owner.execute(
-        "update audit_log set xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + id * 3)::text::xid8"
+        "update atlas.audit_log set xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + id * 3)::text::xid8"
     )
     await owner.execute(
-        "update audit_seal set sealed_at = sealed_at - interval '1 hour', snap_cur = '900000000:900000000:'"
+        "update atlas.audit_seal set sealed_at = sealed_at - interval '1 hour', snap_cur = '900000000:900000000:'"
     )
 
 
@@ -148,7 +150,7 @@ async def test_a_moment_shows_what_was_written_since_a_restore(conn, owner, rest
 async def test_what_was_written_since_a_restore_waits_for_its_seal(conn, owner, restored):
     assert await seal_lag(conn) == 0
     await record(conn, event(1))
-    await owner.execute("update audit_log set created_at = created_at - interval '2 minutes' where id > 4")
+    await owner.execute("update atlas.audit_log set created_at = created_at - interval '2 minutes' where id > 4")
     assert 120 <= await seal_lag(conn) < 300
     await new_epoch(owner, reason="restored", actor=CALLER)
     await seal(conn)

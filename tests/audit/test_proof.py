@@ -18,7 +18,7 @@ async def test_every_row_of_an_audit_log_can_be_proved(conn, installation):
     await seal_in_small_batches(conn, 2)
     await installation.sign(conn)
 
-    for row in await conn.fetch("select id, body from audit_log"):
+    for row in await conn.fetch("select id, body from atlas.audit_log"):
         proof = json.loads(json.dumps(await prove(conn, row["id"])))
         assert proof["body"].encode() == row["body"]
         assert check_proof(proof, installation.keys).findings == []
@@ -26,7 +26,7 @@ async def test_every_row_of_an_audit_log_can_be_proved(conn, installation):
 
 async def test_bytes_that_are_no_text_are_proved_too(conn, owner, installation):
     await owner.execute(
-        "insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, body)"
+        "insert into atlas.audit_log (actor_type, actor_id, action, entity_type, entity_id, body)"
         " values ('user', 'eve', 'X', 'x', 'x', '\\xff00')"
     )
     await seal(conn)
@@ -103,7 +103,7 @@ async def test_a_row_without_seal_or_checkpoint_cannot_be_proved_yet(conn, insta
 
 async def test_a_later_checkpoint_is_proved_to_continue_an_earlier_one(conn, installation):
     await audit_log(conn, installation, seals=7)
-    sizes = [row["size"] for row in await conn.fetch("select size from audit_checkpoint order by size")]
+    sizes = [row["size"] for row in await conn.fetch("select size from atlas.audit_checkpoint order by size")]
     for first in sizes:
         proof = await prove_consistency(conn, first)
         assert check_proof(proof, installation.keys).ok

@@ -14,7 +14,7 @@ async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
     written = Event("TENANT_ADDED", "tenant", "acme", CALLER, TENANTS[0], "added", "warn", {"slug": "acme"})
     id = await record(conn, written)
 
-    row = await conn.fetchrow("select * from audit_log where id = $1", id)
+    row = await conn.fetchrow("select * from atlas.audit_log where id = $1", id)
     facts = '{"slug":"acme","ip":"192.0.2.7"}'
     same = event_body("TENANT_ADDED", "user", "dana", "tenant", "acme", TENANTS[0], facts, "added", "warn")
     assert row["body"] == same
@@ -36,11 +36,11 @@ async def test_words_that_postgres_refuses_are_written_without_the_characters_it
     written = Event("OFFLINE", "system", "gate", CALLER, message="caf\udce9 \0", meta={"reason": ["caf\udce9"]})
     id = await record(conn, written, personal={"subject": "caf\udce9"})
 
-    row = await conn.fetchrow("select * from audit_log where id = $1", id)
+    row = await conn.fetchrow("select * from atlas.audit_log where id = $1", id)
     body = orjson.loads(row["body"])
     assert row["message"] == body["message"] == "caf\ufffd \ufffd"
     assert orjson.loads(row["meta"])["reason"] == body["meta"]["reason"] == ["caf\ufffd"]
-    [kept] = await conn.fetch("select * from audit_private")
+    [kept] = await conn.fetch("select * from atlas.audit_private")
     assert kept["commitment"] == hashlib.sha256(kept["salt"] + "caf\ufffd".encode()).digest()
 
 
@@ -50,17 +50,17 @@ async def test_an_event_goes_with_its_transaction(conn):
     await record(conn, event(1), personal={"to": "ann@example.org"})
     await transaction.rollback()
 
-    assert await conn.fetchval("select count(*) from audit_log") == 0
-    assert await conn.fetchval("select count(*) from audit_private") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_private") == 0
 
 
 async def test_personal_fields_are_commitments_and_their_values_stand_apart(conn):
     personal = {"to": ["ann@example.org", "bob@example.org"], "subject": "Your invoice"}
     id = await record(conn, event(7, tenant_id=TENANTS[0]), personal=personal)
 
-    body = orjson.loads(await conn.fetchval("select body from audit_log where id = $1", id))
+    body = orjson.loads(await conn.fetchval("select body from atlas.audit_log where id = $1", id))
     assert [list(one) for one in body["meta"]["to"]] == [["commitment"], ["commitment"]]
-    values = await conn.fetch("select * from audit_private order by field, value")
+    values = await conn.fetch("select * from atlas.audit_private order by field, value")
     assert [(row["field"], row["value"]) for row in values] == [
         ("subject", "Your invoice"),
         ("to", "ann@example.org"),
@@ -90,16 +90,16 @@ def test_a_field_of_several_values_keeps_its_shape():
 async def test_the_sql_function_takes_the_rows_that_python_makes(conn):
     _, value = commit("to", "ann@example.org", entity_id="job 1")
     rows = orjson.dumps([value.row]).decode()
-    await conn.execute("select atlas_audit_private($1, $2::text::jsonb)", TENANTS[0], rows)
+    await conn.execute("select atlas.store_personal_data($1, $2::text::jsonb)", TENANTS[0], rows)
 
-    row = await conn.fetchrow("select * from audit_private")
+    row = await conn.fetchrow("select * from atlas.audit_private")
     assert (row["commitment"], row["salt"], row["value"]) == (value.commitment, value.salt, value.value)
     assert (row["tenant_id"], row["entity_id"]) == (TENANTS[0], "job 1")
 
 
 async def test_a_value_of_no_thing_is_found_by_its_commitment(conn):
     shape, value = commit("to", "ann@example.org")
-    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", orjson.dumps([value.row]).decode())
+    await conn.execute("select atlas.store_personal_data(null, $1::text::jsonb)", orjson.dumps([value.row]).decode())
 
     assert await reveal(conn, [shape["commitment"]], of=[]) == [
         {"commitment": shape["commitment"], "field": "to", "salt": value.salt.hex(), "value": "ann@example.org"}
@@ -107,26 +107,26 @@ async def test_a_value_of_no_thing_is_found_by_its_commitment(conn):
 
 
 FORBIDDEN = [
-    "update audit_log set message = 'x'",
-    "delete from audit_log",
-    "truncate audit_log",
-    "insert into audit_log (epoch, actor_type, actor_id, action, entity_type, entity_id, body)"
+    "update atlas.audit_log set message = 'x'",
+    "delete from atlas.audit_log",
+    "truncate atlas.audit_log",
+    "insert into atlas.audit_log (epoch, actor_type, actor_id, action, entity_type, entity_id, body)"
     " values (2, 'user', 'x', 'X', 'x', 'x', '')",
-    "insert into audit_log (xid, actor_type, actor_id, action, entity_type, entity_id, body)"
+    "insert into atlas.audit_log (xid, actor_type, actor_id, action, entity_type, entity_id, body)"
     " values ('5', 'user', 'x', 'X', 'x', 'x', '')",
-    "insert into audit_log (created_at, actor_type, actor_id, action, entity_type, entity_id, body)"
+    "insert into atlas.audit_log (created_at, actor_type, actor_id, action, entity_type, entity_id, body)"
     " values ('2020-01-01', 'user', 'x', 'X', 'x', 'x', '')",
-    "update audit_seal set root = root",
-    "delete from audit_seal",
-    "delete from audit_checkpoint",
-    "update audit_private set value = 'x'",
-    "delete from audit_private",
-    "insert into audit_epoch (epoch, system_identifier) values (2, 2)",
-    "insert into audit_pruned (through_seal) values (1)",
-    "select atlas_audit_prune(1, 'user', 'x', '{}')",
-    "select atlas_audit_new_epoch('why', 'user', 'x', '{}')",
-    "alter table audit_log disable trigger all",
-    "create or replace function atlas_audit_is_append_only() returns trigger language sql as 'select null'",
+    "update atlas.audit_seal set root = root",
+    "delete from atlas.audit_seal",
+    "delete from atlas.audit_checkpoint",
+    "update atlas.audit_private set value = 'x'",
+    "delete from atlas.audit_private",
+    "insert into atlas.audit_epoch (epoch, system_identifier) values (2, 2)",
+    "insert into atlas.audit_pruned (through_seal) values (1)",
+    "select atlas.audit_prune(1, 'user', 'x', '{}')",
+    "select atlas.audit_new_epoch('why', 'user', 'x', '{}')",
+    "alter table atlas.audit_log disable trigger all",
+    "create or replace function atlas.audit_is_append_only() returns trigger language sql as 'select null'",
 ]
 
 
@@ -145,7 +145,11 @@ async def test_a_superuser_in_replica_mode_is_refused_as_well(conn, owner, insta
     await owner.execute("set session_replication_role = replica")
     columns = {"audit_log": "message", "audit_seal": "root", "audit_seal_tenant": "count", "audit_checkpoint": "note"}
     for table, column in (columns | {"audit_epoch": "reason"}).items():
-        for change in (f"update {table} set {column} = {column}", f"delete from {table}", f"truncate {table}"):
+        for change in (
+            f"update atlas.{table} set {column} = {column}",
+            f"delete from atlas.{table}",
+            f"truncate atlas.{table}",
+        ):
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match=f"{table} is append-only"):
                 await owner.execute(change)
 
@@ -153,8 +157,10 @@ async def test_a_superuser_in_replica_mode_is_refused_as_well(conn, owner, insta
 async def test_a_superuser_cannot_delete_rows_by_writing_an_order_by_hand_without_a_trace(conn, owner):
     await record(conn, event(1))
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await owner.execute("delete from audit_log")
+        await owner.execute("delete from atlas.audit_log")
     await seal(conn)
 
-    await owner.execute("begin; insert into audit_pruned (through_seal) values (1); delete from audit_log; commit")
-    assert await owner.fetchval("select count(*) from audit_pruned") == 1
+    await owner.execute(
+        "begin; insert into atlas.audit_pruned (through_seal) values (1); delete from atlas.audit_log; commit"
+    )
+    assert await owner.fetchval("select count(*) from atlas.audit_pruned") == 1

@@ -56,7 +56,7 @@ async def test_a_restored_audit_log_goes_on_in_an_epoch_of_its_own(conn, databas
         await installation.sign(restored)
         report = await verify(restored, installation.keys, installation.notes)
         assert report.findings == []
-        assert report.rows == await restored.fetchval("select count(*) from audit_log")
+        assert report.rows == await restored.fetchval("select count(*) from atlas.audit_log")
     await owner.close()
     await pool.close()
 
@@ -64,9 +64,11 @@ async def test_a_restored_audit_log_goes_on_in_an_epoch_of_its_own(conn, databas
 async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_identifier(
     conn, owner, database_url, second_cluster, installation
 ):
-    await owner.execute("alter table audit_epoch disable trigger all; update audit_epoch set system_identifier = 0")
     await owner.execute(
-        "create or replace function atlas_system_identifier() returns bigint language sql stable as 'select 0::bigint'"
+        "alter table atlas.audit_epoch disable trigger all; update atlas.audit_epoch set system_identifier = 0"
+    )
+    await owner.execute(
+        "create or replace function atlas.system_identifier() returns bigint language sql stable as 'select 0::bigint'"
     )
     # More transactions than a restore takes.
     burn = "do $$ begin for i in 1..9000 loop perform pg_current_xact_id(); commit; end loop; end $$"

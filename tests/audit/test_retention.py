@@ -20,9 +20,9 @@ from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, seal_in_
 
 async def grown_old(owner, before: int) -> None:
     """Seals up to one become a year older."""
-    await owner.execute("alter table audit_seal disable trigger all")
-    await owner.execute(f"update audit_seal set sealed_at = sealed_at - interval '1 year' where n <= {before}")
-    await owner.execute("alter table audit_seal enable always trigger audit_seal_append_only")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
+    await owner.execute(f"update atlas.audit_seal set sealed_at = sealed_at - interval '1 year' where n <= {before}")
+    await owner.execute("alter table atlas.audit_seal enable always trigger audit_seal_append_only")
 
 
 @pytest.fixture
@@ -31,22 +31,22 @@ async def pruned(conn, owner, installation):
     await audit_log(conn, installation, seals=4)
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": "old@example.org"})
     shape, loose = commit("to", "nobody@example.org")  # a value that no thing was named for
-    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", orjson.dumps([loose.row]).decode())
+    await conn.execute("select atlas.store_personal_data(null, $1::text::jsonb)", orjson.dumps([loose.row]).decode())
     await record(conn, event(1, meta=shape))
     await seal(conn)
-    middle = await conn.fetchval("select max(n) from audit_seal")
+    middle = await conn.fetchval("select max(n) from atlas.audit_seal")
     await installation.sign(conn)
     old = await prove(conn, 2)
     await audit_log(conn, installation, seals=3, seed=5)
     await record(conn, event(2), personal={"to": "new@example.org"})
     await seal(conn)
-    sealed = dict(await owner.fetch("select n, sealed_at from audit_seal"))
+    sealed = dict(await owner.fetch("select n, sealed_at from atlas.audit_seal"))
     await grown_old(owner, middle)
     done = await prune(owner, older_than=timedelta(days=180), actor=CALLER)
-    await owner.execute("alter table audit_seal disable trigger all")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
     for n, at in sealed.items():
-        await owner.execute("update audit_seal set sealed_at = $2 where n = $1", n, at)
-    await owner.execute("alter table audit_seal enable always trigger audit_seal_append_only")
+        await owner.execute("update atlas.audit_seal set sealed_at = $2 where n = $1", n, at)
+    await owner.execute("alter table atlas.audit_seal enable always trigger audit_seal_append_only")
     await seal(conn)
     await installation.sign(conn)
     return done, old
@@ -70,19 +70,19 @@ async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, 
 async def test_the_rows_of_old_seals_go_and_their_leaves_stay(conn, pruned, installation):
     done, _ = pruned
     assert done.rows > 0
-    seals = await conn.fetch("select n, count from audit_seal where n <= $1", done.through_seal)
+    seals = await conn.fetch("select n, count from atlas.audit_seal where n <= $1", done.through_seal)
     assert sum(row["count"] - 1 for row in seals) == done.rows
-    order = await conn.fetchrow("select * from audit_log where action = 'AUDIT_PRUNED'")
+    order = await conn.fetchrow("select * from atlas.audit_log where action = 'AUDIT_PRUNED'")
     assert (order["actor_id"], order["entity_id"]) == ("dana", str(done.through_seal))
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
     assert report.pruned == done.rows
-    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+    assert report.rows == await conn.fetchval("select count(*) from atlas.audit_log")
 
 
 async def test_personal_values_of_removed_rows_go_with_them(conn, pruned):
-    assert [row["value"] for row in await conn.fetch("select value from audit_private")] == ["new@example.org"]
+    assert [row["value"] for row in await conn.fetch("select value from atlas.audit_private")] == ["new@example.org"]
 
 
 async def test_old_proofs_still_hold_and_new_ones_of_removed_rows_cannot_be_made(conn, pruned, installation):
@@ -90,9 +90,9 @@ async def test_old_proofs_still_hold_and_new_ones_of_removed_rows_cannot_be_made
     assert check_proof(old, installation.keys).ok
     with pytest.raises(NotFound, match="audit row 2"):
         await prove(conn, 2)
-    newest = await conn.fetchval("select max(id) from audit_log where action = 'THING_CHANGED'")
+    newest = await conn.fetchval("select max(id) from atlas.audit_log where action = 'THING_CHANGED'")
     assert check_proof(await prove(conn, newest), installation.keys).ok
-    sizes = await conn.fetch("select size from audit_checkpoint order by size")
+    sizes = await conn.fetch("select size from atlas.audit_checkpoint order by size")
     assert check_proof(await prove_consistency(conn, sizes[0]["size"]), installation.keys).ok
 
 
@@ -110,18 +110,20 @@ async def test_an_export_of_what_is_left_verifies(conn, pruned, installation, tm
 
 async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, pruned, installation):
     done, _ = pruned
-    await owner.execute("alter table audit_log disable trigger all; alter table audit_pruned disable trigger all")
-    await owner.execute("delete from audit_log where action = 'AUDIT_PRUNED'")
+    await owner.execute(
+        "alter table atlas.audit_log disable trigger all; alter table atlas.audit_pruned disable trigger all"
+    )
+    await owner.execute("delete from atlas.audit_log where action = 'AUDIT_PRUNED'")
     assert "row" in kinds(await verify(conn, installation.keys))
 
-    await owner.execute("delete from audit_pruned")
+    await owner.execute("delete from atlas.audit_pruned")
     report = await verify(conn, installation.keys)
     assert sum("missing" in finding.message for finding in report.findings) >= done.through_seal - 1
 
 
 async def test_an_order_that_was_never_carried_out_is_found(conn, owner, installation):
     await audit_log(conn, installation, seals=3)
-    await owner.execute("insert into audit_pruned (through_seal) values (2)")
+    await owner.execute("insert into atlas.audit_pruned (through_seal) values (2)")
     words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
     assert ["but no event orders it" in words[0], "are there, though recorded as removed" in words[1]] == [True, True]
 
@@ -133,7 +135,7 @@ async def test_an_order_that_was_never_carried_out_is_found(conn, owner, install
 
 
 FORGED_HEADER = """
-update audit_seal set sealed_at = '2099-01-01T00:00:00+00', system_identifier = 42, header = convert_to(replace(replace(
+update atlas.audit_seal set sealed_at = '2099-01-01T00:00:00+00', system_identifier = 42, header = convert_to(replace(replace(
   convert_from(header, 'UTF8'), '"system_identifier":' || system_identifier, '"system_identifier":42'),
   substring(convert_from(header, 'UTF8') from '"sealed_at":"[^"]*"'), '"sealed_at":"2099-01-01T00:00:00.000000+00:00"'), 'UTF8')
 where n = {n}"""
@@ -143,34 +145,36 @@ where n = {n}"""
     "change",
     [
         FORGED_HEADER,
-        "update audit_seal_tenant set first_number = first_number + 1 where n = {n}",
-        "update audit_seal_tenant set count = count + 1 where n = {n}",
-        "update audit_seal_tenant set n = 1000 where n = {n}",
-        "update audit_seal_tenant set tenant_id = gen_random_uuid() where n = {n}",
+        "update atlas.audit_seal_tenant set first_number = first_number + 1 where n = {n}",
+        "update atlas.audit_seal_tenant set count = count + 1 where n = {n}",
+        "update atlas.audit_seal_tenant set n = 1000 where n = {n}",
+        "update atlas.audit_seal_tenant set tenant_id = gen_random_uuid() where n = {n}",
     ],
 )
 async def test_a_changed_seal_of_removed_rows_is_found(conn, owner, pruned, installation, change):
-    n = await owner.fetchval("select min(n) from audit_seal where n <= $1 and count > 1", pruned[0].through_seal)
-    await owner.execute("alter table audit_seal disable trigger all; alter table audit_seal_tenant disable trigger all")
+    n = await owner.fetchval("select min(n) from atlas.audit_seal where n <= $1 and count > 1", pruned[0].through_seal)
+    await owner.execute(
+        "alter table atlas.audit_seal disable trigger all; alter table atlas.audit_seal_tenant disable trigger all"
+    )
     await owner.execute(change.format(n=n))
     assert kinds(await verify(conn, installation.keys)) == {"seal"}
 
 
 async def test_more_than_was_ordered_cannot_go_unseen(conn, owner, pruned, installation):
-    await owner.execute("alter table audit_log disable trigger all")
-    victim = await owner.fetchval("select min(id) from audit_log where action = 'THING_CHANGED'")
-    await owner.execute(f"delete from audit_log where id = {victim}")
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    victim = await owner.fetchval("select min(id) from atlas.audit_log where action = 'THING_CHANGED'")
+    await owner.execute(f"delete from atlas.audit_log where id = {victim}")
     assert "row" in kinds(await verify(conn, installation.keys))
 
 
 async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, pruned, installation):
     """A superuser may write an order by hand, and the rows go; the missing event is found."""
     next_seal = await owner.fetchval(
-        "select min(n) from audit_seal where n > $1 and closes and count > 1", pruned[0].through_seal
+        "select min(n) from atlas.audit_seal where n > $1 and closes and count > 1", pruned[0].through_seal
     )
     await owner.execute(
-        f"begin; insert into audit_pruned (through_seal) values ({next_seal});"
-        f" delete from audit_log a using audit_seal s where s.n = {next_seal} and pg_visible_in_snapshot(a.xid, s.snap_cur);"
+        f"begin; insert into atlas.audit_pruned (through_seal) values ({next_seal});"
+        f" delete from atlas.audit_log a using atlas.audit_seal s where s.n = {next_seal} and pg_visible_in_snapshot(a.xid, s.snap_cur);"
         " commit"
     )
     assert "row" in kinds(await verify(conn, installation.keys))
@@ -179,7 +183,7 @@ async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, prun
 @pytest.mark.parametrize("sealed", [False, True])
 async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, installation, monkeypatch, sealed):
     await audit_log(conn, installation, seals=5)
-    read, orders = AuditReader.rows, ["select atlas_audit_prune(5, 'user', 'dana', '{}')"]
+    read, orders = AuditReader.rows, ["select atlas.audit_prune(5, 'user', 'dana', '{}')"]
 
     async def interrupted(self, seal, before):
         async for rows in read(self, seal, before):
@@ -194,9 +198,9 @@ async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, i
     monkeypatch.setattr(AuditReader, "rows", interrupted)
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
-    assert report.pruned == await conn.fetchval("select sum(count - 1) from audit_seal where n between 3 and 5")
+    assert report.pruned == await conn.fetchval("select sum(count - 1) from atlas.audit_seal where n between 3 and 5")
     assert (report.rows + report.unsealed, orders) == (
-        await conn.fetchval("select sum(count - 1) from audit_seal where n not between 3 and 5") + (not sealed),
+        await conn.fetchval("select sum(count - 1) from atlas.audit_seal where n not between 3 and 5") + (not sealed),
         [],
     )
 
@@ -219,7 +223,7 @@ async def test_an_export_whose_rows_are_removed_meanwhile_breaks_off(conn, owner
     await audit_log(conn, installation, seals=5)
     lines = export(conn, Extract(tenant_id=tenant), actor=CALLER)
     assert b"manifest" in await anext(lines)
-    await owner.execute("select atlas_audit_prune(5, 'user', 'dana', '{}')")
+    await owner.execute("select atlas.audit_prune(5, 'user', 'dana', '{}')")
     with pytest.raises(Conflict, match="removed by order while they were exported"):
         _ = [line async for line in lines]
 
@@ -230,15 +234,15 @@ async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, install
     await grown_old(owner, 1)
     assert await prune(owner, older_than=timedelta(days=1), actor=CALLER) is None
     with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="not covered by a checkpoint"):
-        await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
-    assert await conn.fetchval("select count(*) from audit_log") == 3
+        await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == 3
 
 
 async def restored(owner, epoch: int = 1) -> None:
     """What the sealer sees after a restore into another cluster: the epoch belongs to the one before."""
-    await owner.execute("alter table audit_epoch disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = 42 where epoch = $1", epoch)
-    await owner.execute("alter table audit_epoch enable always trigger audit_epoch_append_only")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all")
+    await owner.execute("update atlas.audit_epoch set system_identifier = 42 where epoch = $1", epoch)
+    await owner.execute("alter table atlas.audit_epoch enable always trigger audit_epoch_append_only")
 
 
 async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owner, installation, tmp_path):
@@ -258,11 +262,13 @@ async def test_a_restored_cluster_goes_on_after_a_new_epoch_has_begun(conn, owne
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
-    assert report.rows == await conn.fetchval("select count(*) from audit_log")
-    epochs = await conn.fetch("select epoch, rest, sum(count - 1) as rows from audit_seal group by 1, 2 order by 1, 2")
+    assert report.rows == await conn.fetchval("select count(*) from atlas.audit_log")
+    epochs = await conn.fetch(
+        "select epoch, rest, sum(count - 1) as rows from atlas.audit_seal group by 1, 2 order by 1, 2"
+    )
     assert [(row["epoch"], row["rest"]) for row in epochs] == [(1, False), (1, True), (2, False)]
     assert epochs[1]["rows"] == 5
-    for id in [1, await conn.fetchval("select max(id) from audit_log where epoch = 1")]:
+    for id in [1, await conn.fetchval("select max(id) from atlas.audit_log where epoch = 1")]:
         assert check_proof(await prove(conn, id), installation.keys).ok
     path = tmp_path / "epochs.jsonl"
     with path.open("wb") as file:
@@ -278,10 +284,12 @@ async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no
     await seal_in_small_batches(conn, 2)
     await write(conn, 2)
     await restored(owner)
-    old = await owner.fetchval("select xid::text from audit_log order by id limit 1")
+    old = await owner.fetchval("select xid::text from atlas.audit_log order by id limit 1")
     await write(conn, 3)
-    await owner.execute("alter table audit_log disable trigger all")
-    await owner.execute("update audit_log set xid = $1::text::xid8 where id > (select max(id) - 3 from audit_log)", old)
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    await owner.execute(
+        "update atlas.audit_log set xid = $1::text::xid8 where id > (select max(id) - 3 from atlas.audit_log)", old
+    )
     assert kinds(await verify(conn, installation.keys)) == {"cluster"}
 
     await new_epoch(owner, reason="restored", actor=CALLER)
@@ -289,11 +297,11 @@ async def test_rows_of_a_restored_cluster_that_repeat_old_transaction_ids_are_no
     await installation.sign(conn)
     assert (await verify(conn, installation.keys, installation.notes)).findings == []
     assert check_proof(
-        await prove(conn, await conn.fetchval("select max(id) - 1 from audit_log")), installation.keys
+        await prove(conn, await conn.fetchval("select max(id) - 1 from atlas.audit_log")), installation.keys
     ).ok
 
-    late = "select * from audit_log where epoch = 1 order by id desc limit 1"
-    await owner.execute(f"insert into audit_log overriding system value {late}")
+    late = "select * from atlas.audit_log where epoch = 1 order by id desc limit 1"
+    await owner.execute(f"insert into atlas.audit_log overriding system value {late}")
     assert "row" in kinds(await verify(conn, installation.keys))
 
 
@@ -321,7 +329,7 @@ async def test_an_epoch_that_is_not_sealed_yet_is_not_followed_by_another(conn, 
     await installation.sign(conn)
     report = await verify(conn, installation.keys)
     assert report.findings == []
-    assert report.rows == await conn.fetchval("select count(*) from audit_log")
+    assert report.rows == await conn.fetchval("select count(*) from atlas.audit_log")
 
 
 @pytest.mark.parametrize("sealed", [0, 2])
@@ -360,8 +368,8 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
-    assert report.rows == await conn.fetchval("select count(*) from audit_log")
-    for row in await conn.fetch("select id from audit_log"):
+    assert report.rows == await conn.fetchval("select count(*) from atlas.audit_log")
+    for row in await conn.fetch("select id from atlas.audit_log"):
         assert check_proof(await prove(conn, row["id"]), installation.keys).ok
     path = tmp_path / "epochs.jsonl"
     with path.open("wb") as file:
@@ -369,8 +377,8 @@ async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, own
             file.write(piece)
     assert verify_export(path, installation.keys).findings == []
 
-    await owner.execute("alter table audit_log disable trigger all")
-    await owner.execute("delete from audit_log where id = (select min(id) from audit_log where epoch = 2)")
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    await owner.execute("delete from atlas.audit_log where id = (select min(id) from atlas.audit_log where epoch = 2)")
     assert "row" in kinds(await verify(conn, installation.keys))
 
 
@@ -379,7 +387,7 @@ async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, instal
     await new_epoch(owner, reason="before the first seal", actor=CALLER)
     await seal(conn)
     await installation.sign(conn)
-    await owner.execute("select atlas_audit_prune(1, 'user', 'dana', '{}')")
+    await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
     await seal(conn)
     await installation.sign(conn)
     report = await verify(conn, installation.keys, installation.notes)
@@ -390,23 +398,23 @@ async def test_a_row_slipped_into_an_ended_epoch_is_found(conn, owner, installat
     await audit_log(conn, installation, seals=2)
     await new_epoch(owner, reason="try", actor=CALLER)
     await audit_log(conn, installation, seals=1, seed=3)
-    await owner.execute("alter table audit_log disable trigger all")
+    await owner.execute("alter table atlas.audit_log disable trigger all")
     for xid in ("5", "999999999"):
         await owner.execute(
-            "insert into audit_log (epoch, xid, actor_type, actor_id, action, entity_type, entity_id, body)"
+            "insert into atlas.audit_log (epoch, xid, actor_type, actor_id, action, entity_type, entity_id, body)"
             f" values (1, '{xid}', 'user', 'eve', 'X', 'x', 'x', '{{}}')"
         )
         assert "row" in kinds(await verify(conn, installation.keys))
-        await owner.execute("delete from audit_log where actor_id = 'eve'")
+        await owner.execute("delete from atlas.audit_log where actor_id = 'eve'")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        "insert into audit_epoch (epoch, system_identifier) values (4, atlas_system_identifier())",
-        "insert into audit_epoch (epoch, system_identifier) values (9, atlas_system_identifier())",
-        "update audit_epoch set reason = 'nothing happened' where epoch = 3",
-        "delete from audit_epoch where epoch = 2",
+        "insert into atlas.audit_epoch (epoch, system_identifier) values (4, atlas.system_identifier())",
+        "insert into atlas.audit_epoch (epoch, system_identifier) values (9, atlas.system_identifier())",
+        "update atlas.audit_epoch set reason = 'nothing happened' where epoch = 3",
+        "delete from atlas.audit_epoch where epoch = 2",
     ],
 )
 async def test_an_epoch_without_an_event_is_found(conn, owner, installation, change):
@@ -415,13 +423,13 @@ async def test_an_epoch_without_an_event_is_found(conn, owner, installation, cha
         await new_epoch(owner, reason=f"epoch {number}", actor=CALLER)
         await seal(conn)
     await installation.sign(conn)
-    through = await conn.fetchval("select max(n) from audit_seal where epoch = 2")
-    await owner.execute("select atlas_audit_prune($1, 'user', 'dana', '{}')", through)  # the second's event goes
+    through = await conn.fetchval("select max(n) from atlas.audit_seal where epoch = 2")
+    await owner.execute("select atlas.audit_prune($1, 'user', 'dana', '{}')", through)  # the second's event goes
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []
 
-    await owner.execute("alter table audit_epoch disable trigger all")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all")
     await owner.execute(change)
     report = await verify(conn, installation.keys)
     assert any("differs from its event" in finding.message for finding in report.findings)
@@ -436,7 +444,7 @@ async def test_a_new_epoch_does_not_wait_for_ever_behind_an_open_writer(conn, ow
         await new_epoch(owner, reason="try", actor=CALLER, timeout=timedelta(seconds=0.1))
     await transaction.commit()
     await writer.close()
-    assert await owner.fetchval("select max(epoch) from audit_epoch") == 1
+    assert await owner.fetchval("select max(epoch) from atlas.audit_epoch") == 1
 
 
 async def test_writers_at_work_never_fall_between_two_epochs(conn, owner, pool, installation):

@@ -22,11 +22,11 @@ async def other(database_url):
 
 async def sealed_ids(conn) -> list[list[int]]:
     """The ids in each seal, by the windows and cursors that it names."""
-    seals = await conn.fetch("select *, snap_prev::text as p, snap_cur::text as c from audit_seal order by n")
+    seals = await conn.fetch("select *, snap_prev::text as p, snap_cur::text as c from atlas.audit_seal order by n")
     found, cursor = [], (0, 0)
     for one in seals:
         rows = await conn.fetch(
-            "select id, xid from audit_log where epoch = $1 and pg_visible_in_snapshot(xid, $2::text::pg_snapshot)"
+            "select id, xid from atlas.audit_log where epoch = $1 and pg_visible_in_snapshot(xid, $2::text::pg_snapshot)"
             " and not pg_visible_in_snapshot(xid, $3::text::pg_snapshot) order by xid, id",
             one["epoch"], one["c"], one["p"],
         )  # fmt: skip
@@ -43,7 +43,7 @@ async def test_every_row_is_sealed_once_and_each_seal_ends_with_its_header(conn,
     assert await seal(conn) == 3
 
     assert await sealed_ids(conn) == [[1, 2, 3, 4, 5], [6, 7, 8]]
-    seals = await conn.fetch("select * from audit_seal order by n")
+    seals = await conn.fetch("select * from atlas.audit_seal order by n")
     assert [(one["first_index"], one["count"], one["size"]) for one in seals] == [(0, 6, 6), (6, 4, 10)]
     await installation.sign(conn)
     assert (await verify(conn, installation.keys, installation.notes)).ok
@@ -88,7 +88,7 @@ async def test_a_large_window_takes_several_batches_and_leaves_out_none(conn, in
 
     await write_many(conn, BATCH)
     assert await seal(conn) == BATCH
-    seals = await conn.fetch("select count, closes from audit_seal order by n")
+    seals = await conn.fetch("select count, closes from atlas.audit_seal order by n")
     assert [tuple(one) for one in seals[2:]] == [(BATCH + 1, False), (1, True)]
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).ok
@@ -111,27 +111,27 @@ async def test_a_tenants_rows_are_numbered_without_gaps(conn):
             await record(conn, event(number, tenant_id=TENANTS[1]))
         await seal(conn)
 
-    numbers = "select first_number, count from audit_seal_tenant where tenant_id = $1 order by n"
+    numbers = "select first_number, count from atlas.audit_seal_tenant where tenant_id = $1 order by n"
     rows = await conn.fetch(numbers, TENANTS[0])
     assert [tuple(row) for row in rows] == [(1, 3), (4, 1), (5, 4)]
 
 
 async def test_with_nothing_to_seal_only_a_sign_of_life_is_written_each_minute(conn, owner):
     await seal(conn)
-    assert await conn.fetchval("select count(*) from audit_seal") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_seal") == 1
     await seal(conn)
-    assert await conn.fetchval("select count(*) from audit_seal") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_seal") == 1
 
-    await owner.execute("alter table audit_seal disable trigger all")
-    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '1 minute'")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '1 minute'")
     await seal(conn)
-    assert await conn.fetchval("select count(*) from audit_seal where count = 1") == 2
+    assert await conn.fetchval("select count(*) from atlas.audit_seal where count = 1") == 2
 
 
 async def test_a_second_sealer_does_nothing_while_the_first_is_at_it(conn, other):
     await write(conn, 3)
     async with other.transaction():
-        await other.fetchval("select pg_advisory_xact_lock(42713, 0)")
+        await other.fetchval("select pg_advisory_xact_lock(atlas.lock_class('seal'), 0)")
         assert await seal(conn) == 0
     assert await seal(conn) == 3
 
@@ -154,8 +154,8 @@ async def test_many_sealers_at_once_seal_every_row_once(pool, conn):
     stop.set()
     rows = sum(await asyncio.gather(*sealers)) + await seal(conn)
 
-    assert rows == await conn.fetchval("select count(*) from audit_log")
-    leaves = await conn.fetch("select leaf_hashes from audit_seal")
+    assert rows == await conn.fetchval("select count(*) from atlas.audit_log")
+    leaves = await conn.fetch("select leaf_hashes from atlas.audit_seal")
     unique = {leaf for row in leaves for leaf in split(row["leaf_hashes"])}
     assert len(unique) == rows + len(leaves)
 
@@ -164,7 +164,7 @@ async def test_a_doubled_seal_is_refused_by_the_table(conn, owner):
     await write(conn, 1)
     await seal(conn)
     with pytest.raises(asyncpg.UniqueViolationError):
-        await owner.execute("insert into audit_seal select * from audit_seal")
+        await owner.execute("insert into atlas.audit_seal select * from atlas.audit_seal")
 
 
 async def test_a_killed_sealer_leaves_nothing_behind(conn, other):
@@ -181,8 +181,8 @@ async def test_a_killed_sealer_leaves_nothing_behind(conn, other):
 async def test_the_lag_is_the_age_of_the_oldest_row_without_a_seal(conn, owner):
     assert await seal_lag(conn) == 0
     await write(conn, 2)
-    await owner.execute("alter table audit_log disable trigger all")
-    await owner.execute("update audit_log set created_at = created_at - interval '90 seconds' where id = 1")
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    await owner.execute("update atlas.audit_log set created_at = created_at - interval '90 seconds' where id = 1")
     assert 90 <= await seal_lag(conn) < 120
 
     await seal(conn)
@@ -192,8 +192,8 @@ async def test_the_lag_is_the_age_of_the_oldest_row_without_a_seal(conn, owner):
 async def test_sealing_is_refused_in_another_cluster(conn, owner):
     await write(conn, 1)
     await seal(conn)
-    await owner.execute("alter table audit_epoch disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = 42")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all")
+    await owner.execute("update atlas.audit_epoch set system_identifier = 42")
 
     with pytest.raises(OtherCluster, match="epoch 1 belongs to cluster 42"):
         await seal(conn)
@@ -201,8 +201,8 @@ async def test_sealing_is_refused_in_another_cluster(conn, owner):
 
 async def test_sealing_is_refused_where_transaction_ids_fell_back(conn, owner):
     await seal(conn)
-    await owner.execute("alter table audit_seal disable trigger all")
-    await owner.execute("update audit_seal set snap_cur = '999999999:999999999:'")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
+    await owner.execute("update atlas.audit_seal set snap_cur = '999999999:999999999:'")
 
     with pytest.raises(OtherCluster, match="999999999 was sealed before"):
         await seal(conn)
@@ -216,8 +216,8 @@ async def test_sealing_outlives_a_long_writer_without_reading_old_rows_again(con
     await write_many(conn, 5000)
     await seal(conn)
     await write(conn, 2)
-    before = await conn.fetchval("select snap_cur::text from audit_seal order by n desc limit 1")
-    window = "atlas_audit_window(1, $1::text::pg_snapshot, pg_current_snapshot(), '0', 0, null, null, null, 4096)"
+    before = await conn.fetchval("select snap_cur::text from atlas.audit_seal order by n desc limit 1")
+    window = "atlas.audit_window(1, $1::text::pg_snapshot, pg_current_snapshot(), '0', 0, null, null, null, 4096)"
     plan = await conn.fetch(f"explain analyze select * from {window}", before)
     await late.rollback()
     text = "\n".join(row[0] for row in plan)

@@ -20,14 +20,14 @@ async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, 
         async with asyncio.timeout(10):
             while not await seal(conn) or await _in_no_leaf(conn) >= 50:
                 await asyncio.sleep(0.05)
-    sealed_in_the_storm = await conn.fetchval("select count(*) from audit_seal where count > 1")
+    sealed_in_the_storm = await conn.fetchval("select count(*) from atlas.audit_seal where count > 1")
     await seal(conn)
     await installation.sign(conn)
 
     assert deaths >= SECONDS * 2
     assert sealed_in_the_storm > deaths / 10
-    rows = await conn.fetchval("select count(*) from audit_log")
-    seals = await conn.fetch("select leaf_hashes from audit_seal")
+    rows = await conn.fetchval("select count(*) from atlas.audit_log")
+    seals = await conn.fetch("select leaf_hashes from atlas.audit_seal")
     leaves = [leaf for one in seals for leaf in split(one["leaf_hashes"])]
     assert len(leaves) == len(set(leaves)) == rows + len(seals)
     report = await verify(conn, installation.keys, installation.notes)
@@ -63,4 +63,6 @@ async def test_the_storm_sees_the_rows_that_the_wrong_order_loses(database_url, 
 
 async def _in_no_leaf(conn) -> int:
     """Rows that are in no leaf, by counting alone."""
-    return await conn.fetchval("select (select count(*) from audit_log) - (select sum(count - 1) from audit_seal)")
+    return await conn.fetchval(
+        "select (select count(*) from atlas.audit_log) - (select sum(count - 1) from atlas.audit_seal)"
+    )

@@ -38,8 +38,8 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
     conn = await connect(url)
     await seal(conn)
     await installation.sign(conn)
-    rows = {row[0] for row in await conn.fetch("select entity_id from audit_log")}
-    seals = await conn.fetch("select leaf_hashes from audit_seal")
+    rows = {row[0] for row in await conn.fetch("select entity_id from atlas.audit_log")}
+    seals = await conn.fetch("select leaf_hashes from atlas.audit_seal")
     leaves = [leaf for one in seals for leaf in split(one["leaf_hashes"])]
     report = await verify(conn, installation.keys, installation.notes)
     await conn.close()

@@ -23,8 +23,8 @@ async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, co
     loops = [asyncio.create_task(run_sealer(pool, installation.settings, stop)) for _ in range(2)]
     for _ in range(3):
         await write(conn, 4)
-    sealed = "(select sum(count - 1) from audit_seal) = 12"
-    signed = "(select max(size) from audit_checkpoint) = (select max(size) from audit_seal)"
+    sealed = "(select sum(count - 1) from atlas.audit_seal) = 12"
+    signed = "(select max(size) from atlas.audit_checkpoint) = (select max(size) from atlas.audit_seal)"
     await until(lambda: conn.fetchval(f"select {sealed} and {signed}"))
     stop.set()
     await asyncio.gather(*loops)
@@ -34,16 +34,16 @@ async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, co
 
 async def test_a_failure_is_logged_and_tried_again(pool, conn, owner, installation):
     stop = asyncio.Event()
-    await owner.execute("alter table audit_epoch disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = system_identifier + 1")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all")
+    await owner.execute("update atlas.audit_epoch set system_identifier = system_identifier + 1")
     loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
     await write(conn, 1)
     await asyncio.sleep(0.2)
-    assert await conn.fetchval("select count(*) from audit_seal") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_seal") == 0
     assert not loop.done()
 
-    await owner.execute("update audit_epoch set system_identifier = system_identifier - 1")
-    await until(lambda: conn.fetchval("select exists (select from audit_checkpoint)"))
+    await owner.execute("update atlas.audit_epoch set system_identifier = system_identifier - 1")
+    await until(lambda: conn.fetchval("select exists (select from atlas.audit_checkpoint)"))
     stop.set()
     await loop
 
@@ -63,14 +63,14 @@ async def test_a_key_that_others_can_read_is_logged_at_the_start(pool, installat
 async def test_the_loop_outlives_a_server_that_drops_its_connections(pool, owner, installation):
     stop = asyncio.Event()
     loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
-    await until(lambda: owner.fetchval("select exists (select from audit_seal)"))
+    await until(lambda: owner.fetchval("select exists (select from atlas.audit_seal)"))
     await owner.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
-    count = await owner.fetchval("select count(*) from audit_seal")
+    count = await owner.fetchval("select count(*) from atlas.audit_seal")
     await write(owner, 1)
-    await until(lambda: owner.fetchval("select count(*) > $1 from audit_seal", count))
+    await until(lambda: owner.fetchval("select count(*) > $1 from atlas.audit_seal", count))
     stop.set()
     await loop
 
@@ -85,14 +85,14 @@ async def test_an_epoch_is_signed_once_the_sealer_that_is_at_it_lets_go(pool, co
     await audit_log(conn, installation, seals=2)
     epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other:
-        await other.execute("select pg_advisory_lock(42713, 0)")
+        await other.execute("select pg_advisory_lock(atlas.lock_class('seal'), 0)")
         signing = asyncio.create_task(
             sign_epoch(conn, installation.key, installation.copies, epoch=epoch, abandon=True)
         )
         await asyncio.sleep(0.5)
-        await other.execute("select pg_advisory_unlock(42713, 0)")
+        await other.execute("select pg_advisory_unlock(atlas.lock_class('seal'), 0)")
         await asyncio.wait_for(signing, 20)
-    [note] = await conn.fetch("select note from audit_checkpoint where epoch = $1", epoch)
+    [note] = await conn.fetch("select note from atlas.audit_checkpoint where epoch = $1", epoch)
     assert "\nabandons " in note["note"]
 
 
@@ -103,7 +103,7 @@ async def test_an_epoch_that_another_process_keeps_from_being_signed_is_reported
     await audit_log(conn, installation, seals=2)
     epoch = await new_epoch(owner, reason="restored", actor=CALLER)
     async with pool.acquire() as other, other.transaction():
-        await other.execute("select pg_advisory_xact_lock(42713, 0)")
+        await other.execute("select pg_advisory_xact_lock(atlas.lock_class('seal'), 0)")
         with pytest.raises(Conflict, match="Epoch 2 has begun, but another process"):
             await sign_epoch(conn, installation.key, installation.copies, epoch=epoch, abandon=True)
 
@@ -113,7 +113,7 @@ async def test_the_loop_goes_on_with_a_key_that_took_the_place_of_a_lost_one(
 ):
     stop = asyncio.Event()
     loop = asyncio.create_task(run_sealer(pool, installation.settings, stop))
-    await until(lambda: conn.fetchval("select exists (select from audit_checkpoint)"))
+    await until(lambda: conn.fetchval("select exists (select from atlas.audit_checkpoint)"))
     # It seals and does not sign, so that it does not come first with the old key.
     monkeypatch.setattr(sealer, "SIGN_EVERY", 3600)
     await asyncio.sleep(0.3)
@@ -124,6 +124,6 @@ async def test_the_loop_goes_on_with_a_key_that_took_the_place_of_a_lost_one(
 
     monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
     await write(conn, 1)
-    await until(lambda: conn.fetchval("select count(*) = 2 from audit_checkpoint where key_name = $1", key.name))
+    await until(lambda: conn.fetchval("select count(*) = 2 from atlas.audit_checkpoint where key_name = $1", key.name))
     stop.set()
     await loop

@@ -38,14 +38,14 @@ class Trial:
     installation: Installation
 
     async def rows(self, where: str = "true") -> list[Any]:
-        return await self.conn.fetch(f"select *, ctid from audit_log where {where} order by epoch, xid, id")
+        return await self.conn.fetch(f"select *, ctid from atlas.audit_log where {where} order by epoch, xid, id")
 
     async def seals(self) -> list[Any]:
-        return await self.conn.fetch("select * from audit_seal order by n")
+        return await self.conn.fetch("select * from atlas.audit_seal order by n")
 
     async def set(self, table: str, where: str, **columns: str) -> None:
         changes = ", ".join(f"{name} = {value}" for name, value in columns.items())
-        assert await self.conn.execute(f"update {table} set {changes} where {where}") == "UPDATE 1"
+        assert await self.conn.execute(f"update atlas.{table} set {changes} where {where}") == "UPDATE 1"
 
     def one(self, things: list[Any]) -> Any:
         return self.random.choice(things)
@@ -58,9 +58,9 @@ CHANGES = {
     "xid": "(xid::text::bigint - 1)::text::xid8",
     "created_at": "created_at + interval '1 microsecond'",
     "tenant_id": "gen_random_uuid()",
-    "actor_type": "case actor_type when 'user' then 'agent' else 'user' end::actor_type",
+    "actor_type": "case actor_type when 'user' then 'agent' else 'user' end::atlas.actor_type",
     "actor_id": "actor_id || 'x'",
-    "level": "case level when 'info' then 'warn' else 'info' end::audit_level",
+    "level": "case level when 'info' then 'warn' else 'info' end::atlas.audit_level",
     "action": "action || '_NOT'",
     "entity_type": "upper(entity_type)",
     "entity_id": "entity_id || '0'",
@@ -103,7 +103,7 @@ async def change_search_columns(trial: Trial) -> None:
 
 async def delete_rows(trial: Trial) -> None:
     rows = trial.random.sample(await trial.rows(), trial.random.randint(1, 3))
-    await trial.conn.execute("delete from audit_log where id = any ($1)", [row["id"] for row in rows])
+    await trial.conn.execute("delete from atlas.audit_log where id = any ($1)", [row["id"] for row in rows])
 
 
 async def insert_with_a_past_time(trial: Trial) -> None:
@@ -111,8 +111,8 @@ async def insert_with_a_past_time(trial: Trial) -> None:
     row = trial.one(await trial.rows())
     same = "created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
     await trial.conn.execute(
-        f"insert into audit_log (id, xid, epoch, {same})"
-        f" select $1, $2::text::xid8, epoch, {same} from audit_log where ctid = $3::text::tid",
+        f"insert into atlas.audit_log (id, xid, epoch, {same})"
+        f" select $1, $2::text::xid8, epoch, {same} from atlas.audit_log where ctid = $3::text::tid",
         trial.one([row["id"], row["id"] + 1, 10_000]),
         # Of a transaction that is in the audit log: an id that no row has may belong to one of another database that is
         # still under way, and a row of such a one is not old.
@@ -125,7 +125,7 @@ async def swap_two_rows(trial: Trial) -> None:
     first, second = (_tid(row) for row in trial.random.sample(await trial.rows(), 2))
     columns = trial.one([["body", "tenant_id", *COPIES], ["created_at"], ["id"]])
     await trial.conn.execute(
-        f"update audit_log a set {', '.join(f'{column} = b.{column}' for column in columns)} from audit_log b"
+        f"update atlas.audit_log a set {', '.join(f'{column} = b.{column}' for column in columns)} from atlas.audit_log b"
         f" where (a.ctid, b.ctid) in (('{first}'::tid, '{second}'::tid), ('{second}'::tid, '{first}'::tid))"
     )
 
@@ -146,19 +146,19 @@ async def cut_the_tail(trial: Trial) -> None:
     kept = trial.one([one for one in (await trial.seals())[:-1] if one["closes"]])
     await _cut_seals(trial, kept)
     await trial.conn.execute(
-        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", _snapshot(kept)
+        "delete from atlas.audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", _snapshot(kept)
     )
 
 
 async def replay_an_old_backup(trial: Trial) -> None:
     """Every table as it was when the newest checkpoint was ten minutes old."""
     for table in TABLES:
-        await trial.conn.execute(f"delete from {table}; insert into {table} select * from backup.{table}")
+        await trial.conn.execute(f"delete from atlas.{table}; insert into atlas.{table} select * from backup.{table}")
 
 
 async def change_a_seal(trial: Trial) -> None:
     if trial.random.random() < 0.1:
-        one = trial.one(await trial.conn.fetch("select * from audit_seal_tenant"))
+        one = trial.one(await trial.conn.fetch("select * from atlas.audit_seal_tenant"))
         column = trial.one(["first_number", "count", "n"])
         where = f"tenant_id = '{one['tenant_id']}' and n = {one['n']}"
         return await trial.set("audit_seal_tenant", where, **{column: f"{column} + 100"})
@@ -168,7 +168,7 @@ async def change_a_seal(trial: Trial) -> None:
 
 
 async def change_a_checkpoint(trial: Trial) -> None:
-    one = trial.one(await trial.conn.fetch("select * from audit_checkpoint"))
+    one = trial.one(await trial.conn.fetch("select * from atlas.audit_checkpoint"))
     where, note = f"size = {one['size']}", one["note"]
     match trial.random.randrange(6):
         case 0:
@@ -182,12 +182,12 @@ async def change_a_checkpoint(trial: Trial) -> None:
         case 4:
             at = trial.random.randrange(len(note))
             forged = note[:at] + ("A" if note[at] != "A" else "B") + note[at + 1 :]
-            await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
+            await trial.conn.execute(f"update atlas.audit_checkpoint set note = $1 where {where}", forged)
         case 5:
             thief = SigningKey(one["key_name"], Ed25519PrivateKey.generate(), trial.installation.copies, "thief")
             signed = open_note(note, trial.installation.keys)
             forged = thief.sign(Checkpoint(signed.origin, signed.size, os.urandom(32), signed.at))
-            await trial.conn.execute(f"update audit_checkpoint set note = $1 where {where}", forged)
+            await trial.conn.execute(f"update atlas.audit_checkpoint set note = $1 where {where}", forged)
 
 
 async def drop_a_whole_batch(trial: Trial) -> None:
@@ -197,12 +197,14 @@ async def drop_a_whole_batch(trial: Trial) -> None:
     what = trial.one(["both", "rows", "seal"])
     if what != "seal":
         await trial.conn.execute(
-            "delete from audit_log a using audit_seal s where s.n = $1 and pg_visible_in_snapshot(a.xid, s.snap_cur)"
+            "delete from atlas.audit_log a using atlas.audit_seal s where s.n = $1 and pg_visible_in_snapshot(a.xid, s.snap_cur)"
             " and not pg_visible_in_snapshot(a.xid, s.snap_prev)",
             n,
         )
     if what != "rows":
-        await trial.conn.execute(f"delete from audit_seal where n = {n}; delete from audit_seal_tenant where n = {n}")
+        await trial.conn.execute(
+            f"delete from atlas.audit_seal where n = {n}; delete from atlas.audit_seal_tenant where n = {n}"
+        )
 
 
 KINDS: list[Callable[[Trial], Awaitable[None]]] = [
@@ -226,26 +228,26 @@ async def tampered(owner: Connection, installation: Installation) -> Any:
     """An audit log with an old backup, and a superuser for whom every guard has been removed."""
     await audit_log(owner, installation, seals=3)
     # What was signed so far becomes ten minutes old, as it would be in a backup of that age.
-    for row in await owner.fetch("select size, note from audit_checkpoint"):
+    for row in await owner.fetch("select size, note from atlas.audit_checkpoint"):
         signed = open_note(row["note"], installation.keys)
         old = Checkpoint(signed.origin, signed.size, signed.root, signed.at - timedelta(minutes=10))
         await _unguarded(owner, "audit_checkpoint")
-        change = "update audit_checkpoint set note = $1, signed_at = $2 where size = $3"
+        change = "update atlas.audit_checkpoint set note = $1, signed_at = $2 where size = $3"
         await owner.execute(change, installation.key.sign(old), old.at, signed.size)
     await owner.execute("create schema backup")
     for table in TABLES:
-        await owner.execute(f"create table backup.{table} as table {table}")
+        await owner.execute(f"create table backup.{table} as table atlas.{table}")
     await audit_log(owner, installation, seals=4, seed=2)
     for table in TABLES:
         await _unguarded(owner, table)
-    await owner.execute("alter table audit_log alter id drop identity")
+    await owner.execute("alter table atlas.audit_log alter id drop identity")
     checks = await owner.fetch(
-        "select conrelid::regclass::text as table, conname from pg_constraint"
+        "select split_part(conrelid::regclass::text, '.', 2) as table, conname from pg_constraint"
         " where conrelid = any ($1::text[]::regclass[]) and contype in ('c', 'u', 'p')",
-        list(TABLES),
+        [f"atlas.{table}" for table in TABLES],
     )
     for check in checks:
-        await owner.execute(f"alter table {check['table']} drop constraint {check['conname']}")
+        await owner.execute(f"alter table atlas.{check['table']} drop constraint {check['conname']}")
     return owner
 
 
@@ -278,11 +280,11 @@ async def test_an_old_backup_shows_by_its_age_even_without_an_outside_copy(tampe
 
 
 async def test_findings_name_the_row_the_kind_and_the_range(tampered, installation):
-    victims = await tampered.fetch("select id, ctid from audit_log order by id")
+    victims = await tampered.fetch("select id, ctid from atlas.audit_log order by id")
     await tampered.execute(
-        f"update audit_log set created_at = created_at + interval '1 hour' where id = {victims[3]['id']}"
+        f"update atlas.audit_log set created_at = created_at + interval '1 hour' where id = {victims[3]['id']}"
     )
-    await tampered.execute(f"delete from audit_log where id = {victims[7]['id']}")
+    await tampered.execute(f"delete from atlas.audit_log where id = {victims[7]['id']}")
 
     report = await verify(tampered, installation.keys)
     changed = next(finding for finding in report.findings if finding.row == victims[3]["id"] and finding.leaves)
@@ -295,16 +297,18 @@ async def test_findings_name_the_row_the_kind_and_the_range(tampered, installati
 
 
 async def test_one_changed_row_is_one_finding_not_a_flood(tampered, installation):
-    await tampered.execute("update audit_log set body = body || '\\x20' where id = (select min(id) from audit_log)")
+    await tampered.execute(
+        "update atlas.audit_log set body = body || '\\x20' where id = (select min(id) from atlas.audit_log)"
+    )
 
     report = await verify(tampered, installation.keys, installation.notes)
     assert len([finding for finding in report.findings if finding.kind != "stale"]) == 1
 
 
 async def test_a_row_with_a_past_time_is_found_even_when_it_was_sealed_as_new(tampered, installation):
-    await tampered.execute("alter table audit_log alter id set default 100000")
+    await tampered.execute("alter table atlas.audit_log alter id set default 100000")
     await write(tampered, 2)
-    await tampered.execute("update audit_log set created_at = created_at - interval '1 hour' where id = 100000")
+    await tampered.execute("update atlas.audit_log set created_at = created_at - interval '1 hour' where id = 100000")
     await seal(tampered)
     await installation.sign(tampered)
 
@@ -312,7 +316,9 @@ async def test_a_row_with_a_past_time_is_found_even_when_it_was_sealed_as_new(ta
 
 
 async def test_a_row_of_a_transaction_that_has_not_happened_is_found(tampered, installation):
-    await tampered.execute("update audit_log set xid = '999999999999' where id = (select max(id) from audit_log)")
+    await tampered.execute(
+        "update atlas.audit_log set xid = '999999999999' where id = (select max(id) from atlas.audit_log)"
+    )
 
     assert "row" in kinds(await verify(tampered, installation.keys))
 
@@ -335,18 +341,18 @@ async def test_a_row_of_a_transaction_that_is_still_open_is_found(tampered, inst
 
 async def test_rows_of_the_verifying_transaction_are_no_finding(tampered, installation):
     async with tampered.transaction():
-        await tampered.execute("alter table audit_log alter id set default 100001")
+        await tampered.execute("alter table atlas.audit_log alter id set default 100001")
         await write(tampered, 1)
         assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
 
 
 async def test_a_stored_function_that_lies_does_not_hide_a_changed_row(tampered, installation):
     """The rows as they were, shown by the functions that the sealer asks."""
-    await tampered.execute("create table shadow as table audit_log")
-    for name in ("atlas_audit_window", "atlas_audit_rest"):
+    await tampered.execute("create table shadow as table atlas.audit_log")
+    for name in ("audit_window", "audit_rest"):
         definition = await tampered.fetchval("select pg_get_functiondef(oid) from pg_proc where proname = $1", name)
-        await tampered.execute(definition.replace("from audit_log", "from shadow"))
-    await tampered.execute("update audit_log set message = 'forged', body = body || '\\x20' where id = 3")
+        await tampered.execute(definition.replace("FROM audit_log", "FROM shadow"))
+    await tampered.execute("update atlas.audit_log set message = 'forged', body = body || '\\x20' where id = 3")
 
     report = await verify(tampered, installation.keys, installation.notes)
     assert 3 in {finding.row for finding in report.findings}
@@ -354,7 +360,7 @@ async def test_a_stored_function_that_lies_does_not_hide_a_changed_row(tampered,
 
 async def test_a_function_of_a_known_name_does_not_hide_a_changed_row(tampered, installation):
     """Times as they were, shown by a function that stands before Postgres's own."""
-    await tampered.execute("update audit_log set created_at = created_at + interval '1 day' where id = 3")
+    await tampered.execute("update atlas.audit_log set created_at = created_at + interval '1 day' where id = 3")
     await tampered.execute("create schema evil")
     await tampered.execute(
         "create function evil.timestamptz_send(t timestamptz) returns bytea language sql as"
@@ -370,10 +376,10 @@ async def test_a_function_of_a_known_name_does_not_hide_a_changed_row(tampered, 
 async def test_a_row_without_a_place_is_found(tampered, installation, column):
     place = {"id": "100001", "epoch": "epoch", "xid": "xid"} | {column: "null"}
     same = "created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
-    await tampered.execute(f"alter table audit_log alter {column} drop not null")
+    await tampered.execute(f"alter table atlas.audit_log alter {column} drop not null")
     await tampered.execute(
-        f"insert into audit_log ({', '.join(place)}, {same})"
-        f" select {', '.join(place.values())}, {same} from audit_log order by id limit 1"
+        f"insert into atlas.audit_log ({', '.join(place)}, {same})"
+        f" select {', '.join(place.values())}, {same} from atlas.audit_log order by id limit 1"
     )
 
     [finding] = (await verify(tampered, installation.keys, installation.notes)).findings
@@ -391,22 +397,22 @@ UNTOLD = {
 
 
 async def test_a_value_that_was_taken_away_is_a_finding_in_any_column(tampered, installation):
-    await tampered.execute("alter table audit_log alter id set default 100001")
+    await tampered.execute("alter table atlas.audit_log alter id set default 100001")
     await record(tampered, event(1, tenant_id=TENANTS[0]), personal={"to": "ann@example.org"})
     await seal(tampered)
     await installation.sign(tampered)
     assert kinds(await verify(tampered, installation.keys, installation.notes)) == set()
     columns = await tampered.fetch(
-        "select attrelid::regclass::text, attname from pg_attribute"
+        "select split_part(attrelid::regclass::text, '.', 2), attname from pg_attribute"
         " where attrelid = any ($1::text[]::regclass[]) and attnum > 0 and not attisdropped",
-        [table for table in TABLES if table != "audit_pruned"],
+        [f"atlas.{table}" for table in TABLES if table != "audit_pruned"],
     )
     for table, column in sorted({tuple(row) for row in columns} - UNTOLD):
         for row in ("min", "max"):
             transaction = tampered.transaction()
             await transaction.start()
-            await tampered.execute(f"alter table {table} alter {column} drop not null")
-            where = f"ctid = (select {row}(ctid) from {table} where {column} is not null)"
+            await tampered.execute(f"alter table atlas.{table} alter {column} drop not null")
+            where = f"ctid = (select {row}(ctid) from atlas.{table} where {column} is not null)"
             await Trial(tampered, Random(1), installation).set(table, where, **{column: "null"})
             report = await verify(tampered, installation.keys, installation.notes)
             await transaction.rollback()
@@ -414,31 +420,31 @@ async def test_a_value_that_was_taken_away_is_a_finding_in_any_column(tampered, 
 
 
 NOWHERE = [
-    "insert into audit_seal select null, epoch, system_identifier, snap_prev from audit_seal where n = 2",
-    "insert into audit_seal select 0, epoch, system_identifier, snap_prev from audit_seal where n = 2",
-    "insert into audit_seal_tenant select tenant_id, 0, first_number, count from audit_seal_tenant limit 1",
-    "insert into audit_seal_tenant select tenant_id, 99999, 100, 5 from audit_seal_tenant limit 1",
-    "insert into audit_seal_tenant select tenant_id, null, 100, 5 from audit_seal_tenant limit 1",
-    "insert into audit_seal_tenant select null, 99999, 100, 5",
-    "insert into audit_checkpoint select null, key_name, epoch, note, signed_at from audit_checkpoint limit 1",
-    "insert into audit_checkpoint select 0, key_name, epoch, 'rubbish', signed_at from audit_checkpoint limit 1",
-    "insert into audit_checkpoint select -3, key_name, epoch, 'rubbish', signed_at from audit_checkpoint limit 1",
-    "insert into audit_pruned (through_seal) values (null)",
-    "insert into audit_pruned (through_seal) values (-4)",
-    "insert into audit_epoch (epoch, system_identifier, reason) select null, system_identifier, '' from audit_epoch",
-    "insert into audit_epoch (epoch, system_identifier, reason) select 0, system_identifier, '' from audit_epoch",
-    "update audit_epoch set reason = 'moved'",
+    "insert into atlas.audit_seal select null, epoch, system_identifier, snap_prev from atlas.audit_seal where n = 2",
+    "insert into atlas.audit_seal select 0, epoch, system_identifier, snap_prev from atlas.audit_seal where n = 2",
+    "insert into atlas.audit_seal_tenant select tenant_id, 0, first_number, count from atlas.audit_seal_tenant limit 1",
+    "insert into atlas.audit_seal_tenant select tenant_id, 99999, 100, 5 from atlas.audit_seal_tenant limit 1",
+    "insert into atlas.audit_seal_tenant select tenant_id, null, 100, 5 from atlas.audit_seal_tenant limit 1",
+    "insert into atlas.audit_seal_tenant select null, 99999, 100, 5",
+    "insert into atlas.audit_checkpoint select null, key_name, epoch, note, signed_at from atlas.audit_checkpoint limit 1",
+    "insert into atlas.audit_checkpoint select 0, key_name, epoch, 'rubbish', signed_at from atlas.audit_checkpoint limit 1",
+    "insert into atlas.audit_checkpoint select -3, key_name, epoch, 'rubbish', signed_at from atlas.audit_checkpoint limit 1",
+    "insert into atlas.audit_pruned (through_seal) values (null)",
+    "insert into atlas.audit_pruned (through_seal) values (-4)",
+    "insert into atlas.audit_epoch (epoch, system_identifier, reason) select null, system_identifier, '' from atlas.audit_epoch",
+    "insert into atlas.audit_epoch (epoch, system_identifier, reason) select 0, system_identifier, '' from atlas.audit_epoch",
+    "update atlas.audit_epoch set reason = 'moved'",
 ]
 
 
 async def test_what_speaks_of_no_place_in_the_audit_log_is_found(tampered, installation):
     nullable = await tampered.fetch(
-        "select attrelid::regclass::text as table, attname from pg_attribute"
+        "select split_part(attrelid::regclass::text, '.', 2) as table, attname from pg_attribute"
         " where attrelid = any ($1::text[]::regclass[]) and attnum > 0 and attnotnull",
-        list(TABLES),
+        [f"atlas.{table}" for table in TABLES],
     )
     for row in nullable:
-        await tampered.execute(f"alter table {row['table']} alter {row['attname']} drop not null")
+        await tampered.execute(f"alter table atlas.{row['table']} alter {row['attname']} drop not null")
     for forged in NOWHERE:
         transaction = tampered.transaction()
         await transaction.start()
@@ -450,8 +456,8 @@ async def test_what_speaks_of_no_place_in_the_audit_log_is_found(tampered, insta
 
 async def test_many_copies_of_one_row_are_all_found(tampered, installation):
     """As many as would fall on the seam between two pages of reading."""
-    one = "select * from audit_log order by id limit 1"
-    await tampered.execute(f"insert into audit_log select a.* from ({one}) a, generate_series(1, 700)")
+    one = "select * from atlas.audit_log order by id limit 1"
+    await tampered.execute(f"insert into atlas.audit_log select a.* from ({one}) a, generate_series(1, 700)")
 
     report = await verify(tampered, installation.keys)
     assert len([finding for finding in report.findings if "was added" in finding.message]) == 700
@@ -461,8 +467,8 @@ async def _slip_in(conn: Any, xid: str) -> None:
     """A copy of an old row that claims another transaction."""
     same = "epoch, created_at, tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body"
     await conn.execute(
-        f"insert into audit_log (id, xid, {same})"
-        f" select 100001, $1::text::xid8, {same} from audit_log order by id limit 1",
+        f"insert into atlas.audit_log (id, xid, {same})"
+        f" select 100001, $1::text::xid8, {same} from atlas.audit_log order by id limit 1",
         xid,
     )
 
@@ -473,11 +479,11 @@ async def _cut_seals(trial: Trial, kept: Any) -> None:
         ("audit_seal_tenant", "n", kept["n"]),
         ("audit_checkpoint", "size", kept["size"]),
     ):
-        await trial.conn.execute(f"delete from {table} where {column} > {value}")
+        await trial.conn.execute(f"delete from atlas.{table} where {column} > {value}")
 
 
 async def _unguarded(conn: Any, table: str) -> None:
-    await conn.execute(f"alter table {table} disable trigger all")
+    await conn.execute(f"alter table atlas.{table} disable trigger all")
 
 
 def _tid(row: Any) -> str:

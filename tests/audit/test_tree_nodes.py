@@ -23,13 +23,13 @@ async def leaves(conn):
     await write_many(conn, 900)
     while not (await seal_batch(conn, limit=300)).closes:
         continue
-    rows = await conn.fetch("select leaf_hashes from audit_seal order by n")
+    rows = await conn.fetch("select leaf_hashes from atlas.audit_seal order by n")
     return [leaf for row in rows for leaf in split(row["leaf_hashes"])]
 
 
 async def test_roots_inclusion_and_consistency_are_those_of_the_definition(conn, leaves):
     random = Random(4)
-    sizes = [row["size"] for row in await conn.fetch("select size from audit_seal order by n")]
+    sizes = [row["size"] for row in await conn.fetch("select size from atlas.audit_seal order by n")]
     for size in [sizes[0], *random.sample(sizes[1:-1], 4), sizes[-1]]:
         nodes = TreeNodes(conn, size)
         assert await nodes.root() == mth(leaves[:size])
@@ -50,8 +50,8 @@ async def test_a_proof_holds_for_every_row_of_the_newest_seals(conn, leaves):
 
 
 async def test_a_damaged_tree_is_said_to_be_damaged(conn, owner, leaves):
-    await owner.execute("alter table audit_seal disable trigger all")
-    await owner.execute("delete from audit_seal where n = 2")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
+    await owner.execute("delete from atlas.audit_seal where n = 2")
     with pytest.raises(DamagedTree, match="Run `atlas audit verify`"):
         for index in range(4000, len(leaves), 100):
             await TreeNodes(conn, len(leaves)).inclusion(index)

@@ -14,20 +14,20 @@ from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, wr
 
 async def unguarded(owner, *tables: str) -> None:
     for table in tables:
-        await owner.execute(f"alter table {table} disable trigger all")
+        await owner.execute(f"alter table atlas.{table} disable trigger all")
 
 
 async def cut(owner) -> int:
     """Take away the last window with its seals, and answer the size of the tree that is left."""
     await unguarded(owner, "audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint")
     kept = await owner.fetchrow(
-        "select n, size, snap_cur::text as snap from audit_seal where closes order by n desc offset 1 limit 1"
+        "select n, size, snap_cur::text as snap from atlas.audit_seal where closes order by n desc offset 1 limit 1"
     )
     await owner.execute(
-        "delete from audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", kept["snap"]
+        "delete from atlas.audit_log where not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)", kept["snap"]
     )
-    await owner.execute(f"delete from audit_seal where n > {kept['n']}")
-    await owner.execute(f"delete from audit_seal_tenant where n > {kept['n']}")
+    await owner.execute(f"delete from atlas.audit_seal where n > {kept['n']}")
+    await owner.execute(f"delete from atlas.audit_seal_tenant where n > {kept['n']}")
     return kept["size"]
 
 
@@ -37,9 +37,9 @@ async def test_a_whole_log_has_no_findings_and_reports_what_it_covers(conn, inst
 
     report = await verify(conn, installation.keys, installation.notes)
     assert report.findings == []
-    assert report.rows + report.unsealed == await conn.fetchval("select count(*) from audit_log")
+    assert report.rows + report.unsealed == await conn.fetchval("select count(*) from atlas.audit_log")
     assert report.unsealed == 1
-    assert report.size == await conn.fetchval("select max(size) from audit_seal")
+    assert report.size == await conn.fetchval("select max(size) from atlas.audit_seal")
     assert (report.checkpoints, report.outside) == (5, 5)
 
 
@@ -56,7 +56,7 @@ async def test_rows_that_stay_unsealed_are_a_finding_after_a_minute(conn, owner,
     await audit_log(conn, installation, seals=2)
     await record(conn, event(1))
     await unguarded(owner, "audit_seal")
-    await owner.execute("update audit_seal set sealed_at = sealed_at - interval '61 seconds'")
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '61 seconds'")
 
     assert "unsealed" in kinds(await verify(conn, installation.keys))
 
@@ -89,10 +89,10 @@ async def test_an_incremental_verification_covers_only_what_is_new(conn, owner, 
     report = await verify(conn, installation.keys, installation.notes, since=mark)
     assert report.findings == []
     assert 0 < report.rows < whole.rows
-    assert report.size == await conn.fetchval("select max(size) from audit_seal")
+    assert report.size == await conn.fetchval("select max(size) from atlas.audit_seal")
 
     await unguarded(owner, "audit_log")
-    await owner.execute("delete from audit_log where id = (select max(id) from audit_log)")
+    await owner.execute("delete from atlas.audit_log where id = (select max(id) from atlas.audit_log)")
     assert "row" in kinds(await verify(conn, installation.keys, since=mark))
 
 
@@ -101,7 +101,7 @@ async def test_rows_that_were_removed_beyond_the_mark_are_not_missing(conn, owne
     marks = []
     for through in (0, 1, 4):  # before the mark there is no order, then one that does not reach it, then one beyond
         if through:
-            await owner.execute(f"select atlas_audit_prune({through}, 'user', 'dana', '{{}}')")
+            await owner.execute(f"select atlas.audit_prune({through}, 'user', 'dana', '{{}}')")
         await write(conn, 3)
         await seal(conn)
         await installation.sign(conn)
@@ -115,7 +115,7 @@ async def test_a_mark_that_no_longer_fits_makes_it_look_at_everything(conn, owne
     await audit_log(conn, installation, seals=3)
     report = await verify(conn, installation.keys, since=LastVerified(2, "00" * 32))
 
-    assert report.seals == await conn.fetchval("select count(*) from audit_seal")
+    assert report.seals == await conn.fetchval("select count(*) from atlas.audit_seal")
     assert [finding.kind for finding in report.findings] == ["seal"]
 
 
@@ -142,7 +142,7 @@ async def test_a_search_column_that_only_seems_equal_is_found(conn, owner, insta
     await seal(conn)
     await installation.sign(conn)
     await unguarded(owner, "audit_log")
-    await owner.execute("update audit_log set meta = jsonb_set(meta, '{value}', $1::text::jsonb)", changed)
+    await owner.execute("update atlas.audit_log set meta = jsonb_set(meta, '{value}', $1::text::jsonb)", changed)
 
     [finding] = (await verify(conn, installation.keys)).findings
     assert finding.message == "The search columns of row 1 differ from its bytes: meta."
@@ -168,8 +168,8 @@ async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner
     await audit_log(conn, installation, seals=3)
     await write(conn, 1)
     await unguarded(owner, "audit_log", table)
-    await owner.execute(f"update {table} set {change}")
-    await owner.execute("delete from audit_log where id = 2")
+    await owner.execute(f"update atlas.{table} set {change}")
+    await owner.execute("delete from atlas.audit_log where id = 2")
 
     report = await verify(conn, installation.keys)
     assert kinds(report) >= {kind, "row"}
@@ -182,7 +182,7 @@ async def test_a_forged_running_number_is_a_finding(conn, owner, installation, n
     whole = await verify(conn, installation.keys)
     await audit_log(conn, installation, seals=2, seed=5)
     await unguarded(owner, "audit_seal_tenant")
-    await owner.execute("update audit_seal_tenant set first_number = $1 where n <= $2", number, whole.last_seal)
+    await owner.execute("update atlas.audit_seal_tenant set first_number = $1 where n <= $2", number, whole.last_seal)
 
     assert "seal" in kinds(await verify(conn, installation.keys))
     assert not (await verify(conn, installation.keys, since=LastVerified(whole.last_seal, whole.root))).ok
@@ -201,7 +201,7 @@ async def test_a_changed_personal_value_is_found(conn, owner, installation):
     await seal(conn)
     await installation.sign(conn)
     await unguarded(owner, "audit_private")
-    await owner.execute("update audit_private set value = 'eve@example.org'")
+    await owner.execute("update atlas.audit_private set value = 'eve@example.org'")
 
     assert kinds(await verify(conn, installation.keys)) == {"private"}
 
@@ -209,13 +209,13 @@ async def test_a_changed_personal_value_is_found(conn, owner, installation):
 @pytest.mark.parametrize(
     "change",
     [
-        "update audit_private set entity_id = '2'",
-        "update audit_private set field = 'subject'",
-        "update audit_private set tenant_id = gen_random_uuid()",
-        "update audit_private set tenant_id = null",
-        "update audit_private set value = 'eve', commitment = sha256(salt || 'eve'::bytea)",
-        "insert into audit_private (commitment, tenant_id, entity_id, field, salt, value)"
-        " select sha256(salt || 'eve'::bytea), tenant_id, entity_id, field, salt, 'eve' from audit_private",
+        "update atlas.audit_private set entity_id = '2'",
+        "update atlas.audit_private set field = 'subject'",
+        "update atlas.audit_private set tenant_id = gen_random_uuid()",
+        "update atlas.audit_private set tenant_id = null",
+        "update atlas.audit_private set value = 'eve', commitment = sha256(salt || 'eve'::bytea)",
+        "insert into atlas.audit_private (commitment, tenant_id, entity_id, field, salt, value)"
+        " select sha256(salt || 'eve'::bytea), tenant_id, entity_id, field, salt, 'eve' from atlas.audit_private",
     ],
 )
 async def test_a_personal_value_that_no_event_of_its_thing_commits_to_is_found(conn, owner, installation, change):
@@ -235,7 +235,7 @@ async def test_an_outside_copy_shows_a_cut_that_the_database_alone_does_not(conn
     kept = await cut(owner)
     assert kinds(await verify(conn, installation.keys)) == {"cut"}  # the checkpoint itself covers more leaves
 
-    await owner.execute(f"delete from audit_checkpoint where size > {kept}")
+    await owner.execute(f"delete from atlas.audit_checkpoint where size > {kept}")
     assert kinds(await verify(conn, installation.keys)) == set()
     assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
 
@@ -244,7 +244,7 @@ async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, o
     await audit_log(conn, installation, seals=4)
     await publish(conn, installation.key, installation.copies, abandon=True)
     assert (await verify(conn, installation.keys, installation.notes)).ok
-    await owner.execute(f"delete from audit_checkpoint where size > {await cut(owner)}")
+    await owner.execute(f"delete from atlas.audit_checkpoint where size > {await cut(owner)}")
 
     assert kinds(await verify(conn, installation.keys, installation.notes)) == {"cut"}
 
@@ -252,12 +252,12 @@ async def test_a_note_that_gives_up_a_longer_tree_does_not_excuse_itself(conn, o
 async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_since(conn, installation):
     """Also where a later seal has the size that the lost tree had."""
     await audit_log(conn, installation, seals=2)
-    size, at = await conn.fetchval("select max(size) from audit_seal"), datetime.now(UTC)
+    size, at = await conn.fetchval("select max(size) from atlas.audit_seal"), datetime.now(UTC)
     name, sign = installation.key.name, installation.key.sign
     lost = sign(Checkpoint(name, size + 4, bytes(32), at))
     await write(conn, 1)
     await seal(conn)
-    root = await conn.fetchval("select root from audit_seal order by n desc limit 1")
+    root = await conn.fetchval("select root from atlas.audit_seal order by n desc limit 1")
     given_up = sign(Checkpoint(name, size + 2, root, at + timedelta(seconds=1), abandons=size + 4))
     for _ in range(4):
         await write(conn, 1)

@@ -114,10 +114,10 @@ async def test_a_login_that_may_not_use_the_roles_is_told_the_statement_to_run(a
 async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_that_open_them(atlas, database_url):
     await execute(
         database_url,
-        "revoke update on jobs from atlas_engine",
-        "revoke select on job_runs, audit_log from atlas_engine",
-        "revoke insert (body) on audit_log from atlas_engine",
-        "alter table audit_log owner to current_user",
+        "revoke update on atlas.jobs from atlas_engine",
+        "revoke select on atlas.job_runs, audit_log from atlas_engine",
+        "revoke insert (body) on atlas.audit_log from atlas_engine",
+        "alter table atlas.audit_log owner to current_user",
     )
     before = by_name((await atlas("doctor", "--json")).document)["roles"]
     await execute(database_url, before["remedy"].removeprefix("Let an administrator run: "))
@@ -130,7 +130,7 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
 async def test_an_outcome_without_an_event_is_told_in_words(atlas, database_url):
     await execute(
         database_url,
-        "insert into system_state (key, value, updated_by) values ('atlas_online', '{\"online\": true}', 'eve')"
+        "insert into atlas.system_state (key, value, updated_by) values ('atlas_online', '{\"online\": true}', 'eve')"
         " on conflict (key) do update set value = excluded.value",
     )
     account = by_name((await atlas("doctor", "--json")).document)["account"]

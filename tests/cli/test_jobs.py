@@ -48,9 +48,9 @@ async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(atlas, po
     forged = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": "wf", "requestedBy": "ada"}')
     unfit = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": 5}', "--delay", "10m")
 
-    intent = await pool.fetchrow("select id, workflow, input, spend_cents, priority, status::text from intents")
+    intent = await pool.fetchrow("select id, workflow, input, spend_cents, priority, status::text from atlas.intents")
     assert tuple(map(str, intent)) == (made["id"], "wf", '{"a": 1}', "5", "2", "draft")
-    assert await pool.fetchval("select count(*) from jobs") == 0
+    assert await pool.fetchval("select count(*) from atlas.jobs") == 0
     assert "--input: requestedBy: is not part of it" in forged.refusal
     assert "--delay: does not apply to a workflow" in unfit.refusal
 

@@ -94,7 +94,7 @@ async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, dat
 
     conn = await asyncpg.connect(database_url)
     try:
-        actor = await conn.fetchval("select actor_id from audit_log where action = 'TENANT_ADDED'")
+        actor = await conn.fetchval("select actor_id from atlas.audit_log where action = 'TENANT_ADDED'")
     finally:
         await conn.close()
     assert actor.startswith("cli:")
@@ -183,8 +183,8 @@ async def test_usage_says_whose_it_is(atlas, conn):
     for slug in ("acme", "other"):
         await atlas("tenant", "add", slug)
         await conn.execute(
-            "insert into usage_hourly (tenant_id, job_type, hour, runs)"
-            " select id, 'a.work', date_trunc('hour', now()) - interval '2 hours', 3 from tenants where slug = $1",
+            "insert into atlas.usage_hourly (tenant_id, job_type, hour, runs)"
+            " select id, 'a.work', date_trunc('hour', now()) - interval '2 hours', 3 from atlas.tenants where slug = $1",
             slug,
         )
 

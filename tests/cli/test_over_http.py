@@ -124,7 +124,7 @@ async def test_a_tenants_token_needs_no_tenant_to_be_named(remote, server, conn)
     made = await remote("enqueue", "x.work", "--json", ATLAS_TOKEN=token)
     foreign = await remote("jobs", "list", "--tenant", "other", ATLAS_TOKEN=token)
 
-    owner = await conn.fetchval("select tenant_id from jobs where id = $1::uuid", made.document["id"])
+    owner = await conn.fetchval("select tenant_id from atlas.jobs where id = $1::uuid", made.document["id"])
     assert owner == server.world.acme.id
     assert "There is no tenant other" in foreign.refusal
 

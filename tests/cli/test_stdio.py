@@ -23,7 +23,7 @@ def shell(tmp_path, database_url):
 async def test_a_stream_that_is_closed_does_not_end_a_command_half_way(shell, conn, redirection):
     ran = await shell(redirection, "enqueue", "a.work", "--json")
 
-    [job] = await conn.fetch("select id from jobs")
+    [job] = await conn.fetch("select id from atlas.jobs")
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout == "" if " >&-" in f" {redirection}" else ran.document["id"] == str(job["id"])
 

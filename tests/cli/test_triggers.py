@@ -70,8 +70,8 @@ async def test_usage_is_told_for_a_time_and_a_wrong_time_is_refused(atlas, datab
     nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
     conn = await asyncpg.connect(database_url)
     await conn.execute(
-        """insert into usage_hourly (tenant_id, job_type, hour, runs, succeeded, failed, run_seconds, cost_cents)
-           select id, 'report.build', '2027-01-05 06:00Z', 3, 2, 1, 4.5, 250 from tenants"""
+        """insert into atlas.usage_hourly (tenant_id, job_type, hour, runs, succeeded, failed, run_seconds, cost_cents)
+           select id, 'report.build', '2027-01-05 06:00Z', 3, 2, 1, 4.5, 250 from atlas.tenants"""
     )
     await conn.close()
     some = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")

@@ -82,7 +82,7 @@ async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, 
 
     assert process.returncode == 0
     assert b'"finished": 1' in out
-    assert await conn.fetchval("select count(*) from job_workers where dead_at is null") == 0
+    assert await conn.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ async def test_status_tells_whether_an_engine_looks_and_warns_when_none_does(atl
     await engine()
     well = await atlas("status", "--json")
     await pool.execute(
-        """update system_state set value = jsonb_build_object('last_tick_at', now() - interval '2 minutes')
+        """update atlas.system_state set value = jsonb_build_object('last_tick_at', now() - interval '2 minutes')
            where key = 'engine_tick'"""
     )
     await atlas("workflow", "run", "wf.plain")

@@ -22,9 +22,9 @@ async def kinds(conn) -> list[tuple[str, str]]:
 
 async def hours_pass(conn) -> None:
     """The gate was turned, and intents were asked for, a while ago."""
-    await conn.execute("update system_state set updated_at = updated_at - interval '1 hour'")
+    await conn.execute("update atlas.system_state set updated_at = updated_at - interval '1 hour'")
     await conn.execute(
-        "update intents set created_at = created_at - interval '1 hour', claimed_at = claimed_at - interval '1 hour'"
+        "update atlas.intents set created_at = created_at - interval '1 hour', claimed_at = claimed_at - interval '1 hour'"
     )
 
 
@@ -42,7 +42,7 @@ async def test_a_worker_that_fell_silent_is_told_until_it_is_old_news(conn):
     await reap(conn)
     after = await kinds(conn)
     await conn.execute(
-        "update job_workers set dead_at = dead_at - interval '1 hour', lease_expires_at = lease_expires_at - interval '1 hour'"
+        "update atlas.job_workers set dead_at = dead_at - interval '1 hour', lease_expires_at = lease_expires_at - interval '1 hour'"
     )
 
     assert before == after == [("worker_lost", worker.id)]
@@ -55,7 +55,7 @@ async def test_a_host_that_is_silent_while_jobs_wait_for_it_is_told(conn):
     await add_host(conn, tenant_id=tenant, name="cellar", actor=DANA)
     await given_job(conn, tenant_id=tenant, host_id=busy.id)
     assert await kinds(conn) == []
-    await conn.execute("update hosts set created_at = created_at - interval '1 hour'")
+    await conn.execute("update atlas.hosts set created_at = created_at - interval '1 hour'")
 
     [found] = await look(conn)
     assert (found.kind, found.subject) == ("host_silent", str(busy.id))
@@ -94,7 +94,7 @@ async def test_a_rise_in_failures_is_told_beside_the_day_before(conn, now, befor
     tenant = await given_tenant(conn)
     for (runs, failed), ago in ((now, 0), (before, 5)):
         await conn.execute(
-            """insert into usage_hourly (tenant_id, job_type, hour, runs, failed, succeeded)
+            """insert into atlas.usage_hourly (tenant_id, job_type, hour, runs, failed, succeeded)
                values ($1, 'report.build', date_trunc('hour', clock_timestamp()) - make_interval(hours => $2), $3, $4, $5)""",
             tenant,
             ago,

@@ -27,13 +27,13 @@ async def age(conn, days: int = 40) -> None:
     await meter_usage(conn)
     past = timedelta(days=days)
     await conn.execute(
-        "update jobs set finished_at = finished_at - $1::interval, created_at = created_at - $1::interval", past
+        "update atlas.jobs set finished_at = finished_at - $1::interval, created_at = created_at - $1::interval", past
     )
-    await conn.execute("update job_attempts set finished_at = finished_at - $1::interval", past)
-    await conn.execute("update jobs set dead_lettered_at = dead_lettered_at - $1::interval", past)
+    await conn.execute("update atlas.job_attempts set finished_at = finished_at - $1::interval", past)
+    await conn.execute("update atlas.jobs set dead_lettered_at = dead_lettered_at - $1::interval", past)
     # The hour that is kept for transactions in flight has passed as well.
     await conn.execute(
-        "update system_state set value = jsonb_set(value, '{metered_until}', to_jsonb(clock_timestamp() + interval '2 hours'))"
+        "update atlas.system_state set value = jsonb_set(value, '{metered_until}', to_jsonb(clock_timestamp() + interval '2 hours'))"
         " where key = 'usage_meter'"
     )
 
@@ -41,7 +41,7 @@ async def age(conn, days: int = 40) -> None:
 async def keep(conn, tenant: UUID, **days: int | None) -> None:
     """The tenant keeps each of these for so many days."""
     await conn.execute(
-        "update tenants set retention = $2::text::jsonb where id = $1", tenant, orjson.dumps(days).decode()
+        "update atlas.tenants set retention = $2::text::jsonb where id = $1", tenant, orjson.dumps(days).decode()
     )
 
 
@@ -75,9 +75,9 @@ async def test_finished_jobs_past_their_age_go_in_batches_with_one_event_each(po
     removed = await sweep(pool, batch=10)
 
     assert removed.jobs == 25
-    assert [row["id"] for row in await conn.fetch("select id from jobs")] == [queued]
+    assert [row["id"] for row in await conn.fetch("select id from atlas.jobs")] == [queued]
     counts = await conn.fetch(
-        "select (meta->>'jobs')::int as n from audit_log where action = 'JOBS_PRUNED' order by id"
+        "select (meta->>'jobs')::int as n from atlas.audit_log where action = 'JOBS_PRUNED' order by id"
     )
     assert [row["n"] for row in counts] == [10, 10, 5]
     assert (await sweep(pool)).total == 0
@@ -90,11 +90,11 @@ async def test_young_jobs_stay(pool, conn):
 
 
 async def test_jobs_whose_ids_tell_no_time_go_as_well(pool, conn):
-    await conn.execute("select atlas_enqueue('system', 'report.build')")
+    await conn.execute("select atlas.enqueue('system', 'report.build')")
     worker = await given_worker(conn)
     [job] = await claim(conn, worker, limit=1)
     await finish(conn, worker, [success(worker, job)])
-    await conn.execute("update jobs set id = 'ffffffff-0000-4000-8000-000000000000'")
+    await conn.execute("update atlas.jobs set id = 'ffffffff-0000-4000-8000-000000000000'")
     await age(conn)
 
     assert (await sweep(pool)).jobs == 1
@@ -109,14 +109,14 @@ async def test_dead_letters_are_kept_until_an_operator_decides(pool, conn):
 
     removed = await sweep(pool)
 
-    assert (removed.jobs, [row["id"] for row in await conn.fetch("select id from jobs")]) == (1, [dead.id])
-    assert await conn.fetchval("select count(*) from job_attempts") == 1
+    assert (removed.jobs, [row["id"] for row in await conn.fetch("select id from atlas.jobs")]) == (1, [dead.id])
+    assert await conn.fetchval("select count(*) from atlas.job_attempts") == 1
     await delete(conn, dead.id, actor=DANA)
 
 
 async def test_nothing_goes_before_it_is_metered(pool, conn):
     await given_ended(conn, 4)
-    await conn.execute("update jobs set finished_at = finished_at - interval '40 days'")
+    await conn.execute("update atlas.jobs set finished_at = finished_at - interval '40 days'")
     assert (await sweep(pool)).jobs == 0
 
     await age(conn, days=0)
@@ -135,12 +135,12 @@ async def test_a_tenants_own_ages_hold_for_it_alone(pool, conn):
     await age(conn, days=3)
 
     assert (await sweep(pool)).jobs == 2
-    assert {row["tenant_id"] for row in await conn.fetch("select tenant_id from jobs")} == {keeps, old_friend}
+    assert {row["tenant_id"] for row in await conn.fetch("select tenant_id from atlas.jobs")} == {keeps, old_friend}
 
 
 @pytest.mark.parametrize("ages", ['{"jobs": 0}', '{"jobs": "few"}', '{"jobs": true}', '{"cats": 1}', "[]"])
 async def test_ages_that_mean_nothing_leave_the_usual_ones(pool, conn, ages):
-    await conn.execute("update tenants set retention = $1::text::jsonb", ages)
+    await conn.execute("update atlas.tenants set retention = $1::text::jsonb", ages)
     await given_ended(conn, 2)
     await age(conn, days=29)
     assert (await sweep(pool)).jobs == 0
@@ -151,9 +151,11 @@ async def test_ages_that_mean_nothing_leave_the_usual_ones(pool, conn, ages):
 async def test_an_age_that_reaches_back_before_any_id_keeps_what_there_is(pool, conn):
     await given_ended(conn, 3)
     for days in (36_500, 99_999):
-        await keep(conn, await conn.fetchval("select tenant_id from jobs limit 1"), jobs=days, attempts=1, events=days)
+        await keep(
+            conn, await conn.fetchval("select tenant_id from atlas.jobs limit 1"), jobs=days, attempts=1, events=days
+        )
         assert (await sweep(pool)).jobs == 0
-    assert await conn.fetchval("select count(*) from jobs") == 3
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 3
 
 
 async def test_attempts_may_go_before_their_jobs(pool, conn):
@@ -166,7 +168,7 @@ async def test_attempts_may_go_before_their_jobs(pool, conn):
     removed = await sweep(pool)
 
     assert (removed.jobs, removed.attempts) == (0, 1)
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_steps_of_runs_that_succeeded_go_and_those_that_may_be_taken_up_again_stay(pool, conn):
@@ -178,7 +180,7 @@ async def test_steps_of_runs_that_succeeded_go_and_those_that_may_be_taken_up_ag
     await finish(conn, worker, [decide(failed, worker.id, PermanentError("never"), policy_of(None))])
     for run in (done, failed):
         await conn.execute(
-            "insert into workflow_steps (run_id, branch, position, tenant_id, name, kind, status)"
+            "insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status)"
             " values ($1, '', 0, $2, 'a', 'step', 'succeeded')",
             run.id,
             tenant,
@@ -186,14 +188,14 @@ async def test_steps_of_runs_that_succeeded_go_and_those_that_may_be_taken_up_ag
     await age(conn)
 
     assert (await sweep(pool)).steps == 1
-    assert await conn.fetchval("select run_id from workflow_steps") == failed.id
+    assert await conn.fetchval("select run_id from atlas.workflow_steps") == failed.id
 
 
 async def test_a_child_of_a_run_that_goes_on_stays(pool, conn):
     run = await given_job(conn, "ENGINE_RUN")
-    await conn.execute("update jobs set next_retry_at = '9999-01-01'")
+    await conn.execute("update atlas.jobs set next_retry_at = '9999-01-01'")
     await given_ended(conn, parent_run_id=run)
-    await conn.execute("update jobs set next_retry_at = '9999-01-01' where id = $1", run)
+    await conn.execute("update atlas.jobs set next_retry_at = '9999-01-01' where id = $1", run)
     await age(conn)
 
     assert (await sweep(pool)).jobs == 0
@@ -212,7 +214,7 @@ async def given_intent(conn, tenant, status, *, days=40, **options) -> UUID:
     """An intent that nothing happened to for so many days."""
     intent_id = options.get("id") or old()
     await conn.execute(
-        "insert into intents (id, tenant_id, workflow, input_hash, status, requested_by, updated_at)"
+        "insert into atlas.intents (id, tenant_id, workflow, input_hash, status, requested_by, updated_at)"
         " values ($1, $2, 'wf', 'x', $3::text::intent_status, 'dana', clock_timestamp() - $4 * interval '1 day')",
         intent_id,
         tenant,
@@ -225,7 +227,7 @@ async def given_intent(conn, tenant, status, *, days=40, **options) -> UUID:
 async def given_approval(conn, tenant, run_id, status) -> UUID:
     """An approval of forty days ago."""
     return await conn.fetchval(
-        "insert into approvals (id, tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)"
+        "insert into atlas.approvals (id, tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)"
         " values ($1, $2, $3, 'step', 'Pay?', 'x', 'dana', $4::text::approval_status, now(),"
         " case when $4 <> 'pending' then now() - interval '40 days' end) returning id",
         old(),
@@ -253,9 +255,9 @@ async def test_intents_and_approvals_go_after_the_runs_they_became(pool, conn):
     swept = await sweep(pool, batch=3)
 
     assert (swept.intents, swept.approvals) == (4, 2)
-    assert {row["id"] for row in await conn.fetch("select id from intents")} == set(kept)
-    assert {row["id"] for row in await conn.fetch("select id from approvals")} == set(stays)
-    told = await conn.fetch("select meta from audit_log where action = 'INTENTS_PRUNED'")
+    assert {row["id"] for row in await conn.fetch("select id from atlas.intents")} == set(kept)
+    assert {row["id"] for row in await conn.fetch("select id from atlas.approvals")} == set(stays)
+    told = await conn.fetch("select meta from atlas.audit_log where action = 'INTENTS_PRUNED'")
     assert sum(orjson.loads(row["meta"])["intents"] for row in told) == 4
     assert (await sweep(pool)).total == 0
 
@@ -273,11 +275,11 @@ async def test_events_that_were_handled_go_and_those_that_wait_stay(pool, conn):
     tenant = await given_tenant(conn)
     for _ in range(3):
         await publish_event(conn, tenant, "invoice.paid", actor=DANA)
-    await conn.execute("update events set created_at = created_at - interval '40 days'")
-    await conn.execute("update events set handled_at = clock_timestamp() where seq < 3")
+    await conn.execute("update atlas.events set created_at = created_at - interval '40 days'")
+    await conn.execute("update atlas.events set handled_at = clock_timestamp() where seq < 3")
 
     assert (await sweep(pool, batch=1)).events == 2
-    assert await conn.fetchval("select count(*) from audit_log where action = 'EVENTS_PRUNED'") == 2
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'EVENTS_PRUNED'") == 2
 
 
 async def test_a_firing_stays_while_it_can_swallow_another(pool, conn):
@@ -286,9 +288,9 @@ async def test_a_firing_stays_while_it_can_swallow_another(pool, conn):
     for window, label in ((0, "none"), (7 * 86_400, "week")):
         await conn.execute(
             """with t as (
-                 insert into job_triggers (tenant_id, label, trigger_type, event_name, job_type, dedupe_window_seconds, created_by)
+                 insert into atlas.job_triggers (tenant_id, label, trigger_type, event_name, job_type, dedupe_window_seconds, created_by)
                  values ($1, $3, 'event', 'a', 'b', $2, 'dana') returning id)
-               insert into trigger_fires (trigger_id, tenant_id, fired_at, created_by)
+               insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)
                select id, $1, clock_timestamp() - interval '2 days', 'scheduler' from t""",
             tenant,
             window,
@@ -296,7 +298,10 @@ async def test_a_firing_stays_while_it_can_swallow_another(pool, conn):
         )
 
     assert (await sweep(pool)).fires == 1
-    assert await conn.fetchval("select label from trigger_fires f join job_triggers t on t.id = f.trigger_id") == "week"
+    assert (
+        await conn.fetchval("select label from atlas.trigger_fires f join atlas.job_triggers t on t.id = f.trigger_id")
+        == "week"
+    )
 
 
 async def test_a_job_that_someone_holds_is_passed_over_not_waited_for(pool, conn):
@@ -305,7 +310,7 @@ async def test_a_job_that_someone_holds_is_passed_over_not_waited_for(pool, conn
     async with pool.acquire() as other:
         held = other.transaction()
         await held.start()
-        await other.fetch("select from jobs order by id limit 1 for update")
+        await other.fetch("select from atlas.jobs order by id limit 1 for update")
         assert (await sweep(pool)).jobs == 2
         await held.rollback()
     assert (await sweep(pool)).jobs == 1
@@ -316,10 +321,10 @@ async def test_workers_that_ended_long_ago_are_forgotten_unless_they_hold_someth
     holder, _ = await given_claimed(conn)
     alive = await given_worker(conn)
     await conn.execute(
-        "update job_workers set dead_at = clock_timestamp() - interval '2 days' where worker_id = any($1)",
+        "update atlas.job_workers set dead_at = clock_timestamp() - interval '2 days' where worker_id = any($1)",
         [idle.id, holder.id],
     )
 
     assert await forget_workers(conn) == 1
-    left = {row["worker_id"] for row in await conn.fetch("select worker_id from job_workers")}
+    left = {row["worker_id"] for row in await conn.fetch("select worker_id from atlas.job_workers")}
     assert left == {holder.id, alive.id}

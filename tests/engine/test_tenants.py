@@ -16,7 +16,7 @@ ALICE = Actor("user", "alice", ip="10.0.0.7")
 
 
 async def events(conn, action):
-    return await conn.fetch("select * from audit_log where action = $1 order by id", action)
+    return await conn.fetch("select * from atlas.audit_log where action = $1 order by id", action)
 
 
 async def test_an_added_tenant_is_found_by_its_slug_and_by_its_id(conn):
@@ -77,7 +77,7 @@ async def test_a_slug_that_is_taken_is_refused_and_the_first_tenant_stands(pool)
         ("slug", "-acme", "1 to 63 lower-case"),
         ("slug", "acme\n", "1 to 63 lower-case"),
         ("slug", "a" * 64, "1 to 63 lower-case"),
-        ("slug", "a'; drop table tenants; --", "1 to 63 lower-case"),
+        ("slug", "a'; drop table atlas.tenants; --", "1 to 63 lower-case"),
         ("slug", "0190a4c8-0000-7000-8000-000000000001", "must not look like an id"),
         ("name", "  ", "must not be empty"),
         ("name", "x" * 201, "longer than 200"),

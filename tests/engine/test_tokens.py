@@ -21,8 +21,8 @@ async def acme(conn):
 async def everything_stored(conn):
     """Every text and byte of the tables that a token touches."""
     rows = await conn.fetch(
-        "select to_jsonb(t)::text || encode(t.hash, 'escape') as text from api_tokens t"
-        " union all select to_jsonb(a)::text || encode(a.body, 'escape') from audit_log a"
+        "select to_jsonb(t)::text || encode(t.hash, 'escape') as text from atlas.api_tokens t"
+        " union all select to_jsonb(a)::text || encode(a.body, 'escape') from atlas.audit_log a"
     )
     return "\n".join(row["text"] for row in rows)
 
@@ -70,7 +70,7 @@ async def test_an_expired_token_is_refused_by_the_database_clock(conn):
     token, clear = await add_token(conn, subject="alice", role="operator", expires_at=soon, actor=ALICE)
     assert await authenticate(conn, clear) is not None
 
-    await conn.execute("update api_tokens set expires_at = clock_timestamp() where id = $1", token.id)
+    await conn.execute("update atlas.api_tokens set expires_at = clock_timestamp() where id = $1", token.id)
 
     assert await authenticate(conn, clear) is None
 
@@ -84,13 +84,13 @@ async def test_a_revoked_token_is_refused_and_revoking_it_again_changes_nothing(
     assert first.revoked_at is not None
     assert again == first
     assert await authenticate(conn, clear) is None
-    assert await conn.fetchval("select count(*) from audit_log where action = 'TOKEN_REVOKED'") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'TOKEN_REVOKED'") == 1
 
 
 async def test_the_audit_names_the_token_its_subject_and_who_made_it(conn, acme):
     token, _ = await add_token(conn, subject="billing", role="enqueuer", tenant=acme, actor=ALICE)
 
-    event = await conn.fetchrow("select * from audit_log where action = 'TOKEN_ADDED'")
+    event = await conn.fetchrow("select * from atlas.audit_log where action = 'TOKEN_ADDED'")
     assert (event["entity_id"], event["tenant_id"], event["actor_id"]) == (str(token.id), acme.id, "alice")
     assert '"subject": "billing"' in event["meta"]
 
@@ -101,7 +101,7 @@ async def test_use_is_remembered_but_not_written_with_every_request(conn):
     [first] = await list_tokens(conn)
     await authenticate(conn, clear)
     [second] = await list_tokens(conn)
-    await conn.execute("update api_tokens set last_used_at = last_used_at - interval '2 minutes'")
+    await conn.execute("update atlas.api_tokens set last_used_at = last_used_at - interval '2 minutes'")
     await authenticate(conn, clear)
     [third] = await list_tokens(conn)
 

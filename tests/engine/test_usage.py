@@ -74,7 +74,7 @@ async def test_costs_are_metered_once_over_all_attempts_of_a_job(conn):
     await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED", Notes(cost=7))])
 
     assert await metered(conn) == {"runs": 2, "succeeded": 1, "failed": 1, "cost_cents": 12}
-    assert await conn.fetchval("select cost_cents from jobs") == 12
+    assert await conn.fetchval("select cost_cents from atlas.jobs") == 12
 
 
 async def test_an_attempt_that_another_worker_runs_under_the_same_number_is_one_run(conn):
@@ -92,13 +92,13 @@ async def test_a_restored_account_is_not_metered_again(conn, owner):
     assert await metered(conn) == {"runs": 1, "succeeded": 1}
 
     # As a dump says it in another cluster: both the meter's place and the newest epoch belong to the old one.
-    await owner.execute("update system_state set value = value || '{\"cluster\": 42}' where key = 'usage_meter'")
-    await owner.execute("alter table audit_epoch disable trigger all")
-    await owner.execute("update audit_epoch set system_identifier = 42")
-    await owner.execute("alter table audit_epoch enable always trigger audit_epoch_append_only")
+    await owner.execute("update atlas.system_state set value = value || '{\"cluster\": 42}' where key = 'usage_meter'")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all")
+    await owner.execute("update atlas.audit_epoch set system_identifier = 42")
+    await owner.execute("alter table atlas.audit_epoch enable always trigger audit_epoch_append_only")
     assert await metered(conn) == {"runs": 1, "succeeded": 1}
 
-    await owner.execute("select atlas_audit_new_epoch('restored', 'user', 'dana', '{}')")
+    await owner.execute("select atlas.audit_new_epoch('restored', 'user', 'dana', '{}')")
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [success(worker, job)])
     assert await metered(conn) == {"runs": 2, "succeeded": 2}
@@ -151,10 +151,12 @@ async def test_meters_at_once_and_meters_that_die_count_nothing_twice(pool, conn
 async def test_usage_is_kept_by_the_hour_with_its_seconds(conn):
     worker, job = await given_claimed(conn)
     hour = datetime(2027, 3, 1, 5, tzinfo=UTC)
-    await conn.execute("update jobs set created_at = $1", hour + timedelta(minutes=1))
+    await conn.execute("update atlas.jobs set created_at = $1", hour + timedelta(minutes=1))
     await finish(conn, worker, [success(worker, job)])
     await conn.execute(
-        "update jobs set started_at = $1, finished_at = $2", hour + timedelta(minutes=2), hour + timedelta(minutes=5)
+        "update atlas.jobs set started_at = $1, finished_at = $2",
+        hour + timedelta(minutes=2),
+        hour + timedelta(minutes=5),
     )
     await metered(conn)
 
@@ -171,7 +173,8 @@ async def test_a_handlers_own_facts_do_not_change_the_number_of_its_attempt(conn
     await finish(conn, worker, [succeed(job, worker.id, None, "REPORT_BUILT", notes)])
 
     assert (
-        await conn.fetchval("select meta from audit_log where action = 'REPORT_BUILT'") == '{"pages": 3, "attempt": 1}'
+        await conn.fetchval("select meta from atlas.audit_log where action = 'REPORT_BUILT'")
+        == '{"pages": 3, "attempt": 1}'
     )
     assert await metered(conn) == {"runs": 1, "succeeded": 1}
 

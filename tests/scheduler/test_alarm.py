@@ -12,7 +12,7 @@ from atlas.scheduler.firing import FiringLoop
 from tests.support import PROOF
 
 MANY = """
-insert into job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)
+insert into atlas.job_triggers (tenant_id, label, trigger_type, cron_expr, timezone, job_type, next_fire_at, created_by)
 select '00000000-0000-7000-8000-000000000001', 'n' || n, 'schedule', (n % 60) || ' ' || (n / 60 % 24) || ' * * *',
   (array['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Tokyo', 'Asia/Kolkata', 'Africa/Cairo', 'Pacific/Apia'])[1 + n / 1440 % 7],
   'report.build', clock_timestamp() + n * interval '1 day' / $1, 'dana'

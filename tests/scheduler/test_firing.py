@@ -24,7 +24,7 @@ from tests.proxy import FaultyProxy
 from tests.support import DANA, PROOF, given_tenant
 
 HERE = "(select oid from pg_database where datname = current_database())"
-LEADER = f"select pid from pg_locks where locktype = 'advisory' and classid = 42715 and granted and database = {HERE}"
+LEADER = f"select pid from pg_locks where locktype = 'advisory' and classid = (atlas.lock_class('leader')::bigint & 4294967295)::oid and granted and database = {HERE}"
 CANDIDATES = (
     "select count(*) from pg_stat_activity where application_name = 'atlas scheduler leader' and datid = " + HERE
 )
@@ -78,9 +78,9 @@ async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once
     frozen.send_signal(signal.SIGCONT)
     schedule_of = {trigger.id: read_cron(trigger.spec.cron_expr, trigger.zone) for trigger in triggers}
     expected = {(id, due) for id, cron in schedule_of.items() for due in cron.times(START, END)}
-    await eventually("select count(*) from jobs where source = 'schedule'", equals=len(expected), within=60)
+    await eventually("select count(*) from atlas.jobs where source = 'schedule'", equals=len(expected), within=60)
 
-    fired = [tuple(row) for row in await pool.fetch("select trigger_id, due_at from trigger_fires")]
+    fired = [tuple(row) for row in await pool.fetch("select trigger_id, due_at from atlas.trigger_fires")]
     doubles, misses = len(fired) - len(set(fired)), len(expected - set(fired))
     print(
         f"{schedulers} schedulers, {schedules} schedules, 2 days in {seconds:.0f} s, {killed} kills, 1 freeze:"
@@ -88,8 +88,8 @@ async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once
     )
     assert set(fired) == expected
     assert doubles == 0
-    assert await pool.fetchval("select count(*) from audit_log where action = 'TRIGGER_FIRED'") == len(expected)
-    assert await pool.fetchval("select count(*) from jobs") == len(expected)
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'TRIGGER_FIRED'") == len(expected)
+    assert await pool.fetchval("select count(*) from atlas.jobs") == len(expected)
 
 
 async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_or_dies(
@@ -104,8 +104,8 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
 
     first.send_signal(signal.SIGSTOP)
     from_frozen = await moved_from(pool, led)
-    await conn.execute("update job_triggers set next_fire_at = next_fire_at - interval '5 minutes'")
-    await eventually("select count(*) >= 5 from trigger_fires")
+    await conn.execute("update atlas.job_triggers set next_fire_at = next_fire_at - interval '5 minutes'")
+    await eventually("select count(*) >= 5 from atlas.trigger_fires")
     first.send_signal(signal.SIGCONT)
     await eventually(CANDIDATES, equals=2, within=60)
     led = await pool.fetchval(LEADER)
@@ -116,7 +116,7 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
     assert from_frozen < 5
     assert from_dead < 5
     assert first.returncode is None
-    rows = await pool.fetch("select due_at from trigger_fires")
+    rows = await pool.fetch("select due_at from atlas.trigger_fires")
     assert len(rows) == len({row["due_at"] for row in rows}) == len(await jobs_of(pool, trigger))
 
 
@@ -135,14 +135,16 @@ async def test_events_published_while_schedulers_are_killed_fire_each_trigger_on
 
     publishing = asyncio.create_task(publish())
     for killed in range(kills):
-        await eventually("select count(*) >= $1 from trigger_fires", 1 + killed * events * triggers // kills, within=30)
+        await eventually(
+            "select count(*) >= $1 from atlas.trigger_fires", 1 + killed * events * triggers // kills, within=30
+        )
         running.kill()
         running = await scheduler()
     await publishing
-    await eventually("select count(*) from events where handled_at is null", equals=0, within=60)
+    await eventually("select count(*) from atlas.events where handled_at is null", equals=0, within=60)
 
-    jobs = await pool.fetchval("select count(*) from jobs where source = 'event'")
-    distinct = await pool.fetchval("select count(distinct input) from jobs where source = 'event'")
+    jobs = await pool.fetchval("select count(*) from atlas.jobs where source = 'event'")
+    distinct = await pool.fetchval("select count(distinct input) from atlas.jobs where source = 'event'")
     print(f"{events} events, {triggers} triggers each, {kills} kills: {jobs} jobs, {distinct} different")
     assert jobs == distinct == events * triggers
 
@@ -155,8 +157,8 @@ async def test_a_running_scheduler_is_on_time_by_the_databases_clock_and_stops_i
     # To it the database is months ahead, and two seconds before a full hour.
     await set_clock(owner, START - timedelta(seconds=2), speed=1.0)
     await given_schedule(conn, acme, "@hourly")
-    await eventually("select count(*) from trigger_fires", equals=1)
-    late = (await pool.fetchval("select fired_at from trigger_fires")) - START
+    await eventually("select count(*) from atlas.trigger_fires", equals=1)
+    late = (await pool.fetchval("select fired_at from atlas.trigger_fires")) - START
     running.send_signal(signal.SIGTERM)
     status = await asyncio.wait_for(running.wait(), 10)
 
@@ -170,14 +172,14 @@ async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, con
     schedule = await given_schedule(conn, acme, "* * * * *", misfire="latest")
     on_event = await given_event_trigger(conn, acme)
     await switch(conn, online=False, actor=DANA)
-    await conn.execute("update job_triggers set next_fire_at = next_fire_at - interval '2 hours'")
+    await conn.execute("update atlas.job_triggers set next_fire_at = next_fire_at - interval '2 hours'")
     await publish_event(conn, acme, "invoice.paid", actor=DANA)
     await scheduler()
     await eventually(f"select exists ({LEADER})")
-    assert await pool.fetchval("select count(*) from trigger_fires") == 0
+    assert await pool.fetchval("select count(*) from atlas.trigger_fires") == 0
 
     await switch(conn, online=True, actor=DANA)
-    await eventually("select count(*) >= 2 from jobs", within=5)
+    await eventually("select count(*) >= 2 from atlas.jobs", within=5)
     # The latest of what was missed fires once; a minute that begins just now may add its own.
     assert len(await jobs_of(pool, schedule)) in (1, 2)
     assert len(await jobs_of(pool, on_event)) == 1
@@ -223,9 +225,9 @@ async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_
     for tenant in (bad, acme):
         await publish_event(conn, tenant, "invoice.paid", {}, actor=DANA)
     await conn.execute(
-        "update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp()) where trigger_type = 'schedule'"
+        "update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp()) where trigger_type = 'schedule'"
     )
-    fired = "select count(*) from trigger_fires where tenant_id = $1"
+    fired = "select count(*) from atlas.trigger_fires where tenant_id = $1"
     async with firing():
         await eventually(f"select ({fired}) >= 5", acme)
         assert await conn.fetchval(fired, bad) == 0
@@ -242,15 +244,15 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
         through = await open_pool(proxy.url, size=1)
         proxy.sink()
         await given_schedule(conn, acme, "* * * * *")
-        await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+        await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
         async with firing(through):
-            await eventually("select count(*) from trigger_fires", equals=1)
+            await eventually("select count(*) from atlas.trigger_fires", equals=1)
         await through.close()
 
 
 async def test_a_round_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
     monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 1.0)
-    whole = triggers.schedule.fire_all
+    whole = triggers.fire_schedules.fire_all
 
     async def slow(conn: Any, firings: Any, **options: Any) -> Any:
         await asyncio.sleep(0.3 * len(firings))
@@ -259,13 +261,13 @@ async def test_a_round_that_takes_too_long_is_done_in_pieces(conn, acme, pool, f
     monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", slow)
     for _ in range(40):
         await given_schedule(conn, acme, "* * * * *")
-    await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+    await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
     async with firing(pool):
-        await eventually("select count(*) > 3 from trigger_fires", equals=True)
+        await eventually("select count(*) > 3 from atlas.trigger_fires", equals=True)
 
 
 async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(pool, conn, acme, owner, monkeypatch):
-    whole = triggers.schedule.fire_all
+    whole = triggers.fire_schedules.fire_all
     lost: list[Any] = []
 
     async def astray(conn: Any, firings: Any, **options: Any) -> Any:
@@ -323,6 +325,6 @@ async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing,
 
     monkeypatch.setattr("atlas.scheduler.firing.fire_due", astray)
     await given_schedule(conn, acme, "* * * * *")
-    await conn.execute("update job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
+    await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
     async with firing():
-        await eventually("select count(*) from trigger_fires", equals=1)
+        await eventually("select count(*) from atlas.trigger_fires", equals=1)

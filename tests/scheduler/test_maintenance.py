@@ -27,16 +27,16 @@ async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_off
     await asyncio.gather(*(one.sweep() for one in chores))
     assert not (await read_gate(conn)).online
     await conn.execute(
-        "update system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp() - interval '1 second'))"
+        "update atlas.system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp() - interval '1 second'))"
         " where key = 'atlas_online'"
     )
     await asyncio.gather(*(one.sweep() for one in chores))
 
     assert (await read_gate(conn)).online
-    assert await conn.fetchval("select status::text from jobs where id = $1", lost.id) == "queued"
-    assert await conn.fetchval("select next_retry_at from jobs where id = $1", delayed) is None
-    assert await conn.fetchval("select count(*) from audit_log where action = 'LEASE_EXPIRED'") == 1
-    assert await conn.fetchval("select count(*) from audit_log where action = 'ATLAS_ONLINE'") == 2
+    assert await conn.fetchval("select status::text from atlas.jobs where id = $1", lost.id) == "queued"
+    assert await conn.fetchval("select next_retry_at from atlas.jobs where id = $1", delayed) is None
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'LEASE_EXPIRED'") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'ATLAS_ONLINE'") == 2
 
 
 async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_over(pool, conn):
@@ -46,7 +46,7 @@ async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_ove
     await chores.watch()
     assert [(one.kind, one.subject) for one in await read_findings(conn)] == [("worker_lost", worker.id)]
 
-    await conn.execute("delete from job_workers")
+    await conn.execute("delete from atlas.job_workers")
     await chores.watch()
     assert await read_findings(conn) == []
 
@@ -58,11 +58,11 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
         await given_job(conn, id=UUID(int=id_at(old).int + n))
     for job in await claim(conn, worker, limit=30):
         await finish(conn, worker, [success(worker, job)])
-    await conn.execute("update jobs set finished_at = $1, started_at = $1", old)
+    await conn.execute("update atlas.jobs set finished_at = $1, started_at = $1", old)
 
     await asyncio.gather(*(Maintenance(pool).prune(asyncio.Event()) for _ in range(3)))
 
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
     assert sum(one.runs for one in await read_usage(conn)) == 30
 
 

@@ -51,7 +51,7 @@ async def ended(conn: Any, id: str = "tidy", run: int = 1) -> Any:
 
 
 async def make_due(conn: Any) -> None:
-    await conn.execute("update recurring_jobs set next_run_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.recurring_jobs set next_run_at = clock_timestamp() - interval '1 second'")
 
 
 async def test_a_second_start_and_a_registration_before_the_first_are_refused(pool, acme):
@@ -227,7 +227,7 @@ async def test_a_lease_frees_the_run_of_an_instance_that_died(conn, recurring, a
     [run] = await claim_runs(conn, "a process that dies", [(acme, "tidy")], lease=60)
     assert await claim_runs(conn, "another", [(acme, "tidy")], lease=60) == []
 
-    await conn.execute("update recurring_jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.recurring_jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
     [second] = await claim_runs(conn, "another", [(acme, "tidy")], lease=60)
 
     assert not await finish_run(conn, "a process that dies", run, outcome="succeeded")  # it wakes: too late

@@ -40,15 +40,19 @@ async def test_hours_of_mixed_load_with_faults_lose_nothing(pool, owner, databas
         weights.append(max(psutil.Process(one.pid).memory_info().rss for one in running) / 2**20)
         await asyncio.sleep(1)
     async with asyncio.timeout(300):
-        while await pool.fetchval("select exists (select from jobs where status in ('queued', 'running'))"):
+        while await pool.fetchval("select exists (select from atlas.jobs where status in ('queued', 'running'))"):
             await asyncio.sleep(1)
     for one in running:
         one.terminate()
     await asyncio.gather(*(one.wait() for one in running))
 
-    counts = Counter({row[0]: row[1] for row in await pool.fetch("select status::text, count(*) from jobs group by 1")})
+    counts = Counter(
+        {row[0]: row[1] for row in await pool.fetch("select status::text, count(*) from atlas.jobs group by 1")}
+    )
     doubled = await pool.fetch("select job_id::text from effects group by 1 having count(*) > 1")
-    expired = {row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'LEASE_EXPIRED'")}
+    expired = {
+        row[0] for row in await pool.fetch("select entity_id from atlas.audit_log where action = 'LEASE_EXPIRED'")
+    }
     print(f"soak: {made} jobs, {kills} kills, {dict(counts)}, {len(doubled)} done twice, {max(weights):.0f} MB at most")
     assert sum(counts.values()) == made
     assert {row[0] for row in doubled} <= expired

@@ -10,8 +10,8 @@ from atlas.workers.drain import Drain
 from atlas.workers.held_jobs import HeldJobs
 
 
-def a_job(*, lost: int = 0) -> ClaimedJob:
-    return ClaimedJob(uuid4(), uuid4(), "test.noop", "{}", 1, 0, 3, lost, None, None, None, None)
+def a_job(*, alone: bool = False) -> ClaimedJob:
+    return ClaimedJob(uuid4(), uuid4(), "test.noop", "{}", 1, 0, 3, 0, None, None, None, None, alone)
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_claim_that_found_too_few_ends_the_asking_until_the_next_hint(demand):
 def test_nothing_is_asked_for_beside_a_job_that_must_run_alone(demand, held):
     with demand.in_flight.call(demand.request(ended=0), finishes=0):
         assert demand.request(ended=0) is NO_JOBS
-    suspect = a_job(lost=2)
+    suspect = a_job(alone=True)
     demand.taken([suspect], solo_waits=False)
     assert demand.request(ended=0) is NO_JOBS
     held.drop(suspect.id)

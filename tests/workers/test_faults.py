@@ -32,27 +32,31 @@ async def test_workers_killed_at_random_lose_no_job_and_double_none_unseen(
     dice = random.Random(7)
     killed = 0
     async with workers(database_url, WORKERS) as running:
-        await eventually("select count(*) > 0 from jobs where status = 'succeeded'", equals=True, within=30)
-        while killed < KILLS and await pool.fetchval("select exists (select from jobs where status <> 'succeeded')"):
+        await eventually("select count(*) > 0 from atlas.jobs where status = 'succeeded'", equals=True, within=30)
+        while killed < KILLS and await pool.fetchval(
+            "select exists (select from atlas.jobs where status <> 'succeeded')"
+        ):
             await asyncio.sleep(0.4 * dice.random())
             victim = dice.randrange(WORKERS)
             running[victim].kill()
             await running[victim].wait()
             running[victim] = await start_worker(database_url)
             killed += 1
-        await eventually("select count(*) from jobs where status <> 'succeeded'", equals=0, within=120)
+        await eventually("select count(*) from atlas.jobs where status <> 'succeeded'", equals=0, within=120)
 
     marks = Counter(row["job_id"] for row in await pool.fetch("select job_id from effects"))
     doubled = {job_id for job_id, count in marks.items() if count > 1}
-    expired = {row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'LEASE_EXPIRED'")}
-    lost = await pool.fetchval("select count(*) from jobs where status <> 'succeeded'")
+    expired = {
+        row[0] for row in await pool.fetch("select entity_id from atlas.audit_log where action = 'LEASE_EXPIRED'")
+    }
+    lost = await pool.fetchval("select count(*) from atlas.jobs where status <> 'succeeded'")
     print(
         f"kill -9: {JOBS} jobs, {killed} kills, {len(expired)} rescued, {len(doubled)} done twice, {lost} lost,"
         f" {len({str(one) for one in doubled} - expired)} doubled without a lease expiry"
     )
     assert len(marks) == JOBS
     assert {str(one) for one in doubled} <= expired
-    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == JOBS
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == JOBS
 
 
 async def test_a_frozen_worker_is_replaced_and_its_late_finish_refused(pool, database_url, given, effects, eventually):
@@ -61,12 +65,12 @@ async def test_a_frozen_worker_is_replaced_and_its_late_finish_refused(pool, dat
         await eventually("select count(*) from effects", equals=1, within=20)
         frozen.send_signal(signal.SIGSTOP)
         async with workers(database_url, 1):
-            await eventually("select lost_count from jobs where id = $1", job_id, equals=1, within=20)
+            await eventually("select lost_count from atlas.jobs where id = $1", job_id, equals=1, within=20)
             await eventually("select count(*) from effects", equals=2, within=20)
             frozen.send_signal(signal.SIGCONT)
-            await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=20)
+            await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded", within=20)
             await asyncio.sleep(0.5)
-    events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+    events = await pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
     assert [row["action"] for row in events] == ["JOB_CREATED", "LEASE_EXPIRED", "JOB_SUCCEEDED"]
     assert await pool.fetchval("select max(attempt) from effects") == 2
 
@@ -80,7 +84,7 @@ async def test_a_stopped_worker_leaves_nothing_running_and_counts_nothing(
         one.terminate()
         assert await asyncio.wait_for(one.wait(), 15) == 0
     counts = await pool.fetch(
-        "select status::text, count(*), sum(retry_count), sum(lost_count) from jobs group by 1 order by 1"
+        "select status::text, count(*), sum(retry_count), sum(lost_count) from atlas.jobs group by 1 order by 1"
     )
     assert [tuple(row) for row in counts] == [("queued", 5, 0, 0), ("succeeded", 5, 0, 0)]
 
@@ -90,7 +94,7 @@ async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_end
     pool, database_url, given, eventually, job_type
 ):
     [job_id] = await given(job_type, {"seconds": 40})
-    status = "select status::text from jobs where id = $1"
+    status = "select status::text from atlas.jobs where id = $1"
     async with workers(database_url, 1, lease=30, types=job_type) as [one]:
         await eventually(status, job_id, equals="running", within=20)
         one.terminate()
@@ -98,7 +102,7 @@ async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_end
         await asyncio.sleep(4)
         assert await pool.fetchval(status, job_id) == "running"
         assert await asyncio.wait_for(one.wait(), 15) == 0
-    found = await pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", job_id)
+    found = await pool.fetchrow("select status::text, retry_count, lost_count from atlas.jobs where id = $1", job_id)
     assert tuple(found) == ("queued", 0, 0)
 
 
@@ -107,10 +111,10 @@ async def test_a_stopped_worker_does_not_wait_for_a_thread_that_outlasted_its_at
 ):
     [job_id] = await given("test.lingers", {"seconds": 40}, max_retries=0)
     async with workers(database_url, 1, lease=30, types="test.lingers") as [one]:
-        await eventually("select status::text from jobs where id = $1", job_id, equals="failed", within=20)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="failed", within=20)
         one.terminate()
         assert await asyncio.wait_for(one.wait(), 15) == 0
-    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+    assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
 async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_rest(
@@ -124,21 +128,25 @@ async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_
             started += 1
             ending = asyncio.create_task(one.wait())
             done = asyncio.create_task(
-                eventually("select status::text from jobs where id = $1", poison, equals="failed", within=20)
+                eventually("select status::text from atlas.jobs where id = $1", poison, equals="failed", within=20)
             )
             await asyncio.wait([ending, done], return_when=asyncio.FIRST_COMPLETED)
             ending.cancel()
             done.cancel()
             await asyncio.gather(ending, done, return_exceptions=True)
-            if await pool.fetchval("select status = 'failed' from jobs where id = $1", poison):
-                await eventually("select count(*) from jobs where status = 'succeeded'", equals=50, within=20)
+            if await pool.fetchval("select status = 'failed' from atlas.jobs where id = $1", poison):
+                await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=50, within=20)
                 break
-    row = await pool.fetchrow("select status::text, lost_count, error->>'type' as type from jobs where id = $1", poison)
+    row = await pool.fetchrow(
+        "select status::text, lost_count, error->>'type' as type from atlas.jobs where id = $1", poison
+    )
     assert tuple(row) == ("failed", 3, "Poison")
     assert started == 4
-    assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", others) == 50
+    assert (
+        await pool.fetchval("select count(*) from atlas.jobs where id = any($1) and status = 'succeeded'", others) == 50
+    )
     # Bystanders were lost with it at most once: a lost job is not prefetched beside it again.
-    assert await pool.fetchval("select max(lost_count) from jobs where id = any($1)", others) <= 2
+    assert await pool.fetchval("select max(lost_count) from atlas.jobs where id = any($1)", others) <= 2
 
 
 BEGUN: list[int] = []
@@ -182,9 +190,9 @@ async def test_a_claim_that_a_crash_of_the_server_undid_is_recorded_and_its_hand
         async with asyncio.timeout(20):
             while worker.finished < 1:
                 await asyncio.sleep(0.05)
-        events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+        events = await pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
         attempts = await list_attempts(pool, job_id)
-        output = await pool.fetchval("select output::text from jobs where id = $1", job_id)
+        output = await pool.fetchval("select output::text from atlas.jobs where id = $1", job_id)
     finally:
         worker.stop()
         await task

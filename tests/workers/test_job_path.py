@@ -25,7 +25,7 @@ async def test_a_job_is_passed_through_at_most_fourteen_files(pool, serving):
             await enqueue(conn, NewJob("test.noop", {"n": 1}), actor=DANA)
             await until(lambda: worker.finished == 1)
 
-    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 1
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == 1
     assert {"engine/jobs/enqueue.py", "audit/record.py", "engine/jobs/claim.py", "engine/jobs/finish.py"} <= set(path)
     assert len(path) <= MOST_FILES, path
 

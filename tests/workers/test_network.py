@@ -37,7 +37,7 @@ async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, g
     running = asyncio.create_task(worker.run())
     dice = random.Random(3)
     faults = 0
-    while await pool.fetchval("select exists (select from jobs where status <> 'succeeded')"):
+    while await pool.fetchval("select exists (select from atlas.jobs where status <> 'succeeded')"):
         await asyncio.sleep(0.1 + 0.2 * dice.random())
         if faults < 12:
             faults += 1
@@ -51,9 +51,11 @@ async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, g
     await through.close()
 
     marks = Counter(row["job_id"] for row in await pool.fetch("select job_id from effects"))
-    expired = {row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'LEASE_EXPIRED'")}
+    expired = {
+        row[0] for row in await pool.fetch("select entity_id from atlas.audit_log where action = 'LEASE_EXPIRED'")
+    }
     retried = {
-        row[0] for row in await pool.fetch("select entity_id from audit_log where action = 'JOB_RETRY_SCHEDULED'")
+        row[0] for row in await pool.fetch("select entity_id from atlas.audit_log where action = 'JOB_RETRY_SCHEDULED'")
     }
     doubled = {str(job_id) for job_id, count in marks.items() if count > 1}
     print(
@@ -61,7 +63,7 @@ async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, g
     )
     assert set(marks) == set(jobs)
     assert doubled <= expired | retried
-    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 600
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == 600
 
 
 async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, given, eventually):
@@ -69,13 +71,13 @@ async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, 
     worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=1.5))
     running = asyncio.create_task(worker.run())
     await given("test.noop")
-    await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+    await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
     proxy.silent = True
     await given("test.noop")
     await asyncio.sleep(2.5)
     proxy.cut()
     proxy.silent = False
-    await eventually("select count(*) from jobs where status = 'succeeded'", equals=2, within=20)
+    await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=2, within=20)
     worker.stop()
     await asyncio.wait_for(running, 30)
     await through.close()
@@ -87,13 +89,13 @@ async def test_a_worker_goes_on_over_new_connections_when_all_it_had_are_dead(po
     worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=3, grace=0.2))
     running = asyncio.create_task(worker.run())
     await given("test.noop")
-    await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+    await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
     # The heartbeat has its own connection, from its first beat on.
-    registered = await pool.fetchval("select lease_expires_at from job_workers")
-    await eventually("select lease_expires_at > $1 from job_workers", registered, equals=True)
+    registered = await pool.fetchval("select lease_expires_at from atlas.job_workers")
+    await eventually("select lease_expires_at > $1 from atlas.job_workers", registered, equals=True)
     proxy.sink()
     await given("test.noop")
-    await eventually("select count(*) from jobs where status = 'succeeded'", equals=2, within=20)
+    await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=2, within=20)
     proxy.sink()
     worker.stop()
     await asyncio.wait_for(running, 40)
@@ -109,10 +111,10 @@ async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_
     running = asyncio.create_task(worker.run())
     [job_id] = await given("test.sleeps", {"seconds": 11})
     # The heartbeat has its own connection, from its first beat on.
-    registered = await pool.fetchval("select lease_expires_at from job_workers")
-    await eventually("select lease_expires_at > $1 from job_workers", registered, equals=True)
+    registered = await pool.fetchval("select lease_expires_at from atlas.job_workers")
+    await eventually("select lease_expires_at > $1 from atlas.job_workers", registered, equals=True)
     proxy.sink()
-    await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=30)
+    await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded", within=30)
     worker.stop()
     await asyncio.wait_for(running, 20)
     await through.close()
@@ -127,9 +129,9 @@ async def test_an_outcome_is_recorded_when_only_the_connections_of_the_claim_loo
     worker = Worker(through, database_url, WorkerOptions(["test.sleeps"], poll=0.1, lease=2))
     running = asyncio.create_task(worker.run())
     [job_id] = await given("test.sleeps", {"seconds": 1})
-    await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+    await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
     proxy.sink()
-    await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded", within=20)
+    await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded", within=20)
     worker.stop()
     await asyncio.wait_for(running, 20)
     await through.close()
@@ -148,10 +150,10 @@ async def test_reconciling_without_a_response_is_repeated(given, serving, eventu
     monkeypatch.setattr("atlas.workers.reconcile.held", look)
     async with serving("test.noop", lease=1.5) as worker:
         await given("test.noop")
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
         worker._claim_loop.reconcile()
         await given("test.noop")
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=2)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=2)
     assert looks > 1
 
 
@@ -164,8 +166,8 @@ async def test_a_canceled_job_whose_claim_was_lost_on_the_way_is_canceled(pool, 
             assert await claim(conn, Claimant(worker.id, ["test.noop"]), limit=1)
             await cancel(conn, job_id, actor=DANA)
         worker._claim_loop.reconcile()
-        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
-    events = await pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled")
+    events = await pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
     assert [one["action"] for one in events][-1] == "JOB_CANCELED"
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["canceled"]
 
@@ -185,7 +187,7 @@ async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_go
     monkeypatch.setattr("atlas.workers.claim_loop.take_turn", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
-        await eventually("select status::text from jobs where id = $1", job_id, equals="succeeded")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")
     assert [(one.id, one.attempt) for turn in swallowed for one in turn.claimed] == [(job_id, 2)]
 
 
@@ -196,12 +198,12 @@ async def test_a_worker_on_a_dead_connection_stops_its_handlers_before_its_lease
     worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=3, grace=0.1))
     running = asyncio.create_task(worker.run())
     await given("test.sleeps")
-    await eventually("select count(*) from jobs where status = 'running'", equals=1)
+    await eventually("select count(*) from atlas.jobs where status = 'running'", equals=1)
     proxy.silent = True
     async with asyncio.timeout(10):
         while worker._executor.running:
             await asyncio.sleep(0.01)
-    late = await pool.fetchval("select clock_timestamp() - max(lease_expires_at) from job_workers")
+    late = await pool.fetchval("select clock_timestamp() - max(lease_expires_at) from atlas.job_workers")
     proxy.silent = False
     worker.stop()
     await asyncio.wait_for(running, 30)
@@ -230,15 +232,15 @@ async def test_a_worker_that_lost_its_lease_does_not_renew_it(pool, given, servi
     monkeypatch.setattr("atlas.workers.worker_lease.register_worker", register)
     async with serving("test.sleeps", concurrency=1, lease=1.5, grace=0.1) as worker:
         [job_id] = await given("test.sleeps", {"seconds": 60})
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         first = worker.id
         away = True
         async with asyncio.timeout(10):
             while len(tried) < 2:
                 await asyncio.sleep(0.01)
         away = False
-        await eventually("select lost_count from jobs where id = $1", job_id, equals=1)
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select lost_count from atlas.jobs where id = $1", job_id, equals=1)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         assert worker.id not in (first, "")
 
 
@@ -257,4 +259,4 @@ async def test_an_enqueue_whose_response_was_lost_is_repeated_with_its_key_and_m
             again = await enqueue(conn, NewJob("test.noop", {"n": n}, dedupe_key=f"order-{n}"), actor=DANA)
         assert (again.id, again.deduplicated) == (job.id, True)
     await through.close()
-    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 6
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'") == 6

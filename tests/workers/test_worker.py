@@ -18,7 +18,7 @@ from tests.workers.handlers import ENDED, MET, SAID, STARTED
 
 
 async def row(pool, job_id):
-    return await pool.fetchrow("select * from jobs where id = $1", job_id)
+    return await pool.fetchrow("select * from atlas.jobs where id = $1", job_id)
 
 
 async def test_a_typed_handler_gets_its_input_and_its_output_is_kept(pool, given, drain):
@@ -41,10 +41,10 @@ async def test_thousands_of_jobs_are_each_run_once(pool, given, drain):
     worker = await drain()
     assert worker.finished == 3000
     counts = await pool.fetchrow(
-        "select count(*), min(attempt_count), max(attempt_count) from jobs where status = 'succeeded'"
+        "select count(*), min(attempt_count), max(attempt_count) from atlas.jobs where status = 'succeeded'"
     )
     assert tuple(counts) == (3000, 1, 1)
-    assert await pool.fetchval("select count(*) from audit_log where action = 'JOB_SUCCEEDED'") == 3000
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == 3000
 
 
 async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain, monkeypatch):
@@ -67,7 +67,7 @@ async def test_what_is_done_is_recorded_while_the_slots_work_on(pool, given, dra
     await given("test.busy", *({"n": n} for n in range(50)))
     await drain(concurrency=50)
     recorded, began = await pool.fetchrow(
-        "select extract(epoch from min(finished_at))::float8, max((output->>'began')::float8) from jobs"
+        "select extract(epoch from min(finished_at))::float8, max((output->>'began')::float8) from atlas.jobs"
     )
     assert recorded < began  # the first outcome, before the last job began
 
@@ -107,9 +107,9 @@ async def test_what_a_handler_raises_decides_what_becomes_of_the_job(
 
 
 async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool, drain):
-    await pool.execute("select * from atlas_enqueue('system', 'test.double', '{\"n\": \"many\"}')")
+    await pool.execute("select * from atlas.enqueue('system', 'test.double', '{\"n\": \"many\"}')")
     await drain()
-    found = await pool.fetchrow("select status, error from jobs")
+    found = await pool.fetchrow("select status, error from atlas.jobs")
     assert found["status"] == "failed"
     assert "n: Input should be a valid integer" in orjson.loads(found["error"])["message"]
 
@@ -146,11 +146,11 @@ async def test_a_thread_that_outlasts_its_attempt_still_logs_no_secret(pool, giv
 async def test_a_thread_that_outlasts_its_attempt_keeps_its_slot(pool, given, serving, eventually):
     async with serving("test.lingers", "test.noop", concurrency=1):
         [late] = await given("test.lingers", {"seconds": 3})
-        await eventually("select status::text from jobs where id = $1", late, equals="failed")
+        await eventually("select status::text from atlas.jobs where id = $1", late, equals="failed")
         [next_one] = await given("test.noop")
         await asyncio.sleep(1.8)
         assert (await row(pool, next_one))["attempt_count"] == 0
-        await eventually("select status::text from jobs where id = $1", next_one, equals="succeeded")
+        await eventually("select status::text from atlas.jobs where id = $1", next_one, equals="succeeded")
     assert (await row(pool, next_one))["attempt_count"] == 1
 
 
@@ -164,21 +164,21 @@ async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(pool, given
 async def test_a_cancel_reaches_a_running_handler_within_a_second(pool, given, serving, eventually):
     [job_id] = await given("test.sleeps")
     async with serving():
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         async with pool.acquire() as conn:
             await cancel(conn, job_id, actor=DANA)
         asked = time.monotonic()
-        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled")
         assert time.monotonic() - asked < 1.5
 
 
 async def test_a_handler_that_swallows_its_cancellation_is_canceled_all_the_same(pool, given, serving, eventually):
     [job_id] = await given("test.deaf")
     async with serving():
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         async with pool.acquire() as conn:
             await cancel(conn, job_id, actor=DANA)
-        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled")
 
 
 async def test_a_cancellation_ends_with_the_job_it_was_meant_for(pool, given, drain):
@@ -197,14 +197,14 @@ async def test_a_cancellation_ends_with_the_job_it_was_meant_for(pool, given, dr
 async def test_a_handler_that_cancels_its_own_task_costs_the_next_job_nothing(pool, given, drain):
     await given("test.some_cancel_themselves", *({"n": n} for n in range(300)))
     await drain(concurrency=5)
-    found = await pool.fetch("select status::text, sum(retry_count), sum(attempt_count) from jobs group by 1")
+    found = await pool.fetch("select status::text, sum(retry_count), sum(attempt_count) from atlas.jobs group by 1")
     assert [tuple(one) for one in found] == [("succeeded", 0, 300)]
 
 
 async def test_nothing_leaks_from_one_job_into_the_next(pool, given, drain):
     await given("test.leaks", *({} for _ in range(30)))
     await drain(concurrency=1)
-    found = await pool.fetch("select distinct output->>'value' as found from jobs")
+    found = await pool.fetch("select distinct output->>'value' as found from atlas.jobs")
     assert [one["found"] for one in found] == ["clean"]
 
 
@@ -229,7 +229,9 @@ async def test_a_returned_value_that_is_not_json_fails_only_its_own_job(pool, gi
     good = await given("test.noop", *({} for _ in range(20)))
     await drain()
     assert (await row(pool, bad))["status"] in ("failed", "succeeded")
-    assert await pool.fetchval("select count(*) from jobs where id = any($1) and status = 'succeeded'", good) == 20
+    assert (
+        await pool.fetchval("select count(*) from atlas.jobs where id = any($1) and status = 'succeeded'", good) == 20
+    )
 
 
 async def test_a_job_asked_to_stop_is_canceled_though_an_outcome_beside_its_retry_cannot_be_stored(
@@ -258,7 +260,7 @@ async def test_a_message_that_postgres_refuses_is_recorded_without_the_character
     assert (error["type"], error["message"]) == ("ValueError", "ValueError: caf\ufffd.txt")
     [attempt] = await list_attempts(pool, job_id)
     assert "ValueError: caf\ufffd.txt" in attempt["error_text"]
-    event = await pool.fetchrow("select message, body from audit_log where action = 'JOB_RETRY_SCHEDULED'")
+    event = await pool.fetchrow("select message, body from atlas.audit_log where action = 'JOB_RETRY_SCHEDULED'")
     assert event["message"] == orjson.loads(event["body"])["message"] == "ValueError: caf\ufffd.txt"
 
 
@@ -269,7 +271,7 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
     found = await row(pool, job_id)
     assert found["status"] == ("queued" if raises else "succeeded")
     assert orjson.loads(found["progress"])["message"] == "caf\ufffd"
-    event = await pool.fetchrow("select * from audit_log where action in ('CAFE_VISITED', 'JOB_RETRY_SCHEDULED')")
+    event = await pool.fetchrow("select * from atlas.audit_log where action in ('CAFE_VISITED', 'JOB_RETRY_SCHEDULED')")
     assert orjson.loads(event["meta"])["caf\ufffd"] == ["caf\ufffd", 1]
     assert orjson.loads(event["body"])["message"] == event["message"]
 
@@ -294,9 +296,9 @@ async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(
     STARTED.clear()
     await given("test.sleeps", *({"seconds": 0.6} for _ in range(6)))
     async with serving(concurrency=2):
-        await eventually("select count(*) from jobs where status = 'running'", equals=2)
+        await eventually("select count(*) from atlas.jobs where status = 'running'", equals=2)
     counts = await pool.fetch(
-        "select status::text, count(*), max(retry_count), max(lost_count) from jobs group by 1 order by 1"
+        "select status::text, count(*), max(retry_count), max(lost_count) from atlas.jobs group by 1 order by 1"
     )
     assert [tuple(one) for one in counts] == [("queued", 4, 0, 0), ("succeeded", 2, 0, 0)]
 
@@ -304,7 +306,7 @@ async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(
 async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(pool, given, serving, eventually):
     [job_id] = await given("test.sleeps")
     async with serving(grace=0.2):
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         stopped = time.monotonic()
     assert time.monotonic() - stopped < 3
     found = await row(pool, job_id)
@@ -315,7 +317,7 @@ async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(po
         None,
     )
     assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
-    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+    assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
 async def test_a_worker_that_is_cancelled_gives_back_uncounted_and_at_once(
@@ -323,20 +325,20 @@ async def test_a_worker_that_is_cancelled_gives_back_uncounted_and_at_once(
 ):
     [job_id] = await given("test.sleeps")
     running = asyncio.create_task(Worker(pool, database_url, options("test.sleeps", lease=60)).run())
-    await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+    await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
     running.cancel()
     async with asyncio.timeout(4):
         with pytest.raises(asyncio.CancelledError):
             await running
     found = await row(pool, job_id)
     assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
-    assert await pool.fetchval("select count(*) from job_workers where dead_at is null") == 0
+    assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
 async def test_a_plain_function_is_requeued_when_its_thread_has_ended(pool, given, serving, eventually):
     async with serving("test.winds_up", grace=0.1):
         [job_id] = await given("test.winds_up")
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         await asyncio.sleep(0.2)
     found = await row(pool, job_id)
     assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
@@ -347,10 +349,10 @@ async def test_a_slot_kept_by_a_handler_of_a_lost_job_is_not_free(pool, owner, g
     """A handler that refuses its cancellation goes on after the lease is lost; nothing is claimed into its slot."""
     async with serving("test.refuses", "test.noop", concurrency=1, lease=3, grace=0.1):
         [lost] = await given("test.refuses", {"seconds": 3})
-        await eventually("select status::text from jobs where id = $1", lost, equals="running")
-        await owner.execute("update job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
+        await eventually("select status::text from atlas.jobs where id = $1", lost, equals="running")
+        await owner.execute("update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
         [other] = await given("test.noop")
-        await eventually("select status::text from jobs where id = $1", other, equals="succeeded", within=20)
+        await eventually("select status::text from atlas.jobs where id = $1", other, equals="succeeded", within=20)
     assert (await row(pool, other))["attempt_count"] == 1
 
 
@@ -373,7 +375,7 @@ async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_off
     async def lose_lease():
         if not lost:
             lost.append(worker.id)
-            moved = "update job_workers set lease_expires_at = now() - interval '1 s' where worker_id = $1"
+            moved = "update atlas.job_workers set lease_expires_at = now() - interval '1 s' where worker_id = $1"
             await pool.execute(moved, worker.id)
 
     worker.before_finish(lose_lease)
@@ -381,13 +383,13 @@ async def test_a_drain_that_loses_its_lease_goes_on_and_does_not_take_it_for_off
         await worker.run()
     assert (worker.found_gate_closed, worker.id in lost) == (False, False)
     # What it held under the lost name comes back when someone sweeps; the rest was done.
-    counts = dict(await pool.fetch("select status::text, count(*) from jobs group by 1"))
+    counts = dict(await pool.fetch("select status::text, count(*) from atlas.jobs group by 1"))
     assert (counts.get("queued", 0), counts["succeeded"] >= 3) == (0, True)
 
 
 async def test_a_drain_waits_while_the_gate_is_being_switched(pool, owner, given, drain):
     await given("test.noop", {}, {})
-    await owner.execute("begin; select pg_advisory_xact_lock(42710, 0)")
+    await owner.execute("begin; select pg_advisory_xact_lock(atlas.lock_class('gate'), 0)")
     draining = asyncio.create_task(drain())
     await asyncio.sleep(0.7)
     await owner.execute("commit")
@@ -400,7 +402,7 @@ async def test_a_drain_leaves_what_is_not_due(pool, given, drain):
     await given("test.noop")
     worker = await drain()
     assert worker.finished == 2
-    assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
+    assert await pool.fetchval("select count(*) from atlas.jobs where status = 'queued'") == 1
 
 
 async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, database_url, options, monkeypatch):
@@ -494,11 +496,11 @@ async def test_what_was_prefetched_behind_slow_jobs_goes_back_once(pool, given, 
     await given("test.sleeps", *({"n": n} for n in range(500)))
     async with serving("test.noop", "test.sleeps", grace=0.1):
         await eventually(
-            "select count(*) > 9 from jobs where status = 'running' and job_type = 'test.sleeps'", equals=True
+            "select count(*) > 9 from atlas.jobs where status = 'running' and job_type = 'test.sleeps'", equals=True
         )
         await asyncio.sleep(5)
-        assert await pool.fetchval("select count(*) from jobs where status = 'running'") == 10
-        assert await pool.fetchval("select max(attempt_count) from jobs") <= 3
+        assert await pool.fetchval("select count(*) from atlas.jobs where status = 'running'") == 10
+        assert await pool.fetchval("select max(attempt_count) from atlas.jobs") <= 3
 
 
 async def test_an_unknown_job_type_stays_queued(pool, given, drain):
@@ -509,22 +511,22 @@ async def test_an_unknown_job_type_stays_queued(pool, given, drain):
 
 async def test_a_new_job_wakes_an_idle_worker_at_once(pool, serving, eventually):
     async with serving(poll=30):
-        await eventually("select count(*) from job_workers where dead_at is null", equals=1)
+        await eventually("select count(*) from atlas.job_workers where dead_at is null", equals=1)
         await asyncio.sleep(0.3)
         async with pool.acquire() as conn:
             asked = time.monotonic()
             await enqueue(conn, NewJob("test.noop"), actor=DANA)
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
         assert time.monotonic() - asked < 2
 
 
 async def test_without_notifications_polling_finds_the_work(pool, serving, eventually, monkeypatch):
     monkeypatch.setattr("atlas.db.notifications.Listener.start", lambda self: None)
     async with serving(poll=0.1):
-        await eventually("select count(*) from job_workers where dead_at is null", equals=1)
+        await eventually("select count(*) from atlas.job_workers where dead_at is null", equals=1)
         async with pool.acquire() as conn:
             await enqueue(conn, NewJob("test.noop"), actor=DANA)
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1, within=2)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1, within=2)
 
 
 async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, serving, eventually):
@@ -538,7 +540,7 @@ async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, servin
         )
         async with pool.acquire() as conn:
             await enqueue(conn, NewJob("test.noop"), actor=DANA)
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1, within=20)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1, within=20)
         await eventually(
             "select count(*) from pg_stat_activity where application_name = 'atlas listener' and datname = current_database()",
             equals=1,
@@ -548,7 +550,7 @@ async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, servin
 
 async def test_a_worker_whose_connections_are_cut_goes_on_and_loses_nothing(pool, owner, serving, eventually):
     async with serving(lease=3):
-        await eventually("select count(*) from job_workers", equals=1)
+        await eventually("select count(*) from atlas.job_workers", equals=1)
         for _ in range(5):
             await enqueue_many(owner, [NewJob("test.noop") for _ in range(200)], actor=DANA)
             await owner.execute(
@@ -556,35 +558,37 @@ async def test_a_worker_whose_connections_are_cut_goes_on_and_loses_nothing(pool
                 " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'atlas'"
             )
             await asyncio.sleep(0.1)
-        await eventually("select count(*) from jobs where status <> 'succeeded'", equals=0, within=25)
-    assert await pool.fetchval("select count(*) from jobs") == 1000
+        await eventually("select count(*) from atlas.jobs where status <> 'succeeded'", equals=0, within=25)
+    assert await pool.fetchval("select count(*) from atlas.jobs") == 1000
 
 
 async def test_a_worker_that_lost_its_lease_begins_again_under_a_new_id(pool, given, serving, eventually):
     [job_id] = await given("test.sleeps")
     async with serving(lease=1.5) as worker:
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         first = worker.id
-        await pool.execute("update job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
-        await eventually("select count(*) from job_workers where dead_at is null and worker_id <> $1", first, equals=1)
-        await eventually("select lost_count from jobs where id = $1", job_id, equals=1)
+        await pool.execute("update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 s'")
+        await eventually(
+            "select count(*) from atlas.job_workers where dead_at is null and worker_id <> $1", first, equals=1
+        )
+        await eventually("select lost_count from atlas.jobs where id = $1", job_id, equals=1)
         assert worker.id != first
 
 
 async def test_handlers_that_borrow_every_connection_do_not_cost_the_worker_its_lease(pool, given, serving, eventually):
     await given("test.borrows", *({"seconds": 4, "n": n} for n in range(10)))
     async with serving("test.borrows", lease=2):
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=10, within=25)
-    assert await pool.fetchval("select max(attempt_count) from jobs") == 1
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=10, within=25)
+    assert await pool.fetchval("select max(attempt_count) from atlas.jobs") == 1
 
 
 async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
     MET.clear()
     [lost_twice] = await given("test.meets", {"seconds": 0.3})
-    await pool.execute("update jobs set lost_count = 2, careful = true where id = $1", lost_twice)
+    await pool.execute("update atlas.jobs set lost_count = 2, careful = true where id = $1", lost_twice)
     others = await given("test.meets", *({"seconds": 0.1} for _ in range(5)))
     async with serving(concurrency=10):
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=6)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=6)
     assert MET[str(lost_twice)] == set()
     assert all(MET[str(one)] for one in others)
 
@@ -594,10 +598,10 @@ async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(
 ):
     async with serving("test.sleeps", "test.noop", grace=0.1) as busy:
         await given("test.sleeps")
-        await eventually("select count(*) from jobs where status = 'running'", equals=1)
+        await eventually("select count(*) from atlas.jobs where status = 'running'", equals=1)
         [lost_twice] = await given("test.noop", delay=timedelta(hours=1))
         await pool.execute(
-            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
+            "update atlas.jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
         )
         async with asyncio.timeout(10):
             while not busy._demand.solo.is_waiting:
@@ -606,7 +610,9 @@ async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(
         await Worker(pool, database_url, options("test.noop", drain=True)).run()
         began = time.monotonic()
         others = await given("test.noop", {}, {})
-        await eventually("select count(*) from jobs where status = 'succeeded' and id = any($1)", others, equals=2)
+        await eventually(
+            "select count(*) from atlas.jobs where status = 'succeeded' and id = any($1)", others, equals=2
+        )
         assert time.monotonic() - began < 3
 
 
@@ -616,29 +622,31 @@ async def test_a_worker_that_holds_back_for_a_job_lost_twice_still_claims_others
     monkeypatch.setattr("atlas.workers.demand.HOLD_BACK_SECONDS", 0.5)
     async with serving("test.sleeps", "test.noop", grace=0.1):
         await given("test.sleeps")
-        await eventually("select count(*) from jobs where status = 'running'", equals=1)
+        await eventually("select count(*) from atlas.jobs where status = 'running'", equals=1)
         [lost_twice] = await given("test.noop", delay=timedelta(hours=1))
         await pool.execute(
-            "update jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
+            "update atlas.jobs set lost_count = 2, careful = true, next_retry_at = null where id = $1", lost_twice
         )
         await asyncio.sleep(1)
         others = await given("test.noop", {}, {})
-        await eventually("select count(*) from jobs where status = 'succeeded' and id = any($1)", others, equals=2)
+        await eventually(
+            "select count(*) from atlas.jobs where status = 'succeeded' and id = any($1)", others, equals=2
+        )
         assert (await row(pool, lost_twice))["status"] == "queued"
 
 
 async def test_jobs_lost_twice_never_share_a_worker(pool, given, serving, eventually):
     MET.clear()
     lost_twice = await given("test.meets", *({"seconds": 0.1} for _ in range(3)))
-    await pool.execute("update jobs set lost_count = 2, careful = true where id = any($1)", lost_twice)
+    await pool.execute("update atlas.jobs set lost_count = 2, careful = true where id = any($1)", lost_twice)
     others = await given("test.meets", *({"seconds": 0.05} for _ in range(20)))
     held_together = []
     async with serving(concurrency=4):
         async with asyncio.timeout(20):
-            while await pool.fetchval("select count(*) from jobs where status = 'succeeded'") < 23:
+            while await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") < 23:
                 held_together.append(
                     await pool.fetchval(
-                        "select count(*) from jobs where status = 'running' having bool_or(lost_count >= 2)"
+                        "select count(*) from atlas.jobs where status = 'running' having bool_or(lost_count >= 2)"
                     )
                 )
     assert max(count or 0 for count in held_together) == 1
@@ -652,14 +660,14 @@ async def test_a_sweep_that_cannot_take_back_still_opens_the_gate_and_makes_due_
     async with pool.acquire() as conn:
         await switch(conn, online=False, actor=DANA, until=timedelta(hours=1))
     [delayed] = await given("test.unknown", delay=timedelta(hours=1))
-    await owner.execute("alter function atlas_reap(int) rename to atlas_reap_no_more")
-    await pool.execute("update jobs set next_retry_at = clock_timestamp() where id = $1", delayed)
+    await owner.execute("alter function atlas.reap_leases(int) rename to reap_leases_no_more")
+    await pool.execute("update atlas.jobs set next_retry_at = clock_timestamp() where id = $1", delayed)
     await pool.execute(
-        "update system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp())) where key = 'atlas_online'"
+        "update atlas.system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp())) where key = 'atlas_online'"
     )
     async with serving(lease=1):
-        await eventually("select value->>'online' from system_state where key = 'atlas_online'", equals="true")
-        await eventually("select next_retry_at is null from jobs where id = $1", delayed, equals=True)
+        await eventually("select value->>'online' from atlas.system_state where key = 'atlas_online'", equals="true")
+        await eventually("select next_retry_at is null from atlas.jobs where id = $1", delayed, equals=True)
 
 
 async def test_a_blocking_handler_is_noticed_and_named(given, drain):
@@ -676,10 +684,10 @@ async def test_job_types_are_published_as_their_decorators_define_them(pool, dra
         """Says what it is."""
 
     await drain("test.published", "test.double")
-    found = await pool.fetchrow("select * from job_types where key = 'test.published'")
+    found = await pool.fetchrow("select * from atlas.job_types where key = 'test.published'")
     assert (found["max_retries"], found["timeout_seconds"], found["concurrency"]) == (7, 30, 4)
     assert (found["description"], orjson.loads(found["retry_policy"])["name"]) == ("Says what it is.", "agent")
-    schema = orjson.loads(await pool.fetchval("select input_schema from job_types where key = 'test.double'"))
+    schema = orjson.loads(await pool.fetchval("select input_schema from atlas.job_types where key = 'test.double'"))
     assert schema["required"] == ["n"]
 
 
@@ -688,11 +696,11 @@ async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
 ):
     monkeypatch.setattr("atlas.workers.worker.Worker._notified", lambda *_: None)
     async with serving(poll=60):
-        await eventually("select count(*) from job_workers", equals=1)
+        await eventually("select count(*) from atlas.job_workers", equals=1)
         await enqueue(owner, NewJob("test.noop"), actor=DANA)
-        await eventually("select count(*) from jobs where status = 'succeeded'", equals=1)
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
         async with owner.transaction():
             await enqueue(owner, NewJob("test.noop"), actor=DANA)
         await asyncio.sleep(0.3)
         # Inside a transaction there is no local wake-up, and the next poll is far away.
-        assert await pool.fetchval("select count(*) from jobs where status = 'queued'") == 1
+        assert await pool.fetchval("select count(*) from atlas.jobs where status = 'queued'") == 1

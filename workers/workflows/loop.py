@@ -33,7 +33,7 @@ async def run_engine_loop(
     wake = asyncio.Event()
     listener = None
     if url is not None:
-        listener = Listener(url, ("atlas_intents", "atlas_gate"), lambda _channel, _payload: wake.set())
+        listener = Listener(url, ("intents", "gate"), lambda _channel, _payload: wake.set())
         listener.start()
     tasks = _EngineTasks(pool, engine)
     try:

@@ -3,7 +3,7 @@
 with window_rows as materialized (
   select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message,
     coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id
-  from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w
+  from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w
   where w.action = any (:actions::text[])
 ),
 counted as (
@@ -17,6 +17,6 @@ select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.of
     as duration_ms
 from counted c
 -- Within a case: the names of other things are no ids, and the planner may try the join first.
-left join jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
+left join atlas.jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
 where c.nth <= :most_each
 order by c.xid, c.id;

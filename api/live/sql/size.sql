@@ -2,5 +2,5 @@
 -- of all rooms are made from one look.
 select count(*)::int as rows
 from (
-  select from atlas_audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int)
+  select from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int)
 ) w;

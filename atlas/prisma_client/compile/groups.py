@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, named, quoted, scalar
+from atlas.db.schema import qualified
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, named, scalar
 from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
 from atlas.prisma_client.compile.order import direction_sql, order_entries, parse_direction
 from atlas.prisma_client.compile.pages import limit_sql, parse_page
@@ -51,7 +52,7 @@ def group_by(
     grouped = ", ".join(_grouped(alias, field) for field in by)
     order = _order(model, alias, by, given.get("order_by"), backwards=page.backwards)
     sql = (
-        f"select {columns} from {quoted(model.table)} {alias}"
+        f"select {columns} from {qualified(model.table)} {alias}"
         f" where {where_sql(draft, model, alias, given.get('where'))} group by {grouped}"
         f" having {_having(draft, model, alias, by, given.get('having'))}{order}"
         f"{limit_sql(draft, page.limit, page.skip)}"

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atlas.prisma_client.compile.draft import Draft, column, named, quoted, scalar
+from atlas.db.schema import qualified
+from atlas.prisma_client.compile.draft import Draft, column, named, scalar
 from atlas.prisma_client.compile.order import (
     Sort,
     cursor_columns,
@@ -68,7 +69,7 @@ def page_sql(
     conditions = [joined(inner)] if joined else []
     if page.where is not None:
         conditions.append(where_sql(draft, model, inner, page.where))
-    source = f"{quoted(model.table)} {inner}"
+    source = f"{qualified(model.table)} {inner}"
     if page.distinct:
         source = f"({_ranked_sql(inner, source, conditions, page)}) {alias}"
         conditions = [f"{alias}.{_RANK} = 1"]
@@ -103,7 +104,7 @@ def _cursor_sql(draft: Draft, model: Model, page: PageClause) -> str:
     """The place of the cursor's row, which need not be among the rows asked for. No such row, no page."""
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, page.cursor)
-    return f"select {cursor_columns(alias, page.sorts)} from {quoted(model.table)} {alias} where {condition}"
+    return f"select {cursor_columns(alias, page.sorts)} from {qualified(model.table)} {alias} where {condition}"
 
 
 def _where(conditions: list[str]) -> str:

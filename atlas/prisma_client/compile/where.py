@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from atlas.prisma_client.compile.draft import Draft, as_dict, column, named, quoted, scalar
+from atlas.db.schema import qualified
+from atlas.prisma_client.compile.draft import Draft, as_dict, column, named, scalar
 from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, unknown_field, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
@@ -117,7 +118,7 @@ def _related(draft: Draft, model: Model, alias: str, field: Field, name: str, tr
     if tree is None:  # `is: None` asks for no related row, `is_not: None` for one
         wants_absence = not wants_absence
     joined = join_sql(model, alias, field, target, other)
-    found = f"exists (select from {quoted(target.table)} {other} where {joined} and {condition})"
+    found = f"exists (select from {qualified(target.table)} {other} where {joined} and {condition})"
     return f"not {found}" if wants_absence else found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
+from atlas.db.schema import qualified
 from atlas.ids import new_id
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict, column, named, quoted, scalar
 from atlas.prisma_client.compile.where import unique_sql, where_sql
@@ -32,7 +33,7 @@ def insert(
         held = ", ".join(quoted(model.fields[name].column) for name in conflict.fields)
         skip = f" on conflict ({held}) do nothing"
     result, included = returning(draft, alias)
-    sql = f"insert into {quoted(model.table)} as {alias} {row}{skip} returning {result}"
+    sql = f"insert into {qualified(model.table)} as {alias} {row}{skip} returning {result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
@@ -61,7 +62,7 @@ def update(
     if not changes:
         return None
     result, included = returning(draft, alias)
-    sql = f"update {quoted(model.table)} as {alias} set {changes} where {condition} returning {result}"
+    sql = f"update {qualified(model.table)} as {alias} set {changes} where {condition} returning {result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
@@ -73,7 +74,9 @@ def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) 
     condition = where_sql(draft, model, alias, where)
     if not changes:
         return None
-    return CompiledQuery(f"update {quoted(model.table)} as {alias} set {changes} where {condition}", draft.parameters)
+    return CompiledQuery(
+        f"update {qualified(model.table)} as {alias} set {changes} where {condition}", draft.parameters
+    )
 
 
 def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> CompiledQuery:
@@ -82,7 +85,7 @@ def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> Co
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, where)
     result, included = returning(draft, alias)
-    sql = f"delete from {quoted(model.table)} as {alias} where {condition} returning {result}"
+    sql = f"delete from {qualified(model.table)} as {alias} where {condition} returning {result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
@@ -91,7 +94,7 @@ def delete_many(schema: Schema, model: Model, where: Any) -> CompiledQuery:
     draft = Draft(schema)
     alias = draft.alias()
     condition = where_sql(draft, model, alias, where)
-    return CompiledQuery(f"delete from {quoted(model.table)} as {alias} where {condition}", draft.parameters)
+    return CompiledQuery(f"delete from {qualified(model.table)} as {alias} where {condition}", draft.parameters)
 
 
 def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], skip_duplicates: bool) -> CompiledQuery:
@@ -101,7 +104,7 @@ def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], ski
     columns = ", ".join(quoted(field.column) for field in fields)
     rows = ", ".join(f"({', '.join(row.get(field, 'default') for field in fields)})" for row in batch)
     skip = " on conflict do nothing" if skip_duplicates else ""
-    return CompiledQuery(f"insert into {quoted(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
+    return CompiledQuery(f"insert into {qualified(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
 
 
 def _values(draft: Draft, model: Model, data: dict[str, Any]) -> dict[Field, str]:

@@ -1,6 +1,6 @@
 -- a definition -> the same, not active. The caller holds its row. Nothing else of it is written or checked: what an earlier version
 -- accepted, and this one would not, can be disabled too.
-update job_definitions
+update atlas.job_definitions
 set is_active  = false,
     updated_at = clock_timestamp()
 where id = :id

@@ -1,6 +1,6 @@
 -- a definition -> the same under new terms, and the job type of its jobs with it. The caller holds its row.
 with changed as (
-  update job_definitions
+  update atlas.job_definitions
   set description     = :description,
       argv            = :argv::text::jsonb,
       arg_schema      = :arg_schema::text::jsonb,
@@ -17,7 +17,7 @@ with changed as (
   returning *
 ),
 typed as (
-  insert into job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency)
+  insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency)
   select key, description, arg_schema, max_retries, timeout_seconds, retry_policy, concurrency
   from changed
   on conflict (key) do update

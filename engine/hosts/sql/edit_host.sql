@@ -1,5 +1,5 @@
 -- active <-> not active. No row: the host is gone.
-update hosts
+update atlas.hosts
 set is_active = :is_active,
     updated_at = clock_timestamp()
 where id = :id

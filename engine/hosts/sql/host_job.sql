@@ -2,8 +2,8 @@
 select j.id, j.tenant_id, j.job_type, j.input, j.attempt_count, j.retry_count, j.max_retries, j.lost_count, j.timeout_seconds,
   j.definition_id, j.parent_run_id, j.correlation_id, y.retry_policy,
   j.cancel_requested_at is not null as asked_to_stop
-from jobs j
-left join job_types y on y.key = j.job_type
+from atlas.jobs j
+left join atlas.job_types y on y.key = j.job_type
 where j.id = :job_id
   and j.status = 'running'
   and j.claimed_by = :claimant

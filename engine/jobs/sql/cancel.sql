@@ -1,2 +1,2 @@
 -- queued -> canceled; running -> asked to stop, its worker closes it. Without a tenant it looks across all (operators).
-select id, verdict from atlas_cancel(:ids, :tenant_id, :actor_type, :actor_id, :meta);
+select id, verdict from atlas.cancel_jobs(:ids, :tenant_id, :actor_type, :actor_id, :meta);

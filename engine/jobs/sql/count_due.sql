@@ -2,7 +2,7 @@
 select count(*)::int
 from (
   select
-  from jobs
+  from atlas.jobs
   where status = 'queued'
     and (next_retry_at is null or next_retry_at <= clock_timestamp())
     and host_id is null

@@ -2,13 +2,13 @@
 -- would never be reached, and not those whose outcome is unknown, which someone decides about one by one: to retry one is
 -- to order what may have been done already. Without a tenant it looks across all (operators).
 select d.id
-from jobs d
+from atlas.jobs d
 where d.dead_lettered_at is not null
   and (:tenant_id::uuid is null or d.tenant_id = :tenant_id)
   and (:job_type::text is null or d.job_type = :job_type)
   and d.error->>'outcome' is distinct from 'unknown'
   and not exists (
-    select from jobs a
+    select from atlas.jobs a
     where a.tenant_id = d.tenant_id
       and a.dedupe_hash = d.dedupe_hash
       and a.status in ('queued', 'running'))

@@ -2,13 +2,13 @@
 with target as materialized (
   -- the row as it is, held until the end of the transaction
   select id, tenant_id, job_type, status
-  from jobs
+  from atlas.jobs
   where id = :job_id
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
   for update
 ),
 deleted as (
-  delete from jobs j
+  delete from atlas.jobs j
   using target t
   where j.id = t.id
     and j.status <> 'running'
@@ -20,9 +20,9 @@ event as (
   from deleted d
 ),
 written as (
-  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
-  select e.tenant_id, :actor_type::text::actor_type, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, e.meta,
-    atlas_audit_body(e.tenant_id, :actor_type::text, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, '', e.meta)
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
+  select e.tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, e.meta,
+    atlas.audit_body(e.tenant_id, :actor_type::text, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, '', e.meta)
   from event e
 )
 select exists (select from deleted) as deleted

@@ -1,19 +1,19 @@
 -- nothing -> queued, for one job without a dedupe key, host or secret, without the arrays of enqueue_many.
 -- No row means that there is no such tenant.
 with made as (
-  insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
+  insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
     created_by, timeout_seconds, definition_id, parent_run_id)
   select :id, o.id, :job_type, :input, :priority,
     case when :delay::float8 > 0 then statement_timestamp() + :delay::float8 * interval '1 second'
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
-    coalesce(:max_retries::int, (select y.max_retries from job_types y where y.key = :job_type), 3),
-    :correlation_id, :source::text::job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
-  from tenants o where o.id = :tenant_id
+    coalesce(:max_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3),
+    :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
+  from atlas.tenants o where o.id = :tenant_id
   returning id
 ),
 event as (
-  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-  select :tenant_id, :actor_type::text::actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+  select :tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
   from made m
 )
 -- the wake-up rides with the commit

@@ -1,6 +1,6 @@
 -- nothing -> queued, for any number of jobs: tenant check, dedupe, insert, JOB_CREATED and the wake-up.
 -- Answers only the jobs that already existed under an active dedupe key.
 select nth, id
-from atlas_enqueue_many(
+from atlas.enqueue_many(
   :actor_type, :actor_id, :coalesce, :ids, :tenants, :types, :inputs, :metas, :bodies, :priorities, :delays, :run_ats, :max_retries,
   :dedupe_keys, :dedupe_hashes, :correlations, :sources, :source_refs, :timeouts, :definitions, :hosts, :instances, :parent_runs);

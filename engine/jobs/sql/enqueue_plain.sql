@@ -1,13 +1,13 @@
 -- nothing -> queued, for one job of which only its type and its input were said: the path of most calls, with the fewest values.
 -- No row means that there is no such tenant. The wake-up rides with the commit.
 with made as (
-  insert into jobs (id, tenant_id, job_type, input, max_retries, created_by)
+  insert into atlas.jobs (id, tenant_id, job_type, input, max_retries, created_by)
   select :id, o.id, :job_type, :input,
-    coalesce(:max_retries::int, (select y.max_retries from job_types y where y.key = :job_type), 3), :actor_id
-  from tenants o where o.id = :tenant_id
+    coalesce(:max_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3), :actor_id
+  from atlas.tenants o where o.id = :tenant_id
   returning id
 )
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-select :tenant_id, :actor_type::text::actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+select :tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
 from made m
 returning entity_id, pg_notify('atlas_jobs', '');

@@ -1,24 +1,24 @@
 -- Everything that decides whether a job runs now, by the predicates of the claim, in one snapshot.
 -- Without a tenant it looks across all (operators).
-select j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.careful, j.lost_count, j.parent_run_id,
+select j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count, j.careful and j.lost_count >= atlas.alone_after_losses() as alone, j.parent_run_id,
   j.cancel_requested_at, j.cancel_requested_by, j.dead_lettered_at, j.error, j.attempt_count, j.retry_count, j.max_retries,
   case when j.next_retry_at > clock_timestamp() then j.next_retry_at end as due_at,
-  (select s.value from system_state s where s.key = 'atlas_online') as gate,
+  (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
   (select jsonb_agg(to_jsonb(w) order by w.name) from (
-     select kind::text, name, event_name, child_id from workflow_steps where run_id = j.id and status = 'waiting' limit 5) w) as waits,
-  (select count(*) from job_workers w
+     select kind::text, name, event_name, child_id from atlas.workflow_steps where run_id = j.id and status = 'waiting' limit 5) w) as waits,
+  (select count(*) from atlas.job_workers w
    where w.dead_at is null and w.lease_expires_at > clock_timestamp() and j.job_type = any (w.job_types)) as workers,
-  exists (select from job_types y where y.key = j.job_type) as known_type,
-  exists (select from job_definitions d where d.key = j.job_type and not d.is_active) as disabled,
-  (select y.concurrency from job_types y where y.key = j.job_type) as type_limit,
-  (select (t.limits->>'in_flight')::int from tenants t where t.id = j.tenant_id) as tenant_limit,
-  (select count(*) from jobs r where r.status = 'running' and r.job_type = j.job_type) as type_running,
-  (select count(*) from jobs r where r.status = 'running' and r.tenant_id = j.tenant_id) as tenant_running,
+  exists (select from atlas.job_types y where y.key = j.job_type) as known_type,
+  exists (select from atlas.job_definitions d where d.key = j.job_type and not d.is_active) as disabled,
+  (select y.concurrency from atlas.job_types y where y.key = j.job_type) as type_limit,
+  (select (t.limits->>'in_flight')::int from atlas.tenants t where t.id = j.tenant_id) as tenant_limit,
+  (select count(*) from atlas.jobs r where r.status = 'running' and r.job_type = j.job_type) as type_running,
+  (select count(*) from atlas.jobs r where r.status = 'running' and r.tenant_id = j.tenant_id) as tenant_running,
   (select count(*) from (
-     select from jobs a
+     select from atlas.jobs a
      where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.job_type = j.job_type
        and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
      limit 1000) ahead) as ahead
-from jobs j
+from atlas.jobs j
 where j.id = :job_id
   and (:tenant_id::uuid is null or j.tenant_id = :tenant_id);

@@ -1,2 +1,2 @@
 -- offline -> online where the time it was taken offline for is over.
-select atlas_gate_expire();
+select atlas.expire_gate();

@@ -1,2 +1,2 @@
 -- The gate, for showing it.
-select value from system_state where key = 'atlas_online';
+select value from atlas.system_state where key = 'atlas_online';

@@ -1,2 +1,2 @@
 -- The gate turns: exclusive lock, new state, ATLAS_ONLINE or ATLAS_OFFLINE, notification.
-select atlas_switch(:online, :reason, :seconds, :actor_type, :actor_id, :meta);
+select atlas.switch_gate(:online, :reason, :seconds, :actor_type, :actor_id, :meta);

@@ -5,6 +5,6 @@ select id, tenant_id, status::text, case when status = 'failed' and dead_lettere
   created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
   parent_run_id, progress
-from jobs
+from atlas.jobs
 where id = :job_id
   and (:tenant_id::uuid is null or tenant_id = :tenant_id);

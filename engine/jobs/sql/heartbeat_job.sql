@@ -1,5 +1,5 @@
 -- Renews the lease that one job carries itself, while it is alive and in the same hands.
-update jobs
+update atlas.jobs
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second'
 where id = :job_id
   and status = 'running'

@@ -17,12 +17,12 @@ from (
     + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
     + case when pg_column_compression(error) is null then pg_column_size(error) else octet_length(error::text) end end as bytes
   from (
-   (select * from jobs
+   (select * from atlas.jobs
     where status = 'queued'
       and (:tenant_id::uuid is null or tenant_id = :tenant_id)
       and (:before::uuid is null or id < :before)
       and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::job_source)
+      and (:source::text is null or source = :source::text::atlas.job_source)
       and (:correlation_id::text is null or correlation_id = :correlation_id)
       and (:created_after::timestamptz is null or created_at >= :created_after)
       and (:created_before::timestamptz is null or created_at < :created_before)
@@ -33,24 +33,24 @@ from (
           end
     order by id desc limit :limit::int + :offset::int)
    union all
-   (select * from jobs
+   (select * from atlas.jobs
     where status = 'running'
       and (:tenant_id::uuid is null or tenant_id = :tenant_id)
       and (:before::uuid is null or id < :before)
       and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::job_source)
+      and (:source::text is null or source = :source::text::atlas.job_source)
       and (:correlation_id::text is null or correlation_id = :correlation_id)
       and (:created_after::timestamptz is null or created_at >= :created_after)
       and (:created_before::timestamptz is null or created_at < :created_before)
       and (:status is null or :status = 'running')
     order by id desc limit :limit::int + :offset::int)
    union all
-   (select * from jobs
+   (select * from atlas.jobs
     where status in ('succeeded', 'failed', 'canceled')
       and (:tenant_id::uuid is null or tenant_id = :tenant_id)
       and (:before::uuid is null or id < :before)
       and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::job_source)
+      and (:source::text is null or source = :source::text::atlas.job_source)
       and (:correlation_id::text is null or correlation_id = :correlation_id)
       and (:created_after::timestamptz is null or created_at >= :created_after)
       and (:created_before::timestamptz is null or created_at < :created_before)

@@ -2,12 +2,12 @@
 -- The ready index is entered once for each of the thousand highest priorities in it; of jobs that are taken one by one or by hosts, some are looked at.
 -- Jobs whose time has come wait since then, until someone makes them ready; ready ones since they were made.
 with recursive priorities as (
-  (select 1 as nth, priority from jobs
+  (select 1 as nth, priority from atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful
    order by priority desc limit 1)
   union all
   select p.nth + 1, (
-    select j.priority from jobs j
+    select j.priority from atlas.jobs j
     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority < p.priority
     order by j.priority desc limit 1)
   from priorities p
@@ -18,18 +18,18 @@ oldest as (
   select min(a.created_at) as since
   from priorities p
   cross join lateral (
-    select j.created_at from jobs j
+    select j.created_at from atlas.jobs j
     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority = p.priority
     order by j.created_at limit 1) a
   union all
-  (select next_retry_at from jobs
+  (select next_retry_at from atlas.jobs
    where status = 'queued' and next_retry_at <= statement_timestamp()
    order by next_retry_at limit 1)
   union all
   select min(created_at)
-  from (select created_at from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit 10000) c
+  from (select created_at from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit 10000) c
   union all
   select min(created_at)
-  from (select created_at from jobs where status = 'queued' and next_retry_at is null and host_id is not null limit 10000) h
+  from (select created_at from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is not null limit 10000) h
 )
 select extract(epoch from clock_timestamp() - min(since))::float8 from oldest;

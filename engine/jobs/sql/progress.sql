@@ -1,5 +1,5 @@
 -- A running job tells how far it is; only the attempt that holds it may.
-update jobs
+update atlas.jobs
 set progress = :progress::text::jsonb || jsonb_build_object('at', clock_timestamp())
 where id = :job_id
   and status = 'running'

@@ -1,2 +1,2 @@
 -- Due jobs become ready. Looks across tenants: time passes for all of them.
-select atlas_promote(:limit);
+select atlas.promote_due(:limit);

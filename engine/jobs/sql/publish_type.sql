@@ -1,6 +1,6 @@
 -- What a worker's decorator says about a job type; the last worker to start has the last word.
 -- No row: the type is a command, and its definition has it.
-insert into job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, last_seen_at)
+insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, last_seen_at)
 values (:key, :description, :input_schema::text::jsonb, :max_retries, :timeout_seconds, :retry_policy::text::jsonb, :concurrency,
         clock_timestamp())
 on conflict (key) do update
@@ -11,5 +11,5 @@ set description     = excluded.description,
     retry_policy    = excluded.retry_policy,
     concurrency     = excluded.concurrency,
     last_seen_at    = clock_timestamp()
-where not exists (select from job_definitions d where d.key = t.key)
+where not exists (select from atlas.job_definitions d where d.key = t.key)
 returning key;

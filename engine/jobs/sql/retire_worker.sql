@@ -1,5 +1,5 @@
 -- A worker stops in good order.
-update job_workers
+update atlas.job_workers
 set dead_at = clock_timestamp(), last_seen_at = clock_timestamp(), running_count = 0
 where worker_id = :worker
   and dead_at is null;

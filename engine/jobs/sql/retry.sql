@@ -1,2 +1,2 @@
 -- failed, canceled -> queued, as new, by an operator's order. Without a tenant it looks across all (operators).
-select id, verdict from atlas_retry(:ids, :tenant_id, :actor_type, :actor_id, :meta);
+select id, verdict from atlas.retry_jobs(:ids, :tenant_id, :actor_type, :actor_id, :meta);

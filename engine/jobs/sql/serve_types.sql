@@ -1,5 +1,5 @@
 -- A living worker serves other types from now on.
-update job_workers
+update atlas.job_workers
 set job_types = :job_types::text[]
 where worker_id = :worker
   and dead_at is null;

@@ -1,11 +1,11 @@
 -- Whether a job that must run alone waits for a worker of these types. Looks across tenants: a worker serves them all.
 -- Asked only by a worker that holds back for such a job.
 select exists (
-  select from jobs
+  select from atlas.jobs
   where status = 'queued'
     and next_retry_at is null
     and host_id is null
     and careful
-    and lost_count >= 2
+    and lost_count >= atlas.alone_after_losses()
     and job_type = any (:types)
 );

@@ -2,22 +2,22 @@
 -- The arms are planned for the tenant that is given: with one, along (tenant_id, id) alone.
 with
 queued as (
-  select next_retry_at from jobs
+  select next_retry_at from atlas.jobs
   where status = 'queued' and (:tenant_id::uuid is null or tenant_id = :tenant_id)
   limit :most::int + 1
 ),
 running as (
-  select from jobs
+  select from atlas.jobs
   where status = 'running' and (:tenant_id is null or tenant_id = :tenant_id)
   limit :most + 1
 ),
 dead as (
-  select from jobs
+  select from atlas.jobs
   where dead_lettered_at is not null and (:tenant_id is null or tenant_id = :tenant_id)
   limit :most + 1
 ),
 ended as (
-  select status from jobs
+  select status from atlas.jobs
   where status in ('succeeded', 'failed', 'canceled') and (:tenant_id is null or tenant_id = :tenant_id)
   limit :most + 1
 )

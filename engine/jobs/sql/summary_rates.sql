@@ -1,7 +1,7 @@
 -- What happened to all jobs in the last minutes, for operators: read from the end of the account, at most so far;
 -- minutes is the time that what was read covers.
 with recent as (
-  select action, created_at from audit_log
+  select action, created_at from atlas.audit_log
   order by epoch desc, xid desc, id desc limit :most::int
 ),
 counted as (

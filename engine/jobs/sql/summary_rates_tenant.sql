@@ -1,7 +1,7 @@
 -- What happened to one tenant's jobs in the last minutes, read from the end of its part of the account, at most so far;
 -- minutes is the time that what was read covers.
 with recent as (
-  select action, created_at from audit_log
+  select action, created_at from atlas.audit_log
   where tenant_id = :tenant_id
   order by id desc limit :most::int
 ),

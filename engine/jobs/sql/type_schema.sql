@@ -1,2 +1,2 @@
 -- The schema a worker published for a job type.
-select input_schema from job_types where key = :key;
+select input_schema from atlas.job_types where key = :key;

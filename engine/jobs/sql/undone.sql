@@ -8,13 +8,13 @@ with undone as (
   from (select * from unnest(:ids::uuid[], :attempts::int[]) a(id, attempt) order by a.id) u
   cross join lateral (
     select j.id, j.tenant_id, j.status
-    from jobs j
+    from atlas.jobs j
     where j.id = u.id
       and (j.attempt_count < u.attempt or (j.attempt_count = u.attempt and j.claimed_by <> :worker))
     for no key update) j
 ),
 moved as (
-  update jobs j
+  update atlas.jobs j
   set attempt_count = (select d.attempt from undone d where d.id = j.id),
       next_retry_at = greatest(j.next_retry_at, clock_timestamp() + (1 + 2 * random()) * interval '1 second'),
       updated_at    = clock_timestamp()
@@ -25,7 +25,7 @@ moved as (
 ),
 -- When it began is lost with the claim.
 att as (
-  insert into job_attempts (job_id, attempt_no, worker_id, status, started_at, finished_at, error_text)
+  insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at, finished_at, error_text)
   select m.id, m.attempt, :worker, 'lost', clock_timestamp(), clock_timestamp(), 'A crash of the database undid its claim.'
   from moved m
 ),
@@ -38,9 +38,9 @@ events as (
   where d.status in ('queued', 'running')
 ),
 aud as (
-  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
   select e.tenant_id, 'system', :worker, 'warn', 'LEASE_EXPIRED', 'job', e.entity_id, 'A crash of the database undid its claim.',
-    e.meta, atlas_audit_body(e.tenant_id, 'system', :worker, 'warn', 'LEASE_EXPIRED', 'job', e.entity_id,
+    e.meta, atlas.audit_body(e.tenant_id, 'system', :worker, 'warn', 'LEASE_EXPIRED', 'job', e.entity_id,
       'A crash of the database undid its claim.', e.meta)
   from events e
 )

@@ -1,6 +1,6 @@
 -- The next time of schedules that were looked at, and why one could not be computed; that is forgotten when it can. The caller
 -- holds their rows; what changed since it looked stays as it is.
-update job_triggers t
+update atlas.job_triggers t
 set next_fire_at = u.next_fire_at,
     last_error   = coalesce(u.error, case when not t.last_error ? 'open_since' then t.last_error end)
 from unnest(:ids::uuid[], :seen::timestamptz[], :nexts::timestamptz[], :errors::jsonb[]) u(id, seen, next_fire_at, error)

@@ -1,6 +1,6 @@
 -- Whether an event waits for the triggers to look at it, at least so old. Looks across tenants: one scheduler serves them all.
 select exists (
-  select from events
+  select from atlas.events
   where handled_at is null
     and run_id is null
     and created_at <= clock_timestamp() - make_interval(secs => :late_by));

@@ -1,8 +1,8 @@
 -- a trigger -> the same under new terms. The caller holds its row.
-update job_triggers
+update atlas.job_triggers
 set label                 = :label,
     is_enabled            = :is_enabled,
-    trigger_type          = :trigger_type::text::trigger_type,
+    trigger_type          = :trigger_type::text::atlas.trigger_type,
     event_name            = :event_name,
     cron_expr             = :cron_expr,
     timezone              = :timezone,
@@ -11,7 +11,7 @@ set label                 = :label,
     workflow              = :workflow,
     payload_template      = :payload_template::text::jsonb,
     dedupe_window_seconds = :dedupe_window_seconds,
-    misfire               = :misfire::text::misfire_policy,
+    misfire               = :misfire::text::atlas.misfire_policy,
     next_fire_at          = :next_fire_at,
     active_since          = case when :begins_anew::boolean then clock_timestamp() else active_since end,
     last_error            = null,

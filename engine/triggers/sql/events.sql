@@ -2,7 +2,7 @@
 -- order: an event that is committed late may have a lower number than those handled already.
 -- Without those that the caller goes around. Looks across tenants: one scheduler serves them all.
 select id, tenant_id, name, context, correlation_id, created_at
-from events
+from atlas.events
 where handled_at is null
   and run_id is null
   and created_at <= clock_timestamp() - make_interval(secs => :late_by)

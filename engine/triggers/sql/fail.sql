@@ -1,5 +1,5 @@
 -- fired -> failed, in the transaction that reserved them: what they were to start could not be started.
-update trigger_fires f
+update atlas.trigger_fires f
 set result = 'failed',
     job_id = null,
     error  = u.error

@@ -1,5 +1,5 @@
 -- Events -> looked at. The caller holds their rows.
-update events
+update atlas.events
 set handled_at = clock_timestamp()
 where id = any (:ids)
   and handled_at is null;

@@ -4,8 +4,8 @@ select t.id, t.tenant_id, t.label, t.is_enabled, t.trigger_type::text as trigger
   t.definition_key, t.job_type, t.workflow, t.payload_template, t.dedupe_window_seconds, t.misfire::text as misfire,
   coalesce(t.timezone, n.timezone) as zone, t.last_fire_at, t.next_fire_at, t.last_error, t.created_by, t.edited_by, t.created_at, t.updated_at,
   coalesce(t.active_since, t.created_at) as active_since
-from job_triggers t
-join tenants n on n.id = t.tenant_id
+from atlas.job_triggers t
+join atlas.tenants n on n.id = t.tenant_id
 where t.trigger_type = 'event'
   and t.event_name = any (:names)
   and t.tenant_id = any (:tenants)

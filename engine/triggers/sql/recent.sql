@@ -3,7 +3,7 @@ select u.trigger_id, u.payload_hash, f.job_id
 from unnest(:triggers::uuid[], :hashes::bytea[], :windows::int[]) u(trigger_id, payload_hash, seconds)
 cross join lateral (
   select job_id
-  from trigger_fires
+  from atlas.trigger_fires
   where trigger_id = u.trigger_id
     and payload_hash = u.payload_hash
     and result = 'fired'

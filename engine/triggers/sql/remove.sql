@@ -1,5 +1,5 @@
 -- a trigger -> deleted: it fires no more and is shown no more, and what it fired still names it.
-update job_triggers
+update atlas.job_triggers
 set deleted_at   = clock_timestamp(),
     is_enabled   = false,
     next_fire_at = null,

@@ -7,13 +7,13 @@ with told as (
     u(trigger_id, tenant_id, action, level, message, meta)
 ),
 written as (
-  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-  select t.tenant_id, :actor_type::text::actor_type, :actor_id, t.level::audit_level, t.action, 'trigger', t.trigger_id, t.message,
-    t.meta, atlas_audit_body(t.tenant_id, :actor_type::text, :actor_id, t.level, t.action, 'trigger', t.trigger_id::text, t.message,
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  select t.tenant_id, :actor_type::text::atlas.actor_type, :actor_id, t.level::atlas.audit_level, t.action, 'trigger', t.trigger_id, t.message,
+    t.meta, atlas.audit_body(t.tenant_id, :actor_type::text, :actor_id, t.level, t.action, 'trigger', t.trigger_id::text, t.message,
       t.meta)
   from told t
 )
-update job_triggers j
+update atlas.job_triggers j
 set last_fire_at = coalesce(u.fired_at, j.last_fire_at),
     last_error   = case when j.last_error ? 'open_since' then j.last_error else u.error end
 from unnest(:changed::uuid[], :fired_ats::timestamptz[], :last_errors::jsonb[]) u(id, fired_at, error)

@@ -1,6 +1,6 @@
 -- nothing -> pending, for steps of runs, with APPROVAL_REQUESTED. Bound to the run's input and to what is shown.
 with asked as (
-  insert into approvals (id, tenant_id, run_id, kind, step, title, detail, input_hash, requested_by, expires_at)
+  insert into atlas.approvals (id, tenant_id, run_id, kind, step, title, detail, input_hash, requested_by, expires_at)
   select u.id, u.tenant_id, u.run_id, 'step', u.step, u.title, u.detail,
     sha256(convert_to((j.input->'input')::text || u.detail::text, 'UTF8')), u.requested_by,
     clock_timestamp() + u.expires * interval '1 second'
@@ -8,7 +8,7 @@ with asked as (
     :ids::uuid[], :tenants::uuid[], :runs::uuid[], :steps::text[], :titles::text[], :details::jsonb[], :requesters::text[],
     :expires::float8[])
     u(id, tenant_id, run_id, step, title, detail, requested_by, expires)
-  join jobs j on j.id = u.run_id
+  join atlas.jobs j on j.id = u.run_id
   returning id, tenant_id, run_id, step, title, input_hash, expires_at
 ),
 event as (
@@ -16,7 +16,7 @@ event as (
     jsonb_build_object('run_id', a.run_id, 'step', a.step, 'input_hash', encode(a.input_hash, 'hex'), 'expires_at', a.expires_at) as meta
   from asked a
 )
-insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
 select e.tenant_id, 'system', 'engine', 'APPROVAL_REQUESTED', 'approval', e.entity_id, e.message, e.meta,
-  atlas_audit_body(e.tenant_id, 'system', 'engine', 'info', 'APPROVAL_REQUESTED', 'approval', e.entity_id, e.message, e.meta)
+  atlas.audit_body(e.tenant_id, 'system', 'engine', 'info', 'APPROVAL_REQUESTED', 'approval', e.entity_id, e.message, e.meta)
 from event e;

@@ -1,6 +1,6 @@
 -- The outcomes of steps -> durable, for runs this worker still drives; the numbers of the others come back.
 -- Looks across tenants: a worker serves them all.
 select is_open, busy, lost
-from atlas_record_steps(
+from atlas.record_steps(
   :worker, :again, :runs, :attempts, :branches, :positions, :names, :kinds, :statuses, :tries, :seconds, :inputs, :outputs, :errors,
   :known, :reset);

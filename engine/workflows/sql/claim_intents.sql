@@ -1,2 +1,2 @@
 -- draft -> validating, with ENGINE_CLAIMED_INTENT; null where the gate is closed. Looks across tenants: the engine serves all.
-select atlas_claim_intents(:engine, :limit, :stuck_seconds);
+select atlas.claim_intents(:engine, :limit, :stuck_seconds);

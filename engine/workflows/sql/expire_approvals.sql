@@ -1,7 +1,7 @@
 -- pending -> expired where the time is over, with APPROVAL_DECIDED. Looks across tenants: time passes for all of them.
 with late as (
   select id
-  from approvals
+  from atlas.approvals
   where status = 'pending'
     and expires_at <= clock_timestamp()
     and (:run_ids::uuid[] is null or run_id = any (:run_ids))
@@ -10,7 +10,7 @@ with late as (
   for update
 ),
 expired as (
-  update approvals a
+  update atlas.approvals a
   set status = 'expired', decided_at = clock_timestamp(), decided_by = 'engine'
   from late
   where a.id = late.id
@@ -19,7 +19,7 @@ expired as (
 ),
 -- an intent that nobody approved in time is rejected
 rejected as (
-  update intents i
+  update atlas.intents i
   set status = 'rejected', reason = 'nobody approved it in time', updated_at = clock_timestamp()
   from expired e
   where i.id = e.run_id
@@ -32,9 +32,9 @@ event as (
   from expired e
 ),
 written as (
-  insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
   select e.tenant_id, 'system', 'engine', 'warn', 'APPROVAL_DECIDED', 'approval', e.entity_id, e.message, e.meta,
-    atlas_audit_body(e.tenant_id, 'system', 'engine', 'warn', 'APPROVAL_DECIDED', 'approval', e.entity_id, e.message, e.meta)
+    atlas.audit_body(e.tenant_id, 'system', 'engine', 'warn', 'APPROVAL_DECIDED', 'approval', e.entity_id, e.message, e.meta)
   from event e
 )
 select run_id

@@ -1,2 +1,2 @@
 -- Whether something may start now; holds the gate open to the end of the transaction.
-select atlas_claim_open(null);
+select atlas.may_claim(null);

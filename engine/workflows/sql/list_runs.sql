@@ -1,7 +1,7 @@
 -- Runs, newest first by their time-ordered ids. Without a tenant it looks across all (operators).
 select id, tenant_id, workflow, version, status, requested_by, parent_run_id, forked_from, created_at, input, output, error,
   attempt_count, claimed_by, correlation_id, source, source_ref, wakes_at, cancel_requested_at, finished_at
-from workflow_run_states
+from atlas.workflow_run_states
 where (:tenant_id::uuid is null or tenant_id = :tenant_id)
   and (:id::uuid is null or id = :id)
   and (:workflow::text is null or workflow = :workflow)

@@ -3,7 +3,7 @@ select u.tenant_id, u.key
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)
 cross join lateral (
   select w.is_enabled
-  from workflows w
+  from atlas.workflows w
   where w.key = u.key
     and (w.tenant_id = u.tenant_id or w.tenant_id is null)
   order by w.tenant_id nulls last, w.version desc

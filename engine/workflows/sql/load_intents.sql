@@ -2,8 +2,8 @@
 -- Looks across tenants: the engine serves them all.
 select i.id, i.tenant_id, i.workflow, i.input, i.input_hash, i.spend_cents, i.priority, i.source::text, i.source_ref,
   i.correlation_id, i.requested_by, i.events_from, i.forked_from, i.forked_step
-from intents i
+from atlas.intents i
 where i.id = any (:ids)
-  and i.status = :status::text::intent_status
+  and i.status = :status::text::atlas.intent_status
 order by i.created_at, i.id
 for update skip locked;

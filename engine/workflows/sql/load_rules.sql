@@ -1,6 +1,6 @@
 -- The enabled rules for these tenants, their own and everyone's.
 select id, tenant_id, label, effect::text, workflow, except_workflows, spend_above_cents, spend_per_day_cents, runs_per_day
-from policy_rules
+from atlas.policy_rules
 where is_enabled
   and (tenant_id is null or tenant_id = any (:tenants))
 order by label;

@@ -3,8 +3,8 @@ select a.id, a.tenant_id, a.run_id, a.kind::text, a.step, a.title, a.requested_b
   a.expires_at <= clock_timestamp() as is_late,
   -- what the intent says today: an approval is for the input it was asked for
   (select i.input_hash = sha256(convert_to(i.input::text, 'UTF8')) and i.input_hash = a.input_hash
-   from intents i where i.id = a.run_id) as still_the_same
-from approvals a
+   from atlas.intents i where i.id = a.run_id) as still_the_same
+from atlas.approvals a
 where a.id = :id
   and (:tenant_id::uuid is null or a.tenant_id = :tenant_id)
 for update;

@@ -1,5 +1,5 @@
 -- Holds the intent behind an approval: intents are locked before their approvals, as by whoever withdraws one.
 select i.id
-from intents i
-where i.id = (select a.run_id from approvals a where a.id = :approval_id and a.kind = 'intent')
+from atlas.intents i
+where i.id = (select a.run_id from atlas.approvals a where a.id = :approval_id and a.kind = 'intent')
 for update;

@@ -1,9 +1,9 @@
 -- Holds the intents behind reviews whose time is over, in order. Looks across tenants: time passes for all of them.
 select i.id
-from intents i
+from atlas.intents i
 where i.id = any (array(
     select a.run_id
-    from approvals a
+    from atlas.approvals a
     where a.status = 'pending'
       and a.kind = 'intent'
       and a.expires_at <= clock_timestamp()

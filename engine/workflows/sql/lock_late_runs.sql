@@ -1,9 +1,9 @@
 -- Holds the job rows behind approvals whose time is over, in order. Looks across tenants: time passes for all of them.
 select j.id
-from jobs j
+from atlas.jobs j
 where j.id = any (array(
     select a.run_id
-    from approvals a
+    from atlas.approvals a
     where a.status = 'pending'
       and a.expires_at <= clock_timestamp()
       and (:run_ids::uuid[] is null or a.run_id = any (:run_ids))

@@ -1,5 +1,5 @@
 -- validating -> draft: the gate closed before they were decided.
-update intents
+update atlas.intents
 set status = 'draft', claimed_at = null, updated_at = clock_timestamp()
 where id = any (:ids)
   and status = 'validating';

@@ -1,15 +1,15 @@
 -- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Answers the intents whose tenant exists.
 with asked as (
-  insert into intents (id, tenant_id, workflow, input, input_hash, spend_cents, priority, source, source_ref, correlation_id,
+  insert into atlas.intents (id, tenant_id, workflow, input, input_hash, spend_cents, priority, source, source_ref, correlation_id,
     requested_by, forked_from, forked_step, events_from)
   select u.id, u.tenant_id, u.workflow, u.input, sha256(convert_to(u.input::text, 'UTF8')), u.spend_cents, u.priority,
-    u.source::job_source, u.source_ref, u.correlation_id, :requested_by, u.forked_from, u.forked_step,
-    coalesce((select r.events_from from workflow_runs r where r.id = u.forked_from), atlas_event_cursor())
+    u.source::atlas.job_source, u.source_ref, u.correlation_id, :requested_by, u.forked_from, u.forked_step,
+    coalesce((select r.events_from from atlas.workflow_runs r where r.id = u.forked_from), atlas.event_cursor())
   from unnest(
     :ids::uuid[], :tenants::uuid[], :workflows::text[], :inputs::jsonb[], :spends::int[], :priorities::int[], :sources::text[],
     :source_refs::text[], :correlations::text[], :forked_from::uuid[], :forked_steps::text[])
     u(id, tenant_id, workflow, input, spend_cents, priority, source, source_ref, correlation_id, forked_from, forked_step)
-  join tenants t on t.id = u.tenant_id
+  join atlas.tenants t on t.id = u.tenant_id
   returning id, tenant_id, workflow
 ),
 event as (
@@ -17,9 +17,9 @@ event as (
   from asked a
 ),
 written as (
-  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-  select e.tenant_id, :actor_type::text::actor_type, :requested_by, 'INTENT_REQUESTED', 'intent', e.id, e.meta,
-    atlas_audit_body(e.tenant_id, :actor_type::text, :requested_by, 'info', 'INTENT_REQUESTED', 'intent', e.id::text, '', e.meta)
+  insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+  select e.tenant_id, :actor_type::text::atlas.actor_type, :requested_by, 'INTENT_REQUESTED', 'intent', e.id, e.meta,
+    atlas.audit_body(e.tenant_id, :actor_type::text, :requested_by, 'info', 'INTENT_REQUESTED', 'intent', e.id::text, '', e.meta)
   from event e
 )
 select a.id, pg_notify('atlas_intents', '')

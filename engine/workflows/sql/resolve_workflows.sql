@@ -3,7 +3,7 @@ select u.tenant_id, u.key, w.id, w.version
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)
 cross join lateral (
   select w.id, w.version
-  from workflows w
+  from atlas.workflows w
   where w.key = u.key
     and (w.tenant_id = u.tenant_id or w.tenant_id is null)
     and w.kind = 'declared'

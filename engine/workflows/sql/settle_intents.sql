@@ -1,8 +1,8 @@
 -- validating or awaiting_human -> what was decided, with INTENT_BLOCKED for those that policy forbids.
 -- The caller holds the rows. Looks across tenants: the engine serves them all.
 with settled as (
-  update intents i
-  set status     = u.status::intent_status,
+  update atlas.intents i
+  set status     = u.status::atlas.intent_status,
       reason     = u.reason,
       decision   = coalesce(u.decision, i.decision),
       queued_at  = case when u.status = 'queued' then clock_timestamp() end,
@@ -18,7 +18,7 @@ event as (
   from settled s
   where s.status = 'blocked'
 )
-insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
 select e.tenant_id, 'system', 'engine', 'warn', 'INTENT_BLOCKED', 'intent', e.entity_id, e.message, e.meta,
-  atlas_audit_body(e.tenant_id, 'system', 'engine', 'warn', 'INTENT_BLOCKED', 'intent', e.entity_id, e.message, e.meta)
+  atlas.audit_body(e.tenant_id, 'system', 'engine', 'warn', 'INTENT_BLOCKED', 'intent', e.entity_id, e.message, e.meta)
 from event e;

@@ -1,2 +1,2 @@
 -- queued for later -> due, for runs whose awaited thing has come. Looks across tenants: the caller has checked whose they are.
-select atlas_wake_parents(:run_ids);
+select atlas.wake_parents(:run_ids);

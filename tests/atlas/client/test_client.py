@@ -85,7 +85,8 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     assert (await atlas.get_job(made.id)).status == "queued"
     assert (await atlas.summary()).counts["queued"] == 2
     await conn.execute(
-        "update jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1", many[1].id
+        "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1",
+        many[1].id,
     )
     assert (await atlas.retry_dead_letters(job_type="y.work")).verdicts == {many[1].id: "retried"}
     await atlas.delete(made.id)
@@ -187,7 +188,7 @@ async def test_a_call_whose_response_was_lost_is_carried_out_once(at, proxy, con
     with pytest.raises(ApiConflict, match="has ended already"):
         await atlas.cancel(made.id)
     await swallowing(proxy, atlas.retry(made.id))
-    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1
     await swallowing(proxy, atlas.delete(made.id))
     with pytest.raises(ApiNotFound):
         await atlas.delete(made.id)
@@ -211,7 +212,7 @@ async def test_a_call_whose_response_was_lost_does_not_undo_what_others_did_sinc
 
     await once_done(proxy, atlas.retry(made.id), lambda: other.cancel(made.id))
     assert (await other.get_job(made.id)).status == "canceled"
-    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_RETRIED'") == 1
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1
 
     told = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
     gate = await other.gate()
@@ -221,7 +222,7 @@ async def test_a_call_whose_response_was_lost_does_not_undo_what_others_did_sinc
 async def test_dead_letters_are_retried_once_when_the_response_was_lost(at, proxy, conn):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue_many([JobRequest(job_type="x.work")] * 4)
-    await conn.execute("update jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
+    await conn.execute("update atlas.jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
     told = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
 
     assert told.retried == 2

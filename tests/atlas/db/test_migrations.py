@@ -1,17 +1,17 @@
 """Migrations: applied once, recorded with their checksum, refused where files and database disagree."""
 
 import asyncio
-import json
-from pathlib import Path
+import re
 
 import asyncpg
 import pytest
 
-from atlas.actors import Actor
-from atlas.audit import Event, commit, record, reveal
-from atlas.db.migrations import Migration, load_migrations, migrate, migrations_folder, pending
+from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
+from atlas.source import SOURCE
 from atlas.test_databases import TestDatabases
+
+EVERYTHING = [*(migration.name for migration in load_migrations()), FUNCTIONS]
 
 
 @pytest.fixture
@@ -29,9 +29,7 @@ async def fetch(url: str, sql: str):
 
 
 async def test_an_empty_database_gets_every_migration_once(empty_url):
-    names = [migration.name for migration in load_migrations()]
-
-    assert await migrate(empty_url) == names
+    assert await migrate(empty_url) == EVERYTHING
     assert await migrate(empty_url) == []
 
 
@@ -39,7 +37,7 @@ async def test_each_migration_is_recorded_with_the_sha256_of_its_file(empty_url)
     await migrate(empty_url)
 
     rows = await fetch(
-        empty_url, "select migration_name, checksum, finished_at, applied_steps_count from _prisma_migrations"
+        empty_url, "select migration_name, checksum, finished_at, applied_steps_count from atlas._prisma_migrations"
     )
     assert {row["migration_name"]: row["checksum"] for row in rows} == {m.name: m.checksum for m in load_migrations()}
     assert all(row["finished_at"] is not None and row["applied_steps_count"] == 1 for row in rows)
@@ -48,7 +46,7 @@ async def test_each_migration_is_recorded_with_the_sha256_of_its_file(empty_url)
 async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_url):
     applied = await asyncio.gather(*(migrate(empty_url) for _ in range(6)))
 
-    assert sorted(name for names in applied for name in names) == [m.name for m in load_migrations()]
+    assert sorted(name for names in applied for name in names) == EVERYTHING
 
 
 async def test_a_migration_that_waits_for_a_dump_holds_up_nobody_else(empty_url, monkeypatch):
@@ -59,36 +57,15 @@ async def test_a_migration_that_waits_for_a_dump_holds_up_nobody_else(empty_url,
     dump = await asyncpg.connect(empty_url)
     try:
         async with dump.transaction():
-            await dump.fetch("select from a")
+            await dump.fetch("select from atlas.a")
             migrating = asyncio.create_task(migrate(empty_url, steps))
             for _ in range(3):
                 await asyncio.sleep(0.4)
-                assert await asyncio.wait_for(fetch(empty_url, "select from a"), 5) == []
+                assert await asyncio.wait_for(fetch(empty_url, "select from atlas.a"), 5) == []
             assert not migrating.done()
         assert await asyncio.wait_for(migrating, 10) == ["2_next"]
     finally:
         await dump.close()
-
-
-async def test_a_personal_value_under_the_wrong_thing_is_still_found_by_its_commitment(empty_url):
-    everything = load_migrations()
-    names = [migration.name for migration in everything]
-    at = names.index("20261115013000_personal_values_by_thing")
-    await migrate(empty_url, everything[:at])
-    actor, words = Actor("user", "dana"), {"right": "1", "wrong": "of another", "none": None}
-    conn = await asyncpg.connect(empty_url)
-    shapes, rows = zip(*(commit(name, name, entity_id=thing) for name, thing in words.items()), strict=True)
-    await conn.execute("select atlas_audit_private(null, $1::text::jsonb)", json.dumps([row.row for row in rows]))
-    await record(conn, Event("SENT", "thing", "1", actor, meta={"to": shapes}))
-    await migrate(empty_url, everything[: at + 1])
-
-    left = {row["field"]: row["entity_id"] for row in await conn.fetch("select * from audit_private")}
-    found = await reveal(conn, [shape["commitment"] for shape in shapes], of=["1"])
-    assert left == {"right": "1", "wrong": None, "none": None}
-    assert {one["value"] for one in found} == words.keys()
-    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="append-only"):
-        await conn.execute("update audit_private set value = 'x'")
-    await conn.close()
 
 
 async def test_an_edited_migration_is_refused_and_nothing_is_changed(empty_url):
@@ -109,8 +86,19 @@ async def test_a_database_ahead_of_the_files_is_refused(empty_url):
         await migrate(empty_url, [Migration("1_first", "create table a ()")])
 
 
-async def test_a_database_of_another_product_is_refused_and_left_alone(empty_url):
-    await fetch(empty_url, "create table wp_posts (id int)")
+async def test_atlas_is_installed_beside_the_tables_of_others(empty_url):
+    await fetch(empty_url, "create table jobs (id int)")
+    await fetch(empty_url, "create type job_status as enum ('mine')")
+
+    assert await migrate(empty_url) == EVERYTHING
+
+    [theirs] = await fetch(empty_url, "select array_agg(tablename::text) from pg_tables where schemaname = 'public'")
+    assert theirs["array_agg"] == ["jobs"]
+
+
+async def test_a_schema_that_holds_the_tables_of_others_is_refused_and_left_alone(empty_url):
+    await fetch(empty_url, "create schema atlas")
+    await fetch(empty_url, "create table atlas.wp_posts (id int)")
 
     with pytest.raises(ForeignDatabase, match="wp_posts"):
         await migrate(empty_url)
@@ -118,11 +106,27 @@ async def test_a_database_of_another_product_is_refused_and_left_alone(empty_url
     assert await fetch(empty_url, "select from pg_tables where tablename = '_prisma_migrations'") == []
 
 
-async def test_another_products_prisma_database_is_refused_and_left_alone(empty_url):
-    await migrate(empty_url, [Migration("2020_shop", "create table orders ()")])
+async def test_a_database_from_before_1_0_is_recognised_and_left_alone(empty_url):
+    await fetch(empty_url, "create table jobs (id int)")
+    await fetch(empty_url, "create function atlas_turn() returns void language sql as 'select'")
 
-    with pytest.raises(ForeignDatabase, match="orders"):
+    with pytest.raises(ForeignDatabase, match="before 1.0") as refused:
         await migrate(empty_url)
+
+    assert "new database in DATABASE_URL" in refused.value.remedy
+    assert await fetch(empty_url, "select from pg_namespace where nspname = 'atlas'") == []
+
+
+async def test_a_login_that_may_not_create_the_schema_is_told_the_statement_that_helps(empty_url):
+    await fetch(empty_url, "drop role if exists atlas_test_guest")
+    await fetch(empty_url, "create role atlas_test_guest login password 'guest'")
+    guest = re.sub("//[^@]*@", "//atlas_test_guest:guest@", empty_url)
+    try:
+        with pytest.raises(MigrationError, match="may not create the schema atlas") as refused:
+            await migrate(guest)
+        assert 'create schema atlas authorization "atlas_test_guest";' in refused.value.remedy
+    finally:
+        await fetch(empty_url, "drop role atlas_test_guest")
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(empty_url):
@@ -137,7 +141,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(empty_url):
 async def test_pending_names_what_a_database_still_lacks(empty_url):
     conn = await asyncpg.connect(empty_url)
     try:
-        assert await pending(conn) == [migration.name for migration in load_migrations()]
+        assert await pending(conn) == EVERYTHING
         await migrate(empty_url)
         assert await pending(conn) == []
     finally:
@@ -145,7 +149,7 @@ async def test_pending_names_what_a_database_still_lacks(empty_url):
 
 
 def test_the_folder_has_the_layout_of_prisma_migrate():
-    folder: Path = migrations_folder()
+    folder = SOURCE / "migrations"
 
     assert (folder / "migration_lock.toml").read_text().strip().endswith('provider = "postgresql"')
     assert all(name.name[:14].isdigit() and name.name[14] == "_" for name in folder.iterdir() if name.is_dir())

@@ -15,7 +15,11 @@ from tests.proxy import FaultyProxy
 async def test_programs_act_as_their_own_role_and_cannot_change_the_audit_log(pool):
     async with pool.acquire() as conn:
         assert await conn.fetchval("select current_user") == "atlas_engine"
-        for statement in ("delete from audit_log", "truncate audit_log", "update audit_log set message = ''"):
+        for statement in (
+            "delete from atlas.audit_log",
+            "truncate atlas.audit_log",
+            "update atlas.audit_log set message = ''",
+        ):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await conn.execute(statement)
 

@@ -12,9 +12,11 @@ from tests.atlas.prisma_client.workshop import SCHEMA, TABLES, Workshop
 
 EMPTY = '''
 set role none;
-truncate jobs, job_attempts, job_types, job_workers, api_tokens, system_state,
+set search_path = atlas;
+truncate atlas.jobs, job_attempts, job_types, job_workers, api_tokens, system_state,
   "odd ""gadgets""", "Person", "Badge", "Club", "Pair", "Mark" restart identity cascade;
-delete from tenants where slug <> 'system';
+delete from atlas.tenants where slug <> 'system';
+reset search_path;
 reset role;
 '''
 
@@ -24,7 +26,7 @@ async def module_pool(databases: TestDatabases) -> AsyncIterator[Pool]:
     async with databases.database() as url:
         pool = await open_pool(url, size=4)
         async with pool.acquire() as conn:
-            await conn.execute(f"set role none; {TABLES}")
+            await conn.execute(f"set role none; set search_path = atlas; {TABLES}; reset search_path")
         yield pool
         await pool.close()
 

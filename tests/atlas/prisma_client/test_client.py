@@ -100,13 +100,13 @@ async def test_a_column_that_is_missing_or_null_is_reported(clean_pool):
 
 async def test_a_row_without_any_given_value_takes_all_its_defaults(clean_pool):
     async with clean_pool.acquire() as conn:
-        await conn.execute("set role none; create temp table ghosts (id serial primary key)")
+        await conn.execute("set role none; create table atlas.ghosts (id serial primary key)")
         schema = parse_schema('model Ghost {\n  id Int @id @default(autoincrement())\n\n  @@map("ghosts")\n}\n')
         ghosts = JobActions(AtlasPrisma.on(conn, schema=schema), Ghost)
         assert (await ghosts.create({})).id == 1
         assert await ghosts.create_many([{}, {}, {"id": 9}]) == 3
         assert [ghost.id for ghost in await ghosts.find_many(order={"id": "asc"})] == [1, 2, 3, 9]
-        await conn.execute("drop table ghosts")
+        await conn.execute("drop table atlas.ghosts")
 
 
 async def test_a_row_that_is_restricted_from_going_stays(db):

@@ -134,7 +134,7 @@ async def test_every_way_of_reading_takes_the_same_filter(jobs):
         {"nope": 1},
         {"job_type": "mail"},
         {"AND": [{"nope": 1}]},
-        {"id; drop table jobs": 1},
+        {"id; drop table atlas.jobs": 1},
         {"jobType\" = '' or true --": "x"},
         {"jobId_attemptNo": {}},
         {5: 1},
@@ -166,9 +166,9 @@ async def test_a_filter_of_the_wrong_shape_is_refused(jobs, where):
 
 
 HOSTILE = [
-    "'; drop table jobs; --",
-    '"; drop table jobs; --',
-    "\\'; drop table jobs; --",
+    "'; drop table atlas.jobs; --",
+    '"; drop table atlas.jobs; --',
+    "\\'; drop table atlas.jobs; --",
     "$1",
     "%s",
     "{0}",
@@ -192,7 +192,7 @@ async def test_hostile_text_is_only_ever_a_value(jobs, tenant, text):
     assert await jobs.count() == len(ROWS)
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, 'x" from jobs; drop table jobs; --', "id) from jobs; --"])
+@pytest.mark.parametrize("name", [*HOSTILE, 'x" from atlas.jobs; drop table atlas.jobs; --', "id) from jobs; --"])
 async def test_hostile_names_are_refused_wherever_a_name_can_stand(db, jobs, tenant, name):
     calls = [
         lambda: jobs.find_many(where={name: 1}),

@@ -23,7 +23,7 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
     [
         ("select 1 as v", (), 1),
         ("select $1::int + $2::int as v", (2, 3), 5),
-        ("select $1::text as v", ("'; drop table jobs; --",), "'; drop table jobs; --"),
+        ("select $1::text as v", ("'; drop table atlas.jobs; --",), "'; drop table atlas.jobs; --"),
         ("select $1::text as v", (JobSource.event,), "event"),
         ("select $1::text as v", (UUID(int=1),), str(UUID(int=1))),
         ("select $1::uuid as v", (str(UUID(int=1)),), str(UUID(int=1))),
@@ -45,7 +45,7 @@ NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
         ("select $1::text[] as v", (["a", "b"],), ["a", "b"]),
         ("select $1::timestamptz[] as v", ([NOON.replace(tzinfo=None)],), [NOON]),
         ("select 2::bigint ^ 62 as v", (), 2.0**62),
-        ("select $1::job_source as v", ("event",), "event"),
+        ("select $1::atlas.job_source as v", ("event",), "event"),
         ("select $1::int as v", (None,), None),
     ],
 )
@@ -56,14 +56,14 @@ async def test_a_value_goes_in_and_comes_out(db, query, parameters, value):
 
 async def test_rows_become_models_by_the_names_of_their_columns_or_fields(db, tenant):
     job = await db.job.create({"tenantId": tenant.id, "jobType": "x", "input": Json({"a": 1})})
-    assert await db.query_raw("select * from jobs where id = $1", job.id, model=Job) == [job]
-    assert await db.job.query_raw("select * from jobs where id = $1", job.id) == [job]
-    assert await db.job.query_first("select * from jobs where id = $1::uuid", job.id) == job
-    renamed = 'select j.*, j.tenant_id as "tenantId" from jobs j'
+    assert await db.query_raw("select * from atlas.jobs where id = $1", job.id, model=Job) == [job]
+    assert await db.job.query_raw("select * from atlas.jobs where id = $1", job.id) == [job]
+    assert await db.job.query_first("select * from atlas.jobs where id = $1::uuid", job.id) == job
+    renamed = 'select j.*, j.tenant_id as "tenantId" from atlas.jobs j'
     assert await Job.prisma(db).query_first(renamed) == job
-    assert await db.query_first("select * from jobs where false", model=Job) is None
-    assert await db.query_raw("select * from jobs where false") == []
-    assert (await db.query_raw("select tenant_id from jobs"))[0] == {"tenant_id": tenant.id}
+    assert await db.query_first("select * from atlas.jobs where false", model=Job) is None
+    assert await db.query_raw("select * from atlas.jobs where false") == []
+    assert (await db.query_raw("select tenant_id from atlas.jobs"))[0] == {"tenant_id": tenant.id}
 
 
 async def test_rows_become_any_model(db):
@@ -79,19 +79,19 @@ async def test_rows_become_any_model(db):
 async def test_lists_bytes_and_json_become_models(db, workshop):
     worker = {"workerId": "w", "hostname": "h", "version": "1", "jobTypes": ["a"], "leaseExpiresAt": NOON}
     made = await db.jobworker.create(worker)
-    assert await db.query_first("select * from job_workers", model=JobWorker) == made
+    assert await db.query_first("select * from atlas.job_workers", model=JobWorker) == made
     data = {"code": "g", "blob": Base64.encode(b"x" * 100), "doc": Json([1]), "odd": "o", "refs": [str(uuid4())]}
     gadget = await workshop.gadget.create({**data, "price": Decimal("1.5"), "color": "red", "atz": NOON})
     columns = 'id, code, blob, doc, "odd ""column""; drop", refs, price, color, atz, touched, tags, numbers'
-    found = await workshop.client.query_first(f'select {columns} from "odd ""gadgets"""', model=Gadget)
+    found = await workshop.client.query_first(f'select {columns} from atlas."odd ""gadgets"""', model=Gadget)
     assert found.model_dump(exclude_unset=True) == gadget.model_dump(include=found.model_fields_set)
 
 
 async def test_execute_raw_says_how_many_rows_it_touched(db):
     await db.jobtype.create_many([{"key": str(number)} for number in range(5)])
-    assert await db.execute_raw("update job_types set max_retries = $1 where key <= $2", 7, "2") == 3
-    assert await db.execute_raw("delete from job_types where max_retries = 7") == 3
-    assert await db.execute_raw("insert into job_types (key) values ($1), ($2)", "a", "b") == 2
+    assert await db.execute_raw("update atlas.job_types set max_retries = $1 where key <= $2", 7, "2") == 3
+    assert await db.execute_raw("delete from atlas.job_types where max_retries = 7") == 3
+    assert await db.execute_raw("insert into atlas.job_types (key) values ($1), ($2)", "a", "b") == 2
     assert await db.execute_raw("select 1") == 1
     assert await db.execute_raw("set local search_path to public") == 0
 
@@ -106,7 +106,7 @@ async def test_execute_raw_says_how_many_rows_it_touched(db):
         ("select 1", (1, 2), "argument"),
         ("select $1::int", ("x",), "invalid input"),
         ("select 1 / 0", (), "division by zero"),
-        ("insert into job_types (key) values ('a'), ('a')", (), "duplicate key"),
+        ("insert into atlas.job_types (key) values ('a'), ('a')", (), "duplicate key"),
     ],
 )
 async def test_what_goes_wrong_in_raw_sql_is_a_raw_query_error(db, query, parameters, words):

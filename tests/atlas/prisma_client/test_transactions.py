@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 IDLE = """
 select count(*) from pg_stat_activity where datname = current_database() and state = 'idle in transaction'"""
-BY_HAND = "insert into job_types (key) values ($1)"
+BY_HAND = "insert into atlas.job_types (key) values ($1)"
 
 
 async def keys(db):
@@ -34,7 +34,7 @@ class Mishap(Exception):
 async def test_hand_written_sql_joins_a_transaction_of_the_client(db):
     async with db.tx() as tx:
         await tx.jobtype.create({"key": "typed"})
-        assert await tx.connection.fetchval("select count(*) from job_types") == 1
+        assert await tx.connection.fetchval("select count(*) from atlas.job_types") == 1
         await tx.connection.execute(BY_HAND, "by hand")
         assert await keys(tx) == ["by hand", "typed"]
         assert await keys(db) == []
@@ -52,7 +52,7 @@ async def test_the_client_joins_a_transaction_opened_by_hand(db, clean_pool):
             await conn.execute(BY_HAND, "by hand")
             assert await keys(client) == ["by hand"]
             await client.jobtype.create({"key": "typed"})
-            assert await conn.fetchval("select count(*) from job_types") == 2
+            assert await conn.fetchval("select count(*) from atlas.job_types") == 2
             assert await keys(db) == []
         assert await keys(db) == ["by hand", "typed"]
 
@@ -227,7 +227,7 @@ async def test_a_batch_is_made_whole_or_not_at_all(db):
         batch.jobtype.upsert(where={"key": "d"}, data={"create": {"key": "d"}, "update": {}})
         batch.jobtype.delete(where={"key": "b"})
         batch.jobtype.update_many(where={"key": "c"}, data={"description": "c"})
-        batch.execute_raw("update job_types set concurrency = $1 where key = $2", 5, "d")
+        batch.execute_raw("update atlas.job_types set concurrency = $1 where key = $2", 5, "d")
         assert await keys(db) == []
     rows = await db.jobtype.find_many(order={"key": "asc"})
     assert [(row.key, row.maxRetries, row.description, row.concurrency) for row in rows] == [

@@ -45,7 +45,7 @@ ROUND_TRIPS = [
     ("ref", REF.upper(), REF),
     ("ref", UUID(REF), REF),
     ("letters", "ab", "ab "),
-    ("odd", "'; drop table jobs; --", "'; drop table jobs; --"),
+    ("odd", "'; drop table atlas.jobs; --", "'; drop table atlas.jobs; --"),
     ("odd", "emoji 🦄, tab\t, newline\n, backslash \\", "emoji 🦄, tab\t, newline\n, backslash \\"),
     ("color", "red", "red"),
     ("color", "blue", "blue"),

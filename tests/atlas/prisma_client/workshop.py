@@ -126,8 +126,8 @@ create table "Mark" (
   id int primary key, "left" int not null, "right" int not null, unique ("left", "right"),
   foreign key ("left", "right") references "Pair" ("left", "right")
 );
-grant all on all tables in schema public to public;
-grant all on all sequences in schema public to public;
+grant all on all tables in schema atlas to public;
+grant all on all sequences in schema atlas to public;
 '''
 
 

@@ -60,13 +60,13 @@ async def test_its_key_is_a_job_type_that_says_the_same(conn):
         conn, {**SYNC, "timeout_seconds": 9, "max_attempts": 5, "concurrency": 3, "retry_policy": "agent"}, actor=DANA
     )
 
-    row = await conn.fetchrow("select * from job_types where key = 'sync-dropbox'")
+    row = await conn.fetchrow("select * from atlas.job_types where key = 'sync-dropbox'")
     assert (row["timeout_seconds"], row["max_retries"], row["concurrency"]) == (9, 4, 3)
     assert orjson.loads(row["input_schema"]) == SYNC["arg_schema"]
     assert orjson.loads(row["retry_policy"])["base"] == 2
 
     await edit_definition(conn, "sync-dropbox", {"concurrency": None, "max_retries": 0}, actor=DANA)
-    row = await conn.fetchrow("select * from job_types where key = 'sync-dropbox'")
+    row = await conn.fetchrow("select * from atlas.job_types where key = 'sync-dropbox'")
     assert (row["timeout_seconds"], row["max_retries"], row["concurrency"]) == (9, 0, None)
 
 
@@ -75,7 +75,7 @@ async def test_a_key_that_is_taken_is_a_conflict(conn):
     with pytest.raises(Conflict, match="sync-dropbox is taken"):
         await add_definition(conn, SYNC, actor=DANA)
 
-    await conn.execute("insert into job_types (key) values ('report.build')")
+    await conn.execute("insert into atlas.job_types (key) values ('report.build')")
     with pytest.raises(Conflict, match="a job type that a handler serves"):
         await add_definition(conn, {**SYNC, "key": "report.build"}, actor=DANA)
     assert [one.spec.key for one in await list_definitions(conn)] == ["sync-dropbox"]
@@ -83,12 +83,12 @@ async def test_a_key_that_is_taken_is_a_conflict(conn):
 
 async def test_a_handler_cannot_take_the_key_of_a_definition(conn):
     await add_definition(conn, SYNC, actor=DANA)
-    before = await conn.fetchval("select input_schema from job_types where key = 'sync-dropbox'")
+    before = await conn.fetchval("select input_schema from atlas.job_types where key = 'sync-dropbox'")
     handled = JobType("sync-dropbox", print, None, True, False, None, 3, ATLAS, None, "", "JOB_SUCCEEDED")
 
     with pytest.raises(DuplicateJobType, match="a command definition in the database"):
         await publish_types(conn, [handled])
-    assert await conn.fetchval("select input_schema from job_types where key = 'sync-dropbox'") == before
+    assert await conn.fetchval("select input_schema from atlas.job_types where key = 'sync-dropbox'") == before
 
 
 @pytest.mark.parametrize("key", ["EMAIL_SEND", "email_send", "ENGINE_RUN", "SERVER_START", "", "a b", "-x", "a" * 101])
@@ -154,7 +154,7 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
 
     assert (await disable_definition(conn, "sync-dropbox", actor=DANA)).spec.is_active is False
     assert await actions(conn, made.id) == ["DEFINITION_ADDED", *["DEFINITION_EDITED"] * 4, "DEFINITION_DISABLED"]
-    facts = await conn.fetch("select meta from audit_log where action = 'DEFINITION_EDITED' order by id")
+    facts = await conn.fetch("select meta from atlas.audit_log where action = 'DEFINITION_EDITED' order by id")
     changed = [orjson.loads(one["meta"])["changed"] for one in facts]
     assert changed == [["timeout_seconds"], ["max_retries"], ["limits"], ["limits"]]
 
@@ -162,7 +162,7 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
 async def test_a_definition_that_todays_rules_refuse_can_be_disabled(conn):
     made = await add_definition(conn, {**SYNC, "env": {"A": "b"}}, actor=DANA)
     # As an earlier version, whose rules were looser, would have stored it.
-    await conn.execute("""update job_definitions set env = '{"LD_PRELOAD": "/x.so"}'""")
+    await conn.execute("""update atlas.job_definitions set env = '{"LD_PRELOAD": "/x.so"}'""")
 
     with pytest.raises(InvalidInput, match="env.LD_PRELOAD"):
         await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 5}, actor=DANA)
@@ -178,7 +178,9 @@ async def test_a_definition_that_todays_rules_refuse_can_be_disabled(conn):
 async def test_what_an_environment_holds_is_not_in_the_account(conn):
     await add_definition(conn, {**SYNC, "env": {"API_URL": "http://user:hunter22@example.test"}}, actor=DANA)
 
-    [body] = [row["body"] for row in await conn.fetch("select body from audit_log where action = 'DEFINITION_ADDED'")]
+    [body] = [
+        row["body"] for row in await conn.fetch("select body from atlas.audit_log where action = 'DEFINITION_ADDED'")
+    ]
     assert b"API_URL" in body
     assert b"hunter22" not in body
 
@@ -206,7 +208,7 @@ async def test_a_payload_is_checked_before_it_becomes_a_job(conn):
         with pytest.raises(InvalidInput) as refusal:
             await enqueue_definition(conn, "sync-dropbox", payload, actor=DANA)
         assert reason in str(refusal.value)
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_a_hard_pattern_takes_no_longer_than_an_easy_one(conn):
@@ -272,7 +274,7 @@ async def test_hosts_and_workers_outside_hear_the_time_limit_of_a_definition(con
 
 async def test_the_door_serves_types_that_have_no_definition_as_well(conn):
     await conn.execute(
-        """insert into job_types (key, input_schema) values ('report.build', '{"required": ["n"], "type": "object"}')"""
+        """insert into atlas.job_types (key, input_schema) values ('report.build', '{"required": ["n"], "type": "object"}')"""
     )
 
     with pytest.raises(InvalidInput, match='"n" is a required property'):

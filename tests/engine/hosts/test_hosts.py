@@ -47,7 +47,9 @@ async def fetched(conn: Any, host: Host, lease: float = 30) -> Any:
 
 async def fall_silent(conn: Any, job_id: UUID) -> None:
     """Time passes: the job's own lease is over."""
-    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 s' where id = $1", job_id)
+    await conn.execute(
+        "update atlas.jobs set lease_expires_at = clock_timestamp() - interval '1 s' where id = $1", job_id
+    )
 
 
 async def test_a_host_belongs_to_a_tenant_and_has_a_name_of_its_own_there(conn, host):
@@ -101,7 +103,7 @@ async def test_a_server_job_without_its_server_is_refused(conn, host):
         with pytest.raises(InvalidInput) as refusal:
             await enqueue(conn, job, actor=DANA)
         assert reason in str(refusal.value)
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_local_workers_never_claim_a_hosts_job(conn, host):
@@ -160,7 +162,9 @@ async def test_a_failure_is_retried_twice_by_two_seconds_doubled(conn, host):
         result = HostResult("failed", 10, error="the disk is full")
         assert await host_result(conn, host.id, job_id, given.lease, result) == expected
         delays.append(
-            await conn.fetchval("select extract(epoch from next_retry_at - updated_at) from jobs where id = $1", job_id)
+            await conn.fetchval(
+                "select extract(epoch from next_retry_at - updated_at) from atlas.jobs where id = $1", job_id
+            )
         )
         await make_due(conn, job_id) if expected == "queued" else None
 
@@ -176,10 +180,12 @@ async def test_a_heartbeat_keeps_a_lease_and_says_when_to_stop(conn, host):
     job_id = await given_host_job(conn, host)
     given = await fetched(conn, host, lease=5)
 
-    await conn.execute("update hosts set last_seen_at = now() - interval '2 hours'")
+    await conn.execute("update atlas.hosts set last_seen_at = now() - interval '2 hours'")
     assert await heartbeat_host_job(conn, host.id, job_id, given.lease, lease=60) is False
-    assert await conn.fetchval("select clock_timestamp() - last_seen_at < '5 s' from hosts where id = $1", host.id)
-    left = await conn.fetchval("select extract(epoch from lease_expires_at - clock_timestamp()) from jobs")
+    assert await conn.fetchval(
+        "select clock_timestamp() - last_seen_at < '5 s' from atlas.hosts where id = $1", host.id
+    )
+    left = await conn.fetchval("select extract(epoch from lease_expires_at - clock_timestamp()) from atlas.jobs")
     assert 50 < left <= 60
     assert await cancel(conn, job_id, actor=DANA) == "requested"
     assert await heartbeat_host_job(conn, host.id, job_id, given.lease, lease=60) is True
@@ -241,7 +247,7 @@ async def test_nothing_is_handed_out_while_atlas_is_offline(conn, host):
 
 async def test_a_host_keeps_to_the_limits_of_its_tenant_and_of_the_type(conn, host):
     second = await add_host(conn, tenant_id=host.tenant_id, name="rack-2", actor=DANA)
-    await conn.execute("insert into job_types (key, concurrency) values ('backup.take', 1)")
+    await conn.execute("insert into atlas.job_types (key, concurrency) values ('backup.take', 1)")
     for one in (host, second):
         await given_host_job(conn, one, priority=5)
         await given_host_job(conn, one, "disk.check")
@@ -251,10 +257,10 @@ async def test_a_host_keeps_to_the_limits_of_its_tenant_and_of_the_type(conn, ho
     assert blocked.job.job_type == "disk.check"
     await host_result(conn, second.id, blocked.job.id, blocked.lease, HostResult("succeeded"))
 
-    await conn.execute("""update tenants set limits = '{"in_flight": 1}' where id = $1""", host.tenant_id)
-    await conn.execute("delete from job_types where key = 'backup.take'")
+    await conn.execute("""update atlas.tenants set limits = '{"in_flight": 1}' where id = $1""", host.tenant_id)
+    await conn.execute("delete from atlas.job_types where key = 'backup.take'")
     assert await fetched(conn, second) is None
-    await conn.execute("""update tenants set limits = '{"in_flight": 2}' where id = $1""", host.tenant_id)
+    await conn.execute("""update atlas.tenants set limits = '{"in_flight": 2}' where id = $1""", host.tenant_id)
     assert (await fetched(conn, second)).job.job_type == "backup.take"
 
 
@@ -263,7 +269,7 @@ async def test_a_host_that_is_unknown_or_not_active_gets_nothing(conn, host):
     with pytest.raises(NotFound):
         await next_host_job(conn, uuid4(), lease=30)
 
-    await conn.execute("update hosts set is_active = false where id = $1", host.id)
+    await conn.execute("update atlas.hosts set is_active = false where id = $1", host.id)
     with pytest.raises(Refused):
         await fetched(conn, host)
     with pytest.raises(InvalidInput, match="is not active"):
@@ -284,7 +290,7 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
     use_secret_key(SecretKey(bytes(32)))
     schema = {"properties": {"token": {"type": "string", "x-secret": True}}}
     await conn.execute(
-        "insert into job_types (key, input_schema) values ('backup.push', $1)", orjson.dumps(schema).decode()
+        "insert into atlas.job_types (key, input_schema) values ('backup.push', $1)", orjson.dumps(schema).decode()
     )
     job = await admit(conn, NewJob("backup.push", {"token": "hunter22"}, host.tenant_id, host_id=host.id))
     job_id = (await enqueue(conn, job, actor=DANA)).id
@@ -293,8 +299,10 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
 
     await host_progress(conn, host.id, job_id, 1, percent=1, message="with hunter22")
     await host_result(conn, host.id, job_id, 1, HostResult("failed", error="401 for hunter22"))
-    whole = await conn.fetchval("select string_agg(t::text, '') from jobs t")
-    whole += await conn.fetchval("select string_agg(t::text || convert_from(t.body, 'UTF8'), '') from audit_log t")
+    whole = await conn.fetchval("select string_agg(t::text, '') from atlas.jobs t")
+    whole += await conn.fetchval(
+        "select string_agg(t::text || convert_from(t.body, 'UTF8'), '') from atlas.audit_log t"
+    )
     assert "hunter22" not in whole
 
     await make_due(conn, job_id)
@@ -310,7 +318,7 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
 async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(crowd, conn, owner, host):
     """The database itself watches: a second running job on one host would break this index."""
     await owner.execute(
-        "create unique index one_at_a_time on jobs (host_id) where status = 'running' and host_id is not null"
+        "create unique index one_at_a_time on atlas.jobs (host_id) where status = 'running' and host_id is not null"
     )
     hosts = [host] + [
         await add_host(conn, tenant_id=host.tenant_id, name=f"rack-{n}", actor=DANA) for n in range(2, HOSTS + 1)
@@ -347,7 +355,9 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
             async with crowd.acquire() as own:
                 await reap(own)
                 # What a lost lease puts off is due at once here.
-                await own.execute("update jobs set next_retry_at = clock_timestamp() where next_retry_at is not null")
+                await own.execute(
+                    "update atlas.jobs set next_retry_at = clock_timestamp() where next_retry_at is not null"
+                )
             await asyncio.sleep(0.05)
 
     watchdog = asyncio.create_task(sweep())
@@ -362,6 +372,6 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
     assert set(done.values()) == {1}
     assert told["killed"]
     assert told["late"] >= told["frozen"] > 0
-    assert await conn.fetchval("select count(*) from jobs where status <> 'succeeded'") == 0
-    lost = await conn.fetchval("select count(*) from job_attempts where status = 'lost'")
+    assert await conn.fetchval("select count(*) from atlas.jobs where status <> 'succeeded'") == 0
+    lost = await conn.fetchval("select count(*) from atlas.job_attempts where status = 'lost'")
     assert lost >= told["killed"] + told["frozen"]

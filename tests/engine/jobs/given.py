@@ -41,36 +41,40 @@ async def given_claimed(conn: Any, job_type: str = "report.build", **options: An
 async def lose_lease(conn: Any, worker: Claimant) -> None:
     """Time passes: the worker's lease is over."""
     await conn.execute(
-        "update job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where worker_id = $1",
+        "update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where worker_id = $1",
         worker.id,
     )
 
 
 async def began_long_ago(conn: Any, job: ClaimedJob) -> None:
     """Time passes: a month since the job began."""
-    await conn.execute("update jobs set started_at = clock_timestamp() - interval '30 days' where id = $1", job.id)
+    await conn.execute(
+        "update atlas.jobs set started_at = clock_timestamp() - interval '30 days' where id = $1", job.id
+    )
 
 
 async def make_due(conn: Any, job_id: UUID) -> None:
     """Time passes: the job is due."""
-    await conn.execute("update jobs set next_retry_at = clock_timestamp() - interval '1 second' where id = $1", job_id)
+    await conn.execute(
+        "update atlas.jobs set next_retry_at = clock_timestamp() - interval '1 second' where id = $1", job_id
+    )
 
 
 async def load(conn: Any, job_id: UUID) -> Any:
     """The job's row."""
-    return await conn.fetchrow("select * from jobs where id = $1", job_id)
+    return await conn.fetchrow("select * from atlas.jobs where id = $1", job_id)
 
 
 async def actions(conn: Any, job_id: UUID) -> list[str]:
     """What the audit log says happened to a job, in order."""
-    rows = await conn.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+    rows = await conn.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
     return [row["action"] for row in rows]
 
 
 async def attempts(conn: Any, job_id: UUID) -> list[tuple[int, str, str | None]]:
     """Every attempt: number, status, outcome."""
     rows = await conn.fetch(
-        "select attempt_no, status::text, outcome from job_runs where job_id = $1 order by attempt_no", job_id
+        "select attempt_no, status::text, outcome from atlas.job_runs where job_id = $1 order by attempt_no", job_id
     )
     return [tuple(row) for row in rows]
 

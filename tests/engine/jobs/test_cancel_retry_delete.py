@@ -140,7 +140,7 @@ async def test_a_deleted_job_is_gone_and_its_story_stays(conn):
     job_id = await failed_job(conn)
     await delete(conn, job_id, actor=DANA)
     assert await load(conn, job_id) is None
-    assert await conn.fetchval("select count(*) from job_attempts") == 0
+    assert await conn.fetchval("select count(*) from atlas.job_attempts") == 0
     assert await actions(conn, job_id) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES", "JOB_DELETED"]
 
 

@@ -121,7 +121,7 @@ async def test_while_the_gate_is_off_the_turn_says_closed_and_finishes_all_the_s
 
 async def test_a_missing_gate_row_means_offline(conn):
     await given_job(conn)
-    await conn.execute("delete from system_state")
+    await conn.execute("delete from atlas.system_state")
     worker = await given_worker(conn, "report.build")
     assert (await take_turn(conn, worker, slots=5)).closed
 
@@ -183,7 +183,7 @@ async def test_snooze_and_release_count_neither_retries_nor_losses(conn):
 class TestLimits:
     async def test_a_type_with_a_limit_never_runs_more_than_that_across_workers(self, pool):
         async with pool.acquire() as conn:
-            await conn.execute("insert into job_types (key, concurrency) values ('limited', 3)")
+            await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 3)")
             await enqueue_many(conn, [NewJob("limited", {"n": n}) for n in range(60)], actor=DANA)
         most = 0
 
@@ -196,7 +196,7 @@ class TestLimits:
                 for _ in range(200):
                     turn = await take_turn(conn, worker, done, slots=5)
                     ended += len(done)
-                    running = await conn.fetchval("select count(*) from jobs where status = 'running'")
+                    running = await conn.fetchval("select count(*) from atlas.jobs where status = 'running'")
                     most = max(most, running)
                     done = [success(worker, job) for job in turn.claimed]
                     await asyncio.sleep(0)
@@ -208,7 +208,7 @@ class TestLimits:
 
     async def test_a_tenant_has_at_most_its_number_in_flight(self, conn):
         tenant = await conn.fetchval(
-            """insert into tenants (slug, name, limits) values ('acme', 'Acme', '{"in_flight": 2}') returning id"""
+            """insert into atlas.tenants (slug, name, limits) values ('acme', 'Acme', '{"in_flight": 2}') returning id"""
         )
         await enqueue_many(conn, [NewJob("ab"[n % 2], {}, tenant) for n in range(10)], actor=DANA)
         other = await given_job(conn, "a", priority=-5)
@@ -221,19 +221,19 @@ class TestLimits:
         assert other in {job.id for job in taken}
 
     async def test_a_limit_that_is_lifted_lets_everything_go(self, conn):
-        await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
+        await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 1)")
         await enqueue_many(conn, [NewJob("limited", {}) for _ in range(10)], actor=DANA)
         worker = await given_worker(conn, "limited")
         for _ in range(3):
             await take_turn(conn, worker, slots=20)
-        assert await conn.fetchval("select count(*) from jobs where status = 'running'") == 1
+        assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 1
 
-        await conn.execute("update job_types set concurrency = null")
+        await conn.execute("update atlas.job_types set concurrency = null")
         await take_turn(conn, worker, slots=20)
-        assert await conn.fetchval("select count(*) from jobs where status = 'running'") == 10
+        assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 10
 
     async def test_limited_jobs_keep_their_place_by_priority(self, conn):
-        await conn.execute("insert into job_types (key, concurrency) values ('limited', 5)")
+        await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 5)")
         await given_job(conn, "free", priority=1)
         await given_job(conn, "limited", priority=9)
         worker = await given_worker(conn)
@@ -243,17 +243,17 @@ class TestLimits:
         assert [job.job_type for turn in (first, second) for job in turn.claimed] == ["limited"]
 
     async def test_limited_jobs_are_never_prefetched(self, conn):
-        await conn.execute("insert into job_types (key, concurrency) values ('limited', 50)")
+        await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 50)")
         await enqueue_many(conn, [NewJob("limited", {}) for _ in range(10)], actor=DANA)
         worker = await given_worker(conn, "limited")
         for _ in range(3):
             await take_turn(conn, worker, slots=0, prefetch=20)
-        assert await conn.fetchval("select count(*) from jobs where status = 'running'") == 0
+        assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 0
 
 
 async def test_jobs_that_were_lost_twice_are_claimed_one_at_a_time_with_empty_hands(conn):
     suspects = {await given_job(conn), await given_job(conn)}
-    await conn.execute("update jobs set lost_count = 2, careful = true")
+    await conn.execute("update atlas.jobs set lost_count = 2, careful = true")
     ready = await given_job(conn)
     busy, idle = await given_worker(conn, "report.build"), await given_worker(conn, "report.build")
 

@@ -22,14 +22,14 @@ async def test_a_job_is_queued_with_its_audit_row(conn):
     row = await load(conn, job_id)
     assert (row["status"], row["job_type"], row["priority"], row["created_by"]) == ("queued", "report.build", 7, "dana")
     assert orjson.loads(row["input"]) == {"month": 3}
-    [event] = await conn.fetch("select * from audit_log where entity_id = $1", str(job_id))
+    [event] = await conn.fetch("select * from atlas.audit_log where entity_id = $1", str(job_id))
     assert (event["action"], event["actor_type"], event["actor_id"]) == ("JOB_CREATED", "user", "dana")
 
 
 async def test_the_bytes_of_the_event_say_what_its_columns_say(conn):
     job_id = await given_job(conn, "report.build")
 
-    [event] = await conn.fetch("select * from audit_log where entity_id = $1", str(job_id))
+    [event] = await conn.fetch("select * from atlas.audit_log where entity_id = $1", str(job_id))
     body = orjson.loads(event["body"])
     for name in ("actor_type", "actor_id", "level", "action", "entity_type", "entity_id", "message"):
         assert body[name] == event[name], name
@@ -43,8 +43,8 @@ async def test_a_job_enqueued_in_a_transaction_that_rolls_back_never_was(conn):
             await given_job(conn)
             raise RuntimeError("the caller's own work failed")
 
-    assert await conn.fetchval("select count(*) from jobs") == 0
-    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'") == 0
 
 
 async def test_thousands_of_jobs_take_one_round_trip_and_keep_their_order(conn):
@@ -55,7 +55,7 @@ async def test_thousands_of_jobs_take_one_round_trip_and_keep_their_order(conn):
     worker = await given_worker(conn, "bulk")
     claimed = await claim(conn, worker, limit=3000)
     assert [orjson.loads(job.input)["n"] for job in sorted(claimed, key=lambda job: job.id)] == list(range(3000))
-    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 3000
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'") == 3000
 
 
 async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(conn):
@@ -70,7 +70,7 @@ async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(con
 
 
 async def test_retries_come_from_the_job_type_unless_the_caller_names_them(conn):
-    await conn.execute("insert into job_types (key, max_retries) values ('report.build', 9)")
+    await conn.execute("insert into atlas.job_types (key, max_retries) values ('report.build', 9)")
 
     assert (await load(conn, await given_job(conn)))["max_retries"] == 9
     assert (await load(conn, await given_job(conn, max_retries=1)))["max_retries"] == 1
@@ -82,7 +82,7 @@ async def test_an_active_key_answers_with_the_job_that_holds_it(conn):
     second = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
 
     assert (second.id, second.deduplicated) == (first.id, True)
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
     assert await actions(conn, first.id) == ["JOB_CREATED"]
 
 
@@ -102,7 +102,7 @@ async def test_a_conflict_in_a_batch_makes_none_of_its_jobs(conn):
         await enqueue_many(
             conn, [NewJob("report.build", {}), NewJob("report.build", {"n": 2}, dedupe_key="k")], actor=DANA
         )
-    assert await conn.fetchval("select count(*) from jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
 
 
 async def test_a_batch_dedupes_within_itself(conn):
@@ -113,8 +113,8 @@ async def test_a_batch_dedupes_within_itself(conn):
 
     assert [result.deduplicated for result in results] == [False, True] * 5 + [False]
     assert all(results[n].id == results[n + 1].id for n in range(0, 10, 2))
-    assert await conn.fetchval("select count(*) from jobs") == 6
-    assert await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'") == 6
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 6
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'") == 6
 
 
 async def test_a_finished_job_frees_its_key(conn):
@@ -164,8 +164,8 @@ async def test_callers_racing_against_the_end_of_the_holder_always_get_a_result(
 
     assert len(made) == 240
     async with pool.acquire() as conn:
-        known = {row["id"] for row in await conn.fetch("select id from jobs")}
-        events = await conn.fetchval("select count(*) from audit_log where action = 'JOB_CREATED'")
+        known = {row["id"] for row in await conn.fetch("select id from atlas.jobs")}
+        events = await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'")
     assert {result.id for result in made} == known
     assert [result.deduplicated for result in made].count(False) == len(known) == events
 
@@ -217,7 +217,7 @@ async def test_an_unknown_tenant_is_refused_by_name(conn):
 async def test_bad_input_is_refused_with_the_field_and_nothing_is_made(conn, job, reason):
     with pytest.raises(InvalidInput, match=reason):
         await enqueue(conn, job, actor=DANA)
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_an_input_may_have_as_many_bytes_as_its_limit(conn):
@@ -239,10 +239,10 @@ async def test_other_spellings_of_a_type_are_stored_as_the_one_that_is_served(co
 
 async def test_an_sql_caller_enqueues_with_the_same_verb(conn):
     first = await conn.fetchrow(
-        "select * from atlas_enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
+        "select * from atlas.enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
     )
     again = await conn.fetchrow(
-        "select * from atlas_enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
+        "select * from atlas.enqueue('system', 'report.build', '{\"n\": 1}', dedupe_key => 'k')"
     )
 
     assert (first["deduplicated"], again["deduplicated"]) == (False, True)
@@ -254,11 +254,11 @@ async def test_an_sql_caller_enqueues_with_the_same_verb(conn):
 @pytest.mark.parametrize(
     ("call", "state"),
     [
-        ("atlas_enqueue('nobody', 't')", "AT404"),
-        ("atlas_enqueue('system', 't', '[1]')", "AT422"),
-        ("atlas_enqueue('system', 't', jsonb_build_object('x', repeat('a', 300000)))", "AT422"),
-        ("atlas_enqueue('system', 'SERVER_STOP', '{\"serverInstanceId\": \"x\"}')", "AT422"),
-        ("atlas_enqueue('system', 'ENGINE_RUN', '{\"workflow\": \"x\"}')", "AT422"),
+        ("atlas.enqueue('nobody', 't')", "AT404"),
+        ("atlas.enqueue('system', 't', '[1]')", "AT422"),
+        ("atlas.enqueue('system', 't', jsonb_build_object('x', repeat('a', 300000)))", "AT422"),
+        ("atlas.enqueue('system', 'SERVER_STOP', '{\"serverInstanceId\": \"x\"}')", "AT422"),
+        ("atlas.enqueue('system', 'ENGINE_RUN', '{\"workflow\": \"x\"}')", "AT422"),
     ],
 )
 async def test_an_sql_caller_is_refused_in_words(conn, call, state):
@@ -269,9 +269,11 @@ async def test_an_sql_caller_is_refused_in_words(conn, call, state):
 
 async def test_an_sql_caller_never_stores_a_secret_in_clear(conn):
     schema = orjson.dumps({"properties": {"login": {"properties": {"password": {"type": "string", "x-secret": True}}}}})
-    await conn.execute("insert into job_types (key, input_schema) values ('sign.in', $1::text::jsonb)", schema.decode())
-    with pytest.raises(asyncpg.PostgresError, match="are not made by atlas_enqueue"):
+    await conn.execute(
+        "insert into atlas.job_types (key, input_schema) values ('sign.in', $1::text::jsonb)", schema.decode()
+    )
+    with pytest.raises(asyncpg.PostgresError, match="are not made by enqueue"):
         await conn.fetchrow(
-            "select * from atlas_enqueue('system', 'sign.in', '{\"login\": {\"password\": \"hunter22\"}}')"
+            "select * from atlas.enqueue('system', 'sign.in', '{\"login\": {\"password\": \"hunter22\"}}')"
         )
-    assert await conn.fetchval("select count(*) from jobs") == 0
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0

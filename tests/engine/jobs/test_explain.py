@@ -29,7 +29,7 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     await switch(conn, online=True, actor=DANA)
     assert await reason(conn, job_id) == "not_due"
 
-    await conn.execute("update jobs set next_retry_at = null")
+    await conn.execute("update atlas.jobs set next_retry_at = null")
     assert await reason(conn, job_id) == "no_worker"
     assert "No worker has ever served" in (await explain(conn, job_id)).sentence
 
@@ -40,19 +40,19 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     assert await reason(conn, job_id) == "queue"
     await take_turn(conn, worker, slots=1)
 
-    await conn.execute("update jobs set careful = true, lost_count = 2 where id = $1", job_id)
+    await conn.execute("update atlas.jobs set careful = true, lost_count = 2 where id = $1", job_id)
     assert await reason(conn, job_id) == "alone"
-    await conn.execute("update jobs set careful = false, lost_count = 0 where id = $1", job_id)
+    await conn.execute("update atlas.jobs set careful = false, lost_count = 0 where id = $1", job_id)
 
-    await conn.execute("insert into job_types (key, concurrency) values ('report.build', 1)")
+    await conn.execute("insert into atlas.job_types (key, concurrency) values ('report.build', 1)")
     assert await reason(conn, job_id) == "limit"
 
-    await conn.execute("update job_types set concurrency = null")
-    await conn.execute("update tenants set limits = '{\"in_flight\": 1}'")
+    await conn.execute("update atlas.job_types set concurrency = null")
+    await conn.execute("update atlas.tenants set limits = '{\"in_flight\": 1}'")
     found = await explain(conn, job_id)
     assert (found.reason, "of this tenant" in found.sentence) == ("limit", True)
 
-    await conn.execute("update tenants set limits = '{}'")
+    await conn.execute("update atlas.tenants set limits = '{}'")
     await lose_lease(conn, worker)
     assert await reason(conn, job_id) == "no_worker"
 
@@ -77,15 +77,15 @@ async def test_running_and_ended_jobs_say_so(conn):
 
 async def test_what_explain_calls_next_the_claim_takes(conn):
     """The same predicates: a job is claimable exactly when explain finds no hindrance."""
-    await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
+    await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 1)")
     jobs = [await given_job(conn, "limited"), await given_job(conn), await given_job(conn, delay=timedelta(minutes=5))]
     worker = await given_worker(conn)
-    await conn.execute("update job_workers set job_types = array['limited', 'report.build']")
+    await conn.execute("update atlas.job_workers set job_types = array['limited', 'report.build']")
 
     said = {job_id for job_id in jobs if await reason(conn, job_id) == "next"}
     await take_turn(conn, worker, slots=0, prefetch=9)
     taken = {job.id for _ in range(2) for job in await claim(conn, worker, limit=9)}
-    running = {row["id"] for row in await conn.fetch("select id from jobs where status = 'running'")}
+    running = {row["id"] for row in await conn.fetch("select id from atlas.jobs where status = 'running'")}
     assert said == running
     assert taken <= running
 

@@ -94,7 +94,7 @@ async def test_the_depth_counts_what_is_active(conn):
     await enqueue_many(conn, [NewJob("a") for _ in range(3)], actor=DANA)
     await given_job(conn, "a", delay=timedelta(hours=1))
     await given_claimed(conn, "b")
-    await conn.execute("update jobs set created_at = now() - interval '1 minute' where next_retry_at > now()")
+    await conn.execute("update atlas.jobs set created_at = now() - interval '1 minute' where next_retry_at > now()")
     found = await queue_depth(conn)
     assert all(60 <= one.oldest_seconds < 90 for one in found if one.status == "waiting")
     depth = {(one.job_type, one.status): one.count for one in found}

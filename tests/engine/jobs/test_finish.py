@@ -39,7 +39,9 @@ async def test_the_bytes_of_an_outcome_are_what_the_audit_log_would_write(conn, 
     notes = Notes(audit_message=message, audit_meta={"provider": "outbox"} if message else {})
     await finish(conn, worker, [succeed(job, worker.id, None, "EMAIL_SENT", notes)])
 
-    [row] = await conn.fetch("select * from audit_log where entity_id = $1 and action = 'EMAIL_SENT'", str(job.id))
+    [row] = await conn.fetch(
+        "select * from atlas.audit_log where entity_id = $1 and action = 'EMAIL_SENT'", str(job.id)
+    )
     facts = {**notes.audit_meta, "attempt": 1}
     meta = orjson.dumps(facts).decode()
     assert row["body"] == event_body(
@@ -59,7 +61,7 @@ async def test_the_bytes_of_a_plain_success_are_the_same_by_itself_and_among_oth
 
     for one in (job, beside):
         [row] = await conn.fetch(
-            "select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(one.id)
+            "select * from atlas.audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(one.id)
         )
         expected = event_body("JOB_SUCCEEDED", "system", worker.id, "job", one.id, one.tenant_id, '{"attempt":1}')
         assert orjson.loads(row["body"]) == orjson.loads(expected)
@@ -75,7 +77,7 @@ async def test_a_failure_with_retries_left_waits_and_says_why(conn):
     assert (row["status"], row["retry_count"], row["claimed_by"]) == ("queued", 1, None)
     assert (error["message"], error["type"], error["retryCount"]) == ("ValueError: no paper", "ValueError", 0)
     waits = await conn.fetchval(
-        "select extract(epoch from next_retry_at - updated_at)::float8 from jobs where id = $1", job.id
+        "select extract(epoch from next_retry_at - updated_at)::float8 from atlas.jobs where id = $1", job.id
     )
     assert 9.9 <= waits <= 11.1
     assert await actions(conn, job.id) == ["JOB_CREATED", "JOB_RETRY_SCHEDULED"]
@@ -148,10 +150,10 @@ async def test_many_outcomes_of_all_kinds_take_one_statement(conn):
     turn = await finish(conn, worker, [kinds[n % 5](job) for n, job in enumerate(jobs)])
 
     assert turn.lost == []
-    counts = await conn.fetch("select status::text, count(*) from jobs group by 1 order by 1")
+    counts = await conn.fetch("select status::text, count(*) from atlas.jobs group by 1 order by 1")
     assert {row[0]: row[1] for row in counts} == {"canceled": 40, "failed": 40, "queued": 80, "succeeded": 40}
     assert (
-        await conn.fetchval("select count(*) from audit_log where action <> 'JOB_CREATED' and action like 'JOB%'")
+        await conn.fetchval("select count(*) from atlas.audit_log where action <> 'JOB_CREATED' and action like 'JOB%'")
         == 160
     )
 
@@ -168,7 +170,7 @@ async def test_what_outcomes_share_is_sent_once_and_recorded_for_each(conn, alik
 
     for job, outcome in zip(jobs, outcomes, strict=True):
         [row] = await conn.fetch(
-            "select * from audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(job.id)
+            "select * from atlas.audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(job.id)
         )
         event = orjson.loads(row["body"])
         assert (row["action"], row["level"], row["message"]) == (event["action"], event["level"], event["message"])
@@ -212,7 +214,7 @@ class TestFences:
 
         turn = await finish(conn, worker, [success(worker, gone), *[success(worker, job) for job in good]])
         assert turn.lost == [(gone.id, 1)]
-        assert await conn.fetchval("select count(*) from jobs where status = 'succeeded'") == 4
+        assert await conn.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") == 4
 
     async def test_a_retry_of_a_job_asked_to_stop_is_refused_and_named(self, conn):
         worker, job = await given_claimed(conn)

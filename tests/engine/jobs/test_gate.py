@@ -38,13 +38,13 @@ async def test_every_turn_of_the_gate_is_audited(conn):
     await switch(conn, online=False, actor=DANA, reason="why")
     await switch(conn, online=True, actor=DANA)
     rows = await conn.fetch(
-        "select action, actor_id, message from audit_log where entity_id = 'atlas_online' order by id"
+        "select action, actor_id, message from atlas.audit_log where entity_id = 'atlas_online' order by id"
     )
     assert [tuple(row) for row in rows][-2:] == [("ATLAS_OFFLINE", "dana", "why"), ("ATLAS_ONLINE", "dana", "")]
 
 
 async def test_turning_the_gate_keeps_the_engines_own_switch(conn):
-    await conn.execute("update system_state set value = value || '{\"engine_enabled\": false}'")
+    await conn.execute("update atlas.system_state set value = value || '{\"engine_enabled\": false}'")
     assert not (await switch(conn, online=True, actor=DANA)).engine_enabled
 
 
@@ -52,7 +52,7 @@ async def test_a_gate_closed_for_a_time_opens_by_itself_and_not_before(conn):
     await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
     assert not await expire(conn)
     await conn.execute(
-        "update system_state set value = value || jsonb_build_object('until', clock_timestamp() - interval '1 second')"
+        "update atlas.system_state set value = value || jsonb_build_object('until', clock_timestamp() - interval '1 second')"
     )
     assert await expire(conn)
     gate = await read_gate(conn)
@@ -92,7 +92,9 @@ async def test_no_claim_commits_while_the_gate_is_off(pool):
         async with pool.acquire() as conn:
             while not stop.is_set():
                 if (
-                    await conn.fetchval("select count(*) from (select from jobs where status = 'queued' limit 2000) q")
+                    await conn.fetchval(
+                        "select count(*) from (select from atlas.jobs where status = 'queued' limit 2000) q"
+                    )
                     < 1000
                 ):
                     await enqueue_many(conn, [NewJob("flood", {}) for _ in range(1000)], actor=DANA)
@@ -103,9 +105,9 @@ async def test_no_claim_commits_while_the_gate_is_off(pool):
         async with pool.acquire() as conn:
             for _ in range(TOGGLES):
                 await switch(conn, online=False, actor=DANA)
-                before = await conn.fetchval("select coalesce(sum(attempt_count), 0) from jobs")
+                before = await conn.fetchval("select coalesce(sum(attempt_count), 0) from atlas.jobs")
                 await asyncio.sleep(0.002)
-                after = await conn.fetchval("select coalesce(sum(attempt_count), 0) from jobs")
+                after = await conn.fetchval("select coalesce(sum(attempt_count), 0) from atlas.jobs")
                 violations += before != after
                 await switch(conn, online=True, actor=DANA)
                 await asyncio.sleep(0.005)
@@ -115,7 +117,7 @@ async def test_no_claim_commits_while_the_gate_is_off(pool):
     stop.set()
     await asyncio.gather(*others)
     async with pool.acquire() as conn:
-        claimed = await conn.fetchval("select sum(attempt_count) from jobs")
+        claimed = await conn.fetchval("select sum(attempt_count) from atlas.jobs")
     print(f"gate: {TOGGLES} toggles, {claimed} claims, {violations} while off")
     assert claimed > 100
     assert violations == 0

@@ -39,7 +39,7 @@ async def test_an_expired_lease_requeues_the_job_uncounted_and_later(conn):
     row = await load(conn, job.id)
     assert (row["status"], row["retry_count"], row["lost_count"], row["claimed_by"]) == ("queued", 0, 1, None)
     waits = await conn.fetchval(
-        "select extract(epoch from next_retry_at - updated_at)::float8 from jobs where id = $1", job.id
+        "select extract(epoch from next_retry_at - updated_at)::float8 from atlas.jobs where id = $1", job.id
     )
     assert 0.9 <= waits <= 3.1
     assert await actions(conn, job.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
@@ -51,10 +51,10 @@ async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_att
     _, other = await given_claimed(conn)
     _, ended = await given_claimed(conn)
     await conn.execute(
-        "update jobs set status = 'queued', attempt_count = 0, claimed_by = null, started_at = null where id = $1",
+        "update atlas.jobs set status = 'queued', attempt_count = 0, claimed_by = null, started_at = null where id = $1",
         job.id,
     )
-    await conn.execute("update jobs set status = 'succeeded', finished_at = now() where id = $1", ended.id)
+    await conn.execute("update atlas.jobs set status = 'succeeded', finished_at = now() where id = $1", ended.id)
     held = [(one.id, one.attempt) for one in (job, other, ended)]
     assert await record_undone(conn, worker.id, held) == {job.id, other.id, ended.id}
 
@@ -113,7 +113,7 @@ async def test_the_third_loss_is_poison_whatever_retries_are_left(conn):
         await claim(conn, worker, limit=1)
         await lose_lease(conn, worker)
         await reap(conn)
-        await conn.execute("update jobs set next_retry_at = null where id = $1 and status = 'queued'", job_id)
+        await conn.execute("update atlas.jobs set next_retry_at = null where id = $1 and status = 'queued'", job_id)
 
     row = await load(conn, job_id)
     assert (row["status"], row["lost_count"], row["retry_count"]) == ("failed", 3, 0)
@@ -149,7 +149,7 @@ async def test_jobs_of_a_worker_that_signed_off_or_vanished_come_back(conn):
     assert await reap(conn) == [(job.id, worker.id, "requeued")]
 
     vanished, second = await given_claimed(conn, "other")
-    await conn.execute("delete from job_workers where worker_id = $1", vanished.id)
+    await conn.execute("delete from atlas.job_workers where worker_id = $1", vanished.id)
     assert [row[0] for row in await reap(conn)] == [second.id]
 
 
@@ -178,7 +178,9 @@ async def test_thousands_that_cannot_be_reaped_do_not_hide_one_that_can(pool):
         await lose_lease(conn, stuck)
         await lose_lease(conn, worker)
         async with other.transaction():
-            await other.execute("select from jobs where id = any($1::uuid[]) for update", [one.id for one in held])
+            await other.execute(
+                "select from atlas.jobs where id = any($1::uuid[]) for update", [one.id for one in held]
+            )
             assert [row[0] for row in await reap(conn)] == [job.id]
 
 

@@ -52,8 +52,8 @@ class Life(RuleBasedStateMachine):
         return self.loop.run_until_complete(coroutine)
 
     def teardown(self) -> None:
-        self.do(self.conn.execute("delete from job_workers where job_types = array[$1]", self.type))
-        self.do(self.conn.execute("delete from jobs where job_type = $1", self.type))
+        self.do(self.conn.execute("delete from atlas.job_workers where job_types = array[$1]", self.type))
+        self.do(self.conn.execute("delete from atlas.jobs where job_type = $1", self.type))
         self.do(self.conn.close())
 
     @precondition(lambda self: len(self.jobs) < 5)
@@ -177,7 +177,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def the_rows_are_what_the_model_says(self):
-        rows = self.do(self.conn.fetch("select * from jobs where job_type = $1", self.type))
+        rows = self.do(self.conn.fetch("select * from atlas.jobs where job_type = $1", self.type))
         assert {row["id"] for row in rows} == set(self.jobs)
         for row in rows:
             one = self.jobs[row["id"]]

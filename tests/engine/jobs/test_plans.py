@@ -15,8 +15,8 @@ from tests.support import DANA
 CROWD = 20_000
 
 FILL = """
-insert into jobs (id, tenant_id, job_type, status, finished_at, next_retry_at, host_id, careful, claimed_by)
-select gen_random_uuid(), '00000000-0000-7000-8000-000000000001', $1, $2::text::job_status,
+insert into atlas.jobs (id, tenant_id, job_type, status, finished_at, next_retry_at, host_id, careful, claimed_by)
+select gen_random_uuid(), '00000000-0000-7000-8000-000000000001', $1, $2::text::atlas.job_status,
   case when $2 = 'succeeded' then now() end, case when $3 then now() + interval '1 day' end,
   case when $4 then gen_random_uuid() end, $5, 'x'
 from generate_series(1, $6)
@@ -43,7 +43,7 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     """Also on a table whose statistics were taken while nothing ran, or never."""
     await owner.execute(FILL, "done", "succeeded", False, False, False, CROWD)
     if analyzed:
-        await owner.execute("vacuum analyze jobs")
+        await owner.execute("vacuum analyze atlas.jobs")
     worker = await given_worker(conn, "hot")
     several = await given_worker(conn, "hot", "other")
     await conn.execute("select pg_stat_force_next_flush()")
@@ -69,8 +69,8 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     assert await scans(owner) == before
 
 
-IN_A_TURN = "atlas_turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null)"
-ALONE = "atlas_claim($1, 1, 0, $2, null, true)"
+IN_A_TURN = "atlas.turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, false)"
+ALONE = "atlas.claim($1, 1, 0, $2, null, true)"
 
 
 async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:
@@ -85,7 +85,7 @@ async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:
 
 @pytest.mark.parametrize(("crowd", "values"), [*CROWDS, LIMIT_BLOCKED])
 async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
-    await conn.execute("insert into job_types (key, concurrency) values ('limited', 1)")
+    await conn.execute("insert into atlas.job_types (key, concurrency) values ('limited', 1)")
     await given_job(conn, "limited")
     limited = await given_worker(conn, "limited")
     for _ in range(2):
@@ -95,7 +95,7 @@ async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
     worker = await given_worker(conn, "mine", "second", "limited")
     empty = await cost_of_a_claim(conn, worker)
     await owner.execute(FILL, *values, CROWD)
-    await owner.execute("vacuum analyze jobs")
+    await owner.execute("vacuum analyze atlas.jobs")
     crowded = await cost_of_a_claim(conn, worker)
     print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
     assert crowded <= empty * 1.5 + 40
@@ -108,7 +108,7 @@ async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, 
     worker = await given_worker(conn, "mine")
     empty = await cost_of_a_claim(conn, worker, ALONE)
     await owner.execute(FILL, *values, CROWD)
-    await owner.execute("vacuum analyze jobs")
+    await owner.execute("vacuum analyze atlas.jobs")
     crowded = await cost_of_a_claim(conn, worker, ALONE)
     print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
     assert crowded <= empty * 1.5 + 40

@@ -75,7 +75,7 @@ async def test_two_writes_in_a_row_leave_one_outcome_of_the_attempt(conn, first,
     assert len(endings) <= 1 + (endings[:1] == ["LEASE_EXPIRED"] and "cancel" in (first, second)) + (
         endings[:1] == ["JOB_RETRY_SCHEDULED"] and second == "cancel"
     )
-    attempts = await conn.fetchval("select count(*) from job_runs where job_id = $1 and attempt_no = 1", job.id)
+    attempts = await conn.fetchval("select count(*) from atlas.job_runs where job_id = $1 and attempt_no = 1", job.id)
     assert attempts <= 1
 
 
@@ -86,7 +86,9 @@ async def test_two_writes_at_once_leave_one_outcome_of_the_attempt(pool, one, ot
             worker, job = await given_claimed(left, f"raced.{n}")
             pair = [do(one, left, worker, job), do(other, right, worker, job)]
             await asyncio.gather(*(pair if n % 2 else reversed(pair)))
-            rows = await left.fetch("select status from job_attempts where job_id = $1 and attempt_no = 1", job.id)
+            rows = await left.fetch(
+                "select status from atlas.job_attempts where job_id = $1 and attempt_no = 1", job.id
+            )
             assert len(rows) <= 1
             row = await load(left, job.id)
             if row["status"] in ("succeeded", "failed", "canceled"):
@@ -94,7 +96,7 @@ async def test_two_writes_at_once_leave_one_outcome_of_the_attempt(pool, one, ot
 
 
 RECORDER = """
-create table illegal (old job_status, new job_status, id uuid, verb text);
+create table illegal (old atlas.job_status, new atlas.job_status, id uuid, verb text);
 create function record_illegal() returns trigger language plpgsql as $$
 begin
   if not ((old.status, new.status) in (
@@ -108,7 +110,7 @@ begin
   end if;
   return new;
 end $$;
-create trigger recorder before update on jobs for each row execute function record_illegal();
+create trigger recorder before update on atlas.jobs for each row execute function record_illegal();
 grant all on illegal to public;
 """
 
@@ -145,7 +147,7 @@ async def test_bulk_enqueues_of_the_same_keys_in_another_order_are_all_made(conn
 
     made = await in_a_deadlock(conn, owner, keyed("b", "a"), keyed("b"), first=keyed("a"))
     assert [one.deduplicated for one in made] == [True, True]
-    assert await conn.fetchval("select count(*) from jobs") == 2
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 2
 
 
 async def test_bulk_retries_of_the_same_keys_in_another_order_are_all_answered(conn, owner):
@@ -165,8 +167,8 @@ async def test_a_delete_that_waits_for_one_who_waits_for_it_is_done_all_the_same
         conn,
         owner,
         lambda conn: delete(conn, job.id, actor=DANA),
-        lambda owner: owner.execute("select from jobs where id = $1 for update", job.id),
-        first=lambda owner: owner.execute("select from job_attempts where job_id = $1 for update", job.id),
+        lambda owner: owner.execute("select from atlas.jobs where id = $1 for update", job.id),
+        first=lambda owner: owner.execute("select from atlas.job_attempts where job_id = $1 for update", job.id),
     )
     assert await load(conn, job.id) is None
 
@@ -201,7 +203,7 @@ async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, ow
                     await retry_many(conn, dice.sample(ids, 10), actor=DANA)
                 elif roll < 0.97:
                     await conn.execute(
-                        "update jobs set next_retry_at = clock_timestamp() where status = 'queued' and next_retry_at is not null and id = $1",
+                        "update atlas.jobs set next_retry_at = clock_timestamp() where status = 'queued' and next_retry_at is not null and id = $1",
                         dice.choice(ids),
                     )
                 else:
@@ -213,7 +215,7 @@ async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, ow
     await asyncio.gather(*(thrower(seed) for seed in range(8)))
     illegal = await owner.fetch("select * from illegal")
     assert illegal == []
-    assert await owner.fetchval("select count(*) from jobs") == 60
+    assert await owner.fetchval("select count(*) from atlas.jobs") == 60
     # Every closed attempt has exactly one row or is shown by its job row; every event is one move.
-    doubled = await owner.fetch("select job_id, attempt_no from job_runs group by 1, 2 having count(*) > 1")
+    doubled = await owner.fetch("select job_id, attempt_no from atlas.job_runs group by 1, 2 having count(*) > 1")
     assert doubled == []

@@ -61,7 +61,7 @@ async def test_a_lapsed_lease_refuses_the_ending_and_the_job_comes_back(conn):
     job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
     [job] = await jobs.claim(conn)
     await jobs.heartbeat(conn, job.id)
-    await conn.execute("update jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
 
     with pytest.raises(LeaseLost):
         await jobs.heartbeat(conn, job.id)
@@ -128,7 +128,7 @@ async def test_workers_leave_its_jobs_alone_while_its_lease_lives(conn):
 
 async def test_a_job_is_checked_against_what_is_published_about_its_type(conn):
     await conn.execute(
-        'insert into job_types (key, input_schema) values (\'far.away\', \'{"required": ["n"], "type": "object"}\')'
+        'insert into atlas.job_types (key, input_schema) values (\'far.away\', \'{"required": ["n"], "type": "object"}\')'
     )
     with pytest.raises(InvalidInput):
         await JobsRepository().enqueue(conn, EnqueueJob("far.away", payload={}))

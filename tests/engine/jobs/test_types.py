@@ -37,5 +37,5 @@ async def test_a_known_types_retries_hold_however_its_jobs_are_enqueued(conn):
     await enqueue(conn, NewJob("types.patient", dedupe_key="k"), actor=DANA)
     await enqueue_many(conn, [NewJob("types.patient"), NewJob("types.patient", max_retries=2)], actor=DANA)
 
-    found = await conn.fetch("select max_retries from jobs where job_type = 'types.patient' order by id")
+    found = await conn.fetch("select max_retries from atlas.jobs where job_type = 'types.patient' order by id")
     assert [row["max_retries"] for row in found] == [9, 9, 9, 9, 2]

@@ -132,7 +132,7 @@ async def test_a_typed_handlers_secret_leaves_the_input_and_comes_back_in_clear(
     assert stored["login"]["user"] == "dana"
     assert set(stored["login"]["password"]) == {"x-secret"}
     assert await in_clear(conn, made.id) == value
-    rows = await conn.fetch("select field, ciphertext from job_secrets order by field")
+    rows = await conn.fetch("select field, ciphertext from atlas.job_secrets order by field")
     assert [row["field"] for row in rows] == ["/login/password", "/others/0/password"]
     assert not any(b"hunter22" in row["ciphertext"] for row in rows)
 
@@ -150,10 +150,10 @@ async def test_a_definitions_secret_does_the_same_for_those_who_know_only_the_sc
 
 async def test_the_secrets_go_with_their_job(conn):
     made = await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": "hunter22"}}), actor=DANA)
-    assert await conn.fetchval("select count(*) from job_secrets") == 1
+    assert await conn.fetchval("select count(*) from atlas.job_secrets") == 1
 
     await delete(conn, made.id, actor=DANA)
-    assert await conn.fetchval("select count(*) from job_secrets") == 0
+    assert await conn.fetchval("select count(*) from atlas.job_secrets") == 0
 
 
 async def test_a_refused_enqueue_leaves_no_secret_behind(conn):
@@ -162,7 +162,9 @@ async def test_a_refused_enqueue_leaves_no_secret_behind(conn):
 
     with pytest.raises(Exception, match="There is no tenant"):
         await enqueue_many(conn, [good, stranger], actor=DANA)
-    assert await conn.fetchval("select (select count(*) from jobs) + (select count(*) from job_secrets)") == 0
+    assert (
+        await conn.fetchval("select (select count(*) from atlas.jobs) + (select count(*) from atlas.job_secrets)") == 0
+    )
 
 
 async def test_a_dedupe_key_made_from_a_secret_shows_none_and_still_tells_inputs_apart(conn):
@@ -175,7 +177,7 @@ async def test_a_dedupe_key_made_from_a_secret_shows_none_and_still_tells_inputs
     other = await enqueue(conn, request("swordfish"), actor=DANA)
 
     assert (again.id, again.deduplicated, other.deduplicated) == (first.id, True, False)
-    shown = [row["dedupe_key"] for row in await conn.fetch("select dedupe_key from jobs")]
+    shown = [row["dedupe_key"] for row in await conn.fetch("select dedupe_key from atlas.jobs")]
     assert not any("hunter22" in key or "swordfish" in key for key in shown)
     await enqueue(conn, replace(request("hunter22"), dedupe_key="k"), actor=DANA)
     with pytest.raises(DedupeConflict):
@@ -188,15 +190,15 @@ async def test_a_row_that_was_moved_or_changed_cannot_be_read(conn):
     tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
 
     await conn.execute(
-        "update job_secrets s set nonce = o.nonce, ciphertext = o.ciphertext"
-        " from job_secrets o where s.job_id = $1 and o.job_id = $2",
+        "update atlas.job_secrets s set nonce = o.nonce, ciphertext = o.ciphertext"
+        " from atlas.job_secrets o where s.job_id = $1 and o.job_id = $2",
         *(first, second),
     )
     with pytest.raises(SecretsUnreadable, match="was changed since"):
         await in_clear(conn, first)
 
-    await conn.execute("update job_secrets set tenant_id = $1 where job_id = $2", tenant.id, second)
-    await conn.execute("update jobs set tenant_id = $1 where id = $2", tenant.id, second)
+    await conn.execute("update atlas.job_secrets set tenant_id = $1 where job_id = $2", tenant.id, second)
+    await conn.execute("update atlas.jobs set tenant_id = $1 where id = $2", tenant.id, second)
     with pytest.raises(SecretsUnreadable):
         await in_clear(conn, second)
 
@@ -214,7 +216,7 @@ async def test_a_worker_outside_is_handed_the_jobs_beside_one_whose_secrets_cann
         (await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": text}}), actor=DANA)).id
         for text in ("hunter22", "hunter23")
     ]
-    await conn.execute("update job_secrets set ciphertext = ciphertext || 'x' where job_id = $1", sealed)
+    await conn.execute("update atlas.job_secrets set ciphertext = ciphertext || 'x' where job_id = $1", sealed)
 
     [handed] = await claim_remote(conn, uuid4(), SYSTEM_TENANT, ["secret.sign_in"], limit=10, lease=30)
     assert (handed.job.id, handed.payload["login"]["password"]) == (bare, "hunter23")

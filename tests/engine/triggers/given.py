@@ -29,7 +29,7 @@ async def set_clock(owner: Any, at: datetime, *, speed: float = 0.0, until: date
     now = await owner.fetchval("select clock_timestamp()")
     passed = f"(clock_timestamp() - '{now.isoformat()}'::timestamptz) * {speed}"
     await owner.execute(
-        f"""create or replace function atlas_clock() returns timestamptz language sql volatile as $$
+        f"""create or replace function atlas.schedule_clock() returns timestamptz language sql volatile as $$
           select least('{at.isoformat()}'::timestamptz + {passed}, {f"'{until.isoformat()}'" if until else "null"}::timestamptz)
         $$"""
     )
@@ -37,25 +37,25 @@ async def set_clock(owner: Any, at: datetime, *, speed: float = 0.0, until: date
 
 async def wait_since(conn: Any, trigger: Trigger, due: datetime) -> None:
     """Time passes: the trigger's first open due time is this one."""
-    await conn.execute("update job_triggers set next_fire_at = $2 where id = $1", trigger.id, due)
+    await conn.execute("update atlas.job_triggers set next_fire_at = $2 where id = $1", trigger.id, due)
 
 
 async def fires(conn: Any, trigger: Trigger) -> list[tuple[str, datetime | None]]:
     """What a trigger did: (result, due time), in the order of the due times."""
     rows = await conn.fetch(
-        "select result::text, due_at from trigger_fires where trigger_id = $1 order by due_at, id", trigger.id
+        "select result::text, due_at from atlas.trigger_fires where trigger_id = $1 order by due_at, id", trigger.id
     )
     return [tuple(row) for row in rows]
 
 
 async def jobs_of(conn: Any, trigger: Trigger) -> list[Any]:
     """The jobs a trigger made, in order."""
-    return list(await conn.fetch("select * from jobs where source_ref = $1 order by id", str(trigger.id)))
+    return list(await conn.fetch("select * from atlas.jobs where source_ref = $1 order by id", str(trigger.id)))
 
 
 async def actions(conn: Any, trigger: Trigger) -> list[str]:
     """What the account says happened to a trigger."""
-    rows = await conn.fetch("select action from audit_log where entity_id = $1 order by id", str(trigger.id))
+    rows = await conn.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(trigger.id))
     return [row["action"] for row in rows]
 
 

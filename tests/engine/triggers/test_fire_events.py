@@ -8,7 +8,7 @@ import pytest
 from atlas.actors import Actor
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs import switch
-from atlas.engine.triggers import edit_trigger, fire_due, fire_events, fire_now
+from atlas.engine.triggers import edit_trigger, fire_due, fire_due_events, fire_now
 from atlas.engine.triggers.fire_events import fits, patterns_of
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
@@ -35,16 +35,16 @@ async def test_an_event_becomes_a_job_with_the_rendered_payload(conn, acme):
     event = await publish_event(
         conn, acme, "invoice.paid", {"invoice": 7, "who": "Ada"}, actor=DANA, correlation_id="c1"
     )
-    first, again = await fire_events(conn), await fire_events(conn)
+    first, again = await fire_due_events(conn), await fire_due_events(conn)
 
     assert (first.fired, again.fired) == (1, 0)
     [job] = await jobs_of(conn, trigger)
     text = "invoice.paid of Ada"
     assert orjson.loads(job["input"]) == {"id": 7, "text": text, "all": {"invoice": 7, "who": "Ada"}}
     assert (job["source"], job["correlation_id"], job["tenant_id"]) == ("event", "c1", acme)
-    assert await conn.fetchval("select event_id from trigger_fires") == event.id
+    assert await conn.fetchval("select event_id from atlas.trigger_fires") == event.id
     assert await actions(conn, trigger) == ["TRIGGER_ADDED", "TRIGGER_FIRED"]
-    assert await conn.fetchval("select handled_at is not null from events")
+    assert await conn.fetchval("select handled_at is not null from atlas.events")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_an_event_fires_every_trigger_that_fits_and_no_other_tenants(conn,
     ]
 
     await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert [len(await jobs_of(conn, one)) for one in (exact, wide, *deaf)] == [1, 1, 0, 0, 0]
 
@@ -87,9 +87,9 @@ async def test_an_event_that_commits_late_is_not_passed_over(pool, conn, acme):
         await late.start()
         await publish(slow, acme, n=1)  # has the lower number
         await publish(conn, acme, n=2)
-        await fire_events(conn)
+        await fire_due_events(conn)
         await late.commit()
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert [orjson.loads(job["input"])["n"] for job in await jobs_of(conn, trigger)] == [2, 1]
 
@@ -98,16 +98,16 @@ async def test_equal_payloads_within_the_window_start_once_even_after_the_job_ha
     windowed = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.n }}"})
     eager = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.n }}"}, dedupe_window_seconds=0)
     await publish(conn, acme, n=1)
-    await fire_events(conn)
-    await conn.execute("update jobs set status = 'canceled', finished_at = clock_timestamp()")
+    await fire_due_events(conn)
+    await conn.execute("update atlas.jobs set status = 'canceled', finished_at = clock_timestamp()")
 
     for n in (1, 1, 2):
         await publish(conn, acme, n=n, noise="differs")
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert sorted(await results(conn, windowed)) == ["fired", "fired", "swallowed", "swallowed"]
     assert await results(conn, eager) == ["fired"] * 4
-    swallowed = await conn.fetch("select job_id from trigger_fires where result = 'swallowed'")
+    swallowed = await conn.fetch("select job_id from atlas.trigger_fires where result = 'swallowed'")
     first = (await jobs_of(conn, windowed))[0]["id"]
     assert {row["job_id"] for row in swallowed} == {first}
 
@@ -115,28 +115,28 @@ async def test_equal_payloads_within_the_window_start_once_even_after_the_job_ha
 async def test_a_firing_that_could_not_start_swallows_no_other(conn, acme):
     await add_definition(conn, {"key": "sync", "argv": ["/bin/true"]}, actor=DANA)
     trigger = await given_event_trigger(conn, acme, definition_key="sync")
-    await conn.execute("update job_definitions set key = 'gone'")
+    await conn.execute("update atlas.job_definitions set key = 'gone'")
     for _ in range(3):
         await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
     assert await results(conn, trigger) == ["failed"] * 3
 
-    await conn.execute("update job_definitions set key = 'sync'")
+    await conn.execute("update atlas.job_definitions set key = 'sync'")
     for _ in range(3):
         await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
     [job] = await jobs_of(conn, trigger)
-    swallowed = await conn.fetch("select job_id from trigger_fires where result = 'swallowed'")
+    swallowed = await conn.fetch("select job_id from atlas.trigger_fires where result = 'swallowed'")
     assert [row["job_id"] for row in swallowed] == [job["id"]] * 2
 
 
 async def test_a_window_that_has_passed_swallows_nothing(conn, acme):
     trigger = await given_event_trigger(conn, acme)
     await publish(conn, acme)
-    await fire_events(conn)
-    await conn.execute("update trigger_fires set fired_at = fired_at - interval '301 seconds'")
+    await fire_due_events(conn)
+    await conn.execute("update atlas.trigger_fires set fired_at = fired_at - interval '301 seconds'")
     await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, trigger) == ["fired", "fired"]
 
@@ -148,8 +148,8 @@ async def test_two_schedulers_at_once_see_each_others_window(pool, conn, acme):
 
     async def scheduler() -> None:
         async with pool.acquire() as own:
-            while await own.fetchval("select exists (select from events where handled_at is null)"):
-                await fire_events(own, limit=3)
+            while await own.fetchval("select exists (select from atlas.events where handled_at is null)"):
+                await fire_due_events(own, limit=3)
 
     await asyncio.gather(*(scheduler() for _ in range(4)))
 
@@ -162,11 +162,11 @@ async def test_a_template_that_fails_is_told_and_the_other_triggers_fire(conn, a
     fine = await given_event_trigger(conn, acme)
 
     await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, broken) == ["failed"]
     assert await results(conn, fine) == ["fired"]
-    error = await conn.fetchval("select last_error->>'message' from job_triggers where id = $1", broken.id)
+    error = await conn.fetchval("select last_error->>'message' from atlas.job_triggers where id = $1", broken.id)
     assert "payload_template.n" in error
     assert "there is no 'missing'" in error
     assert (await actions(conn, broken))[-1] == "TRIGGER_FAILED"
@@ -176,15 +176,15 @@ async def test_a_payload_that_cannot_even_be_checked_fails_its_own_firing_only(c
     broken = await given_event_trigger(conn, acme, job_type="odd")
     fine = await given_event_trigger(conn, await given_tenant(conn, "other"))
     # What no border lets through.
-    await owner.execute("""insert into job_types (key, input_schema) values ('odd', '{"type": 5}')""")
+    await owner.execute("""insert into atlas.job_types (key, input_schema) values ('odd', '{"type": 5}')""")
 
     for trigger in (broken, fine):
         await publish(conn, trigger.tenant_id)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, broken) == ["failed"]
     assert await results(conn, fine) == ["fired"]
-    assert await conn.fetchval("select count(*) from events where handled_at is null") == 0
+    assert await conn.fetchval("select count(*) from atlas.events where handled_at is null") == 0
 
 
 @pytest.mark.parametrize("template", ['{{ "\\ud800" }}', "{{ 2**60 * 2**60 }}", "{{ event | truncate(1) }}"])
@@ -194,7 +194,7 @@ async def test_a_template_that_makes_no_json_is_told_and_other_tenants_triggers_
 
     for trigger in (broken, fine):
         await publish(conn, trigger.tenant_id)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, broken) == ["failed"]
     assert await results(conn, fine) == ["fired"]
@@ -207,23 +207,23 @@ async def test_events_that_fire_very_many_triggers_go_in_several_transactions(co
     for _ in range(4):
         await publish(conn, acme)
 
-    assert [(await fire_events(conn)).fired for _ in range(3)] == [6, 6, 0]
+    assert [(await fire_due_events(conn)).fired for _ in range(3)] == [6, 6, 0]
 
 
 async def test_templates_that_take_long_share_the_time_of_their_event_and_the_others_fire(conn, acme, monkeypatch):
     heavy = {"x": ["{{ 9 in event.numbers }}"] * 5}
     first = await given_event_trigger(conn, acme, payload_template=heavy)
     await publish(conn, acme, numbers=[1] * 20_000)
-    await fire_events(conn)
+    await fire_due_events(conn)
     monkeypatch.setattr("atlas.engine.triggers.fire.RENDERING_SECONDS", 0.0)
     fine = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.numbers[0] }}"})
 
     await publish(conn, acme, numbers=[1] * 20_001)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, first) == ["fired", "failed"]
     assert await results(conn, fine) == ["fired"]
-    assert await conn.fetchval("select count(*) from events where handled_at is null") == 0
+    assert await conn.fetchval("select count(*) from atlas.events where handled_at is null") == 0
 
 
 async def test_events_whose_templates_take_long_go_in_several_transactions(conn, acme, monkeypatch):
@@ -232,13 +232,13 @@ async def test_events_whose_templates_take_long_go_in_several_transactions(conn,
     for _ in range(3):
         await publish(conn, acme)
 
-    assert [(await fire_events(conn)).fired for _ in range(4)] == [1, 1, 1, 0]
+    assert [(await fire_due_events(conn)).fired for _ in range(4)] == [1, 1, 1, 0]
 
 
 async def test_a_trigger_does_not_see_what_happened_before_it_was_made(conn, acme):
     await publish(conn, acme)
     late = await given_event_trigger(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await jobs_of(conn, late) == []
 
@@ -247,10 +247,10 @@ async def test_events_wait_while_atlas_is_offline(conn, acme):
     trigger = await given_event_trigger(conn, acme)
     await switch(conn, online=False, actor=DANA)
     await publish(conn, acme)
-    assert (await fire_events(conn)).closed
+    assert (await fire_due_events(conn)).closed
     await switch(conn, online=True, actor=DANA)
 
-    assert (await fire_events(conn)).fired == 1
+    assert (await fire_due_events(conn)).fired == 1
     assert len(await jobs_of(conn, trigger)) == 1
 
 
@@ -259,9 +259,9 @@ async def test_an_event_may_ask_for_a_workflow(conn, acme):
         conn, acme, workflow="WF-106", payload_template={"invoice": "{{ event.invoice }}"}
     )
     await publish(conn, acme, invoice=7)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
-    intent = await conn.fetchrow("select * from intents")
+    intent = await conn.fetchrow("select * from atlas.intents")
     assert (intent["workflow"], intent["source"], intent["input"]) == ("WF-106", "event", '{"invoice": 7}')
     assert (await actions(conn, trigger))[-1] == "TRIGGER_FIRED"
 
@@ -272,8 +272,8 @@ async def test_a_workflow_is_asked_for_by_who_fired_the_trigger_by_hand_or_last_
 
     async def fired() -> str:
         await publish(conn, acme)
-        await fire_events(conn)
-        return await conn.fetchval("select requested_by from intents order by id desc limit 1")
+        await fire_due_events(conn)
+        return await conn.fetchval("select requested_by from atlas.intents order by id desc limit 1")
 
     made = await fired()
     await edit_trigger(conn, trigger.id, {"label": "renamed"}, actor=eve)
@@ -283,18 +283,18 @@ async def test_a_workflow_is_asked_for_by_who_fired_the_trigger_by_hand_or_last_
     by_hand = await fire_now(conn, trigger.id, actor=ada)
 
     assert (made, renamed, edited) == ("dana", "dana", "eve")
-    assert await conn.fetchval("select requested_by from intents where id = $1", by_hand) == "ada"
+    assert await conn.fetchval("select requested_by from atlas.intents where id = $1", by_hand) == "ada"
 
 
 async def test_a_trigger_saved_before_for_the_job_of_a_run_starts_nothing(conn, acme, owner):
     trigger = await given_event_trigger(conn, acme, payload_template={"workflow": "wf", "requestedBy": "ada"})
-    await owner.execute("update job_triggers set job_type = 'ENGINE_RUN'")
+    await owner.execute("update atlas.job_triggers set job_type = 'ENGINE_RUN'")
     await publish(conn, acme)
-    await fire_events(conn)
+    await fire_due_events(conn)
 
     assert await results(conn, trigger) == ["failed"]
     assert await jobs_of(conn, trigger) == []
-    error = await conn.fetchval("select last_error->>'message' from job_triggers")
+    error = await conn.fetchval("select last_error->>'message' from atlas.job_triggers")
     assert "ask for the workflow by its name" in error
 
 
@@ -303,7 +303,7 @@ async def test_a_signal_to_one_run_fires_no_trigger(conn, acme):
     run = await request_workflow(conn, acme, "x", {}, DANA)
     await signal_run(conn, run, "approved", actor=DANA)
 
-    assert (await fire_events(conn)).fired == 0
+    assert (await fire_due_events(conn)).fired == 0
     assert await jobs_of(conn, trigger) == []
 
 
@@ -331,10 +331,10 @@ async def test_a_trigger_sees_the_events_from_when_it_was_enabled_or_given_their
     await publish_event(conn, acme, "invoice.paid", {"n": 1}, actor=DANA)
     await edit_trigger(conn, trigger.id, change, actor=DANA)
     await edit_trigger(conn, trigger.id, {"label": "the same"}, actor=DANA)
-    await fire_events(conn)
+    await fire_due_events(conn)
     assert await results(conn, trigger) == []
 
     await publish_event(conn, acme, "invoice.paid", {"n": 2}, actor=DANA)
     await edit_trigger(conn, trigger.id, {"label": "another name for people"}, actor=DANA)
-    await fire_events(conn)
+    await fire_due_events(conn)
     assert await results(conn, trigger) == ["fired"]

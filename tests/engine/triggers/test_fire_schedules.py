@@ -44,7 +44,7 @@ async def test_a_due_time_becomes_one_job_with_its_record_and_its_event(conn, ac
     assert job["input"] == '{"by": "a schedule", "day": "2027-06-01T12:00:00+00:00"}'
     assert await fires(conn, trigger) == [("fired", NOON)]
     assert await actions(conn, trigger) == ["TRIGGER_ADDED", "TRIGGER_FIRED"]
-    row = await conn.fetchrow("select last_fire_at, next_fire_at from job_triggers")
+    row = await conn.fetchrow("select last_fire_at, next_fire_at from atlas.job_triggers")
     assert tuple(row) == (NOON, NOON + hours(1))
 
 
@@ -61,7 +61,7 @@ async def test_after_three_hours_down_each_policy_gives_its_count(conn, acme, ow
     assert len(found) == len(await jobs_of(conn, trigger)) == count
     if found:
         assert found[-1] == ("fired", NOON + hours(3))
-    next_fire_at = await conn.fetchval("select next_fire_at from job_triggers")
+    next_fire_at = await conn.fetchval("select next_fire_at from atlas.job_triggers")
     assert next_fire_at == NOON + hours(3) + timedelta(minutes=5)
     assert ("TRIGGER_MISSED" in await actions(conn, trigger)) == (policy != "all")
 
@@ -159,8 +159,8 @@ async def test_a_scheduler_that_falls_silent_in_the_midst_is_cut_off_and_changes
     async with pool.acquire() as silent:
         began = silent.transaction()
         await began.start()
-        await silent.fetchrow("select * from atlas_firing()")
-        await silent.fetch("select from job_triggers for update")
+        await silent.fetchrow("select * from atlas.begin_firing()")
+        await silent.fetch("select from atlas.job_triggers for update")
 
         waiting = await fire_due(conn)
         assert waiting.fired == 0
@@ -201,7 +201,7 @@ async def test_a_disabled_or_removed_trigger_does_not_fire(conn, acme, owner):
 async def test_a_firing_that_cannot_start_is_told_and_the_others_fire(conn, acme, owner):
     await set_clock(owner, NOON)
     await conn.execute(
-        """insert into job_types (key, input_schema) values ('report.strict',
+        """insert into atlas.job_types (key, input_schema) values ('report.strict',
            '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}')"""
     )
     wrong = await given_schedule(conn, acme, job_type="report.strict", payload_template={"n": "{{ trigger.label }}"})
@@ -216,7 +216,7 @@ async def test_a_firing_that_cannot_start_is_told_and_the_others_fire(conn, acme
         assert await jobs_of(conn, trigger) == []
         assert await fires(conn, trigger) == [("failed", NOON + hours(1))]
         assert "TRIGGER_FAILED" in await actions(conn, trigger)
-    error = await conn.fetchval("select last_error->>'message' from job_triggers where id = $1", wrong.id)
+    error = await conn.fetchval("select last_error->>'message' from atlas.job_triggers where id = $1", wrong.id)
     assert "The input of report.strict is not valid" in error
 
 
@@ -225,13 +225,13 @@ async def test_a_firing_that_works_clears_the_error_of_the_one_before(conn, acme
     trigger = await given_schedule(conn, acme, payload_template={"n": "{{ 1 / (trigger.label | length - 10) }}"})
     await set_clock(owner, NOON + hours(1))
     await fire_due(conn)
-    assert await conn.fetchval("select last_error from job_triggers") is not None
+    assert await conn.fetchval("select last_error from atlas.job_triggers") is not None
 
-    await conn.execute("update job_triggers set label = 'a longer label'")
+    await conn.execute("update atlas.job_triggers set label = 'a longer label'")
     await set_clock(owner, NOON + hours(2))
     await fire_due(conn)
 
-    assert await conn.fetchval("select last_error from job_triggers") is None
+    assert await conn.fetchval("select last_error from atlas.job_triggers") is None
     assert [result for result, _ in await fires(conn, trigger)] == ["failed", "fired"]
 
 
@@ -242,19 +242,19 @@ async def test_a_workflow_is_asked_for_on_behalf_of_who_made_the_trigger(conn, a
 
     await fire_due(conn)
 
-    intent = await conn.fetchrow("select * from intents")
+    intent = await conn.fetchrow("select * from atlas.intents")
     assert (intent["workflow"], intent["source"], intent["source_ref"]) == ("WF-010", "schedule", str(trigger.id))
     assert (intent["requested_by"], intent["input"]) == ("dana", '{"topic": "rain"}')
-    assert await conn.fetchval("select job_id from trigger_fires") == intent["id"]
+    assert await conn.fetchval("select job_id from atlas.trigger_fires") == intent["id"]
 
 
 async def test_a_schedule_without_a_next_time_gets_one_and_does_not_fire_for_the_past(conn, acme, owner):
     await set_clock(owner, NOON + MOMENT)
     await given_schedule(conn, acme)
-    await conn.execute("update job_triggers set next_fire_at = null")
+    await conn.execute("update atlas.job_triggers set next_fire_at = null")
 
     assert (await fire_due(conn)).fired == 0
-    assert await conn.fetchval("select next_fire_at from job_triggers") == NOON + hours(1)
+    assert await conn.fetchval("select next_fire_at from atlas.job_triggers") == NOON + hours(1)
 
 
 async def test_who_stands_in_for_a_leader_fires_only_what_is_late(conn, acme, owner):
@@ -272,7 +272,7 @@ async def test_who_stands_in_for_a_leader_fires_only_what_is_late(conn, acme, ow
 async def test_turning_atlas_on_while_it_is_on_makes_no_due_time_a_missed_one(conn, owner, acme):
     now = await conn.fetchval("select date_trunc('minute', clock_timestamp())")
     await conn.execute(
-        "update system_state set value = jsonb_set(value, '{since}', to_jsonb($1::timestamptz)) where key = 'atlas_online'",
+        "update atlas.system_state set value = jsonb_set(value, '{since}', to_jsonb($1::timestamptz)) where key = 'atlas_online'",
         now - hours(1),
     )
     await set_clock(owner, now + timedelta(seconds=5))
@@ -288,12 +288,12 @@ async def test_a_schedule_whose_zone_is_back_goes_on_with_its_own_times(conn, ac
     await set_clock(owner, NOON)
     daily = await given_schedule(conn, acme, "30 14 * * *", timezone="Europe/Berlin")
     hourly = await given_schedule(conn, acme, "30 * * * *", timezone="Europe/Berlin", misfire="all")
-    await conn.execute("update job_triggers set timezone = 'Europe/Atlantis'")
+    await conn.execute("update atlas.job_triggers set timezone = 'Europe/Atlantis'")
     for look in range(1, 5):
         await set_clock(owner, NOON + hours(look))
         await fire_due(conn)
-    told = orjson.loads(await conn.fetchval("select last_error from job_triggers where id = $1", daily.id))
-    await conn.execute("update job_triggers set timezone = 'Europe/Berlin'")
+    told = orjson.loads(await conn.fetchval("select last_error from atlas.job_triggers where id = $1", daily.id))
+    await conn.execute("update atlas.job_triggers set timezone = 'Europe/Berlin'")
     await edit_trigger(conn, hourly.id, {"label": "renamed"}, actor=DANA)
     await set_clock(owner, NOON + hours(5.25))
     await fire_due(conn)
@@ -336,7 +336,7 @@ async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
     first, second = await jobs_of(conn, trigger)
     assert (first["id"], first["source"], first["created_by"]) == (job_id, "manual", "dana")
     assert first["input"] == second["input"] == '{"id": 7}'
-    assert await conn.fetchval("select count(*) from trigger_fires") == 2
+    assert await conn.fetchval("select count(*) from atlas.trigger_fires") == 2
 
 
 def test_a_preview_ends_with_the_calendar():

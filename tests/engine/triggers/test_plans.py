@@ -4,20 +4,20 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.triggers import fire_due, fire_events, list_schedules
+from atlas.engine.triggers import fire_due, fire_due_events, list_schedules
 from atlas.engine.workflows.events import publish_event
 from tests.engine.triggers.given import given_event_trigger, given_schedule
 from tests.support import DANA
 
 TRIGGERS = """
-insert into job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)
+insert into atlas.job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, next_fire_at, created_by)
 select '00000000-0000-7000-8000-000000000001', 'n' || n, 'schedule', '@daily', 'a', clock_timestamp() + n * interval '1 minute', 'dana'
 from generate_series(1, 10000) n"""
 EVENT_TRIGGERS = """
-insert into job_triggers (tenant_id, label, trigger_type, event_name, job_type, created_by)
+insert into atlas.job_triggers (tenant_id, label, trigger_type, event_name, job_type, created_by)
 select '00000000-0000-7000-8000-000000000001', 'n' || n, 'event', 'some.event' || n, 'a', 'dana' from generate_series(1, 10000) n"""
 EVENTS = """
-insert into events (tenant_id, name, created_by, handled_at)
+insert into atlas.events (tenant_id, name, created_by, handled_at)
 select '00000000-0000-7000-8000-000000000001', 'some.event' || n, 'dana', clock_timestamp() from generate_series(1, 20000) n"""
 
 
@@ -34,12 +34,12 @@ async def test_no_look_at_the_triggers_scans_a_table(conn, owner, acme, analyzed
     for fill in (TRIGGERS, EVENT_TRIGGERS, EVENTS):
         await owner.execute(fill)
     if analyzed:
-        await owner.execute("analyze job_triggers")
-        await owner.execute("analyze events")
+        await owner.execute("analyze atlas.job_triggers")
+        await owner.execute("analyze atlas.events")
     due = await given_schedule(conn, acme, "* * * * *")
     await given_event_trigger(conn, acme, "other.*")
     await conn.execute(
-        "update job_triggers set next_fire_at = next_fire_at - interval '2 minutes' where id = $1", due.id
+        "update atlas.job_triggers set next_fire_at = next_fire_at - interval '2 minutes' where id = $1", due.id
     )
     await conn.execute("select pg_stat_force_next_flush()")
     before = await scans(owner)
@@ -47,8 +47,8 @@ async def test_no_look_at_the_triggers_scans_a_table(conn, owner, acme, analyzed
     assert (await fire_due(conn)).fired == 1
     assert (await fire_due(conn)).fired == 0
     await publish_event(conn, acme, "other.thing", {}, actor=DANA)
-    assert (await fire_events(conn)).fired == 1
-    assert (await fire_events(conn)).fired == 0
+    assert (await fire_due_events(conn)).fired == 1
+    assert (await fire_due_events(conn)).fired == 0
     await list_schedules(conn, within=timedelta(minutes=5))
 
     await conn.execute("select pg_stat_force_next_flush()")

@@ -41,7 +41,7 @@ async def test_a_schedule_follows_its_tenant_to_another_zone(conn, owner):
     theirs = await given_schedule(conn, tenant, "0 9 * * *")
     own = await given_schedule(conn, tenant, "0 9 * * *", timezone="UTC")
 
-    await conn.execute("update tenants set timezone = 'Europe/Berlin' where id = $1", tenant)
+    await conn.execute("update atlas.tenants set timezone = 'Europe/Berlin' where id = $1", tenant)
 
     assert (await find_trigger(conn, theirs.id)).next_fire_at is None  # computed anew by the next look
     assert (await find_trigger(conn, own.id)).next_fire_at == own.next_fire_at
@@ -116,7 +116,7 @@ SECRET = '{"type": "object", "properties": {"token": {"type": "string", "x-secre
 
 
 async def test_a_secret_of_its_job_is_not_kept_in_a_trigger(conn, acme):
-    await conn.execute("insert into job_types (key, input_schema) values ('deploy', $1)", SECRET)
+    await conn.execute("insert into atlas.job_types (key, input_schema) values ('deploy', $1)", SECRET)
     with pytest.raises(InvalidInput, match=r"payload_template\.token.*in clear"):
         await given_schedule(conn, acme, job_type="deploy", payload_template={"token": "hunter22"})
     trigger = await given_schedule(conn, acme, job_type="deploy", payload_template={"token": "{{ fire.due_at }}"})
@@ -135,7 +135,7 @@ async def test_every_change_of_a_trigger_is_in_the_account(conn, acme):
     await remove_trigger(conn, trigger.id, actor=DANA)
 
     assert await actions(conn, trigger) == ["TRIGGER_ADDED", "TRIGGER_EDITED", "TRIGGER_REMOVED"]
-    changed = await conn.fetchval("select meta->'changed' from audit_log where action = 'TRIGGER_EDITED'")
+    changed = await conn.fetchval("select meta->'changed' from atlas.audit_log where action = 'TRIGGER_EDITED'")
     assert changed == '["label", "misfire"]'
 
 
@@ -210,7 +210,7 @@ async def test_a_schedule_that_is_edited_while_its_tenant_moves_follows_the_new_
         await asyncio.wait_for(waiting, 5)
     await fire_due(conn)
 
-    assert await conn.fetchval("select next_fire_at from job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)
+    assert await conn.fetchval("select next_fire_at from atlas.job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("first", ["the schedule", "the move"])
@@ -234,4 +234,4 @@ async def test_a_schedule_that_is_added_while_its_tenant_moves_follows_the_new_c
         await asyncio.wait_for(waiting, 5)
     await fire_due(conn)
 
-    assert await conn.fetchval("select next_fire_at from job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)
+    assert await conn.fetchval("select next_fire_at from atlas.job_triggers") == datetime(2027, 6, 2, 0, tzinfo=UTC)

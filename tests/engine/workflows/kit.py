@@ -66,16 +66,17 @@ class Kit:
     async def pass_time(self, time: timedelta) -> None:
         """Everything that waits for a time waits so much less."""
         async with self.pool.acquire() as conn, conn.transaction():
-            await conn.execute("update workflow_steps set wake_at = wake_at - $1::interval", time)
-            await conn.execute("update approvals set expires_at = expires_at - $1::interval", time)
+            await conn.execute("update atlas.workflow_steps set wake_at = wake_at - $1::interval", time)
+            await conn.execute("update atlas.approvals set expires_at = expires_at - $1::interval", time)
             await conn.execute(
-                "update jobs set next_retry_at = next_retry_at - $1::interval where next_retry_at < '9000-01-01'", time
+                "update atlas.jobs set next_retry_at = next_retry_at - $1::interval where next_retry_at < '9000-01-01'",
+                time,
             )
 
     async def actions(self, entity_id: UUID | None = None) -> list[str]:
         """The audited actions, in order."""
         rows = await self.pool.fetch(
-            "select action from audit_log where $1::text is null or entity_id = $1 order by id",
+            "select action from atlas.audit_log where $1::text is null or entity_id = $1 order by id",
             None if entity_id is None else str(entity_id),
         )
         return [row["action"] for row in rows]

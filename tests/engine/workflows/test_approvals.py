@@ -58,7 +58,7 @@ async def test_an_approval_waits_for_the_transaction_that_holds_its_intent(kit, 
 
     async with pool.acquire() as conn:
         async with conn.transaction():
-            await conn.execute("select from intents where id = $1 for update", intent_id)
+            await conn.execute("select from atlas.intents where id = $1 for update", intent_id)
             deciding = asyncio.create_task(decide(kit, asked.id))
             await asyncio.sleep(0.3)
             assert not deciding.done()
@@ -78,7 +78,7 @@ async def test_a_workflow_that_was_disabled_meanwhile_is_not_started_by_an_appro
 
         with pytest.raises(Conflict, match="The workflow wf.plain is disabled"):
             await decide(kit, asked.id)
-        assert await pool.fetchval("select count(*) from jobs") == 0
+        assert await pool.fetchval("select count(*) from atlas.jobs") == 0
         assert (await list_approvals(kit.pool, run_id=intent_id))[0].status == "pending"
 
         await enable_workflow(conn, "wf.plain", enabled=True, actor=APPROVER)
@@ -197,7 +197,7 @@ async def test_an_intent_that_is_rejected_or_whose_input_was_changed_never_start
     await kit.tick()
     [first] = await list_approvals(kit.pool, run_id=rejected)
     [second] = await list_approvals(kit.pool, run_id=changed)
-    await owner.execute("update intents set input = '{\"cents\": 100}' where id = $1", changed)
+    await owner.execute("update atlas.intents set input = '{\"cents\": 100}' where id = $1", changed)
 
     await decide(kit, first.id, False, comment="no")
     with pytest.raises(Conflict, match="another input"):
@@ -205,7 +205,7 @@ async def test_an_intent_that_is_rejected_or_whose_input_was_changed_never_start
 
     [intent] = await list_intents(kit.pool, id=rejected)
     assert (intent.status, intent.reason) == ("rejected", "grace rejected it: no")
-    assert await kit.pool.fetchval("select count(*) from jobs") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_a_review_without_a_decision_ends_as_rejected(kit):
@@ -235,7 +235,7 @@ async def test_a_decision_and_a_run_that_suspends_at_the_same_time_always_meet(k
     await kit.work()
     asked = [(await list_approvals(kit.pool, run_id=run_id))[0] for run_id in runs]
     # Wake them all for nothing, and decide while they wait anew.
-    await kit.pool.execute("update jobs set next_retry_at = null where status = 'queued'")
+    await kit.pool.execute("update atlas.jobs set next_retry_at = null where status = 'queued'")
     await asyncio.gather(kit.work(), *(decide(kit, one.id) for one in asked))
     await kit.work()
 

@@ -295,7 +295,7 @@ async def test_a_run_does_not_get_another_tenants_document(kit, owner):
     run_id = await kit.ask("d")
     await kit.tick()
     await owner.execute(
-        "update jobs set input = input || jsonb_build_object('documentId', $2::text) where id = $1",
+        "update atlas.jobs set input = input || jsonb_build_object('documentId', $2::text) where id = $1",
         run_id,
         str(theirs.id),
     )
@@ -351,7 +351,7 @@ async def test_a_stored_schema_that_names_another_address_fails_the_run_and_is_n
     server, port, asked = await listener()
     await save(kit, doc({"id": "a", "sleep": 0}))
     old = doc({"id": "a", "sleep": 0}, inputSchema={"$ref": f"http://127.0.0.1:{port}/schema"})
-    await owner.execute("update workflows set document = $1 where key = 'd'", orjson.dumps(old).decode())
+    await owner.execute("update atlas.workflows set document = $1 where key = 'd'", orjson.dumps(old).decode())
     async with server:
         run = await kit.run("d")
 
@@ -552,12 +552,12 @@ def test_every_mistake_is_named_with_its_path(document, path, words):
 async def test_a_document_with_mistakes_is_not_saved(kit):
     with pytest.raises(InvalidInput, match="needs exactly one of"):
         await save(kit, doc({"id": "a"}))
-    assert await kit.pool.fetchval("select count(*) from workflows") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.workflows") == 0
 
 
 async def test_a_secret_of_a_job_is_not_kept_in_a_document(kit):
     schema = '{"type": "object", "properties": {"token": {"type": "string", "x-secret": true}}}'
-    await kit.pool.execute("insert into job_types (key, input_schema) values ('deploy', $1)", schema)
+    await kit.pool.execute("insert into atlas.job_types (key, input_schema) values ('deploy', $1)", schema)
     undone = {"id": "b", "job": "wf.mail", "onFailure": {"job": "deploy", "with": {"token": "hunter22"}}}
     with pytest.raises(InvalidInput) as refused:
         await save(kit, doc({"id": "a", "job": "deploy", "with": {"token": "hunter22"}}, undone))

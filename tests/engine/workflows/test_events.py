@@ -87,7 +87,7 @@ async def test_nothing_of_an_event_is_seen_when_its_transaction_is_rolled_back(k
     await kit.work()
 
     assert (await kit.get(run.id)).status == "waiting"
-    assert await kit.pool.fetchval("select count(*) from events") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.events") == 0
 
 
 async def test_a_run_that_begins_to_wait_while_an_event_is_being_published_finds_it(kit):
@@ -130,13 +130,13 @@ async def test_what_has_ended_takes_no_signal(kit):
             await signal_run(conn, run.id, "paid", {}, actor=REQUESTER)
         with pytest.raises(Conflict, match="is rejected"):
             await signal_run(conn, withdrawn, "paid", {}, actor=REQUESTER)
-    assert await kit.pool.fetchval("select count(*) from events") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.events") == 0
 
 
 async def test_an_event_is_not_pruned_before_the_run_it_woke_has_read_it(kit, owner):
     run = await kit.run("wf.waits", {"order": 1})
     await publish(kit.pool, {"order": 1, "cents": 5})
-    await owner.execute("update events set handled_at = now(), created_at = now() - interval '40 days'")
+    await owner.execute("update atlas.events set handled_at = now(), created_at = now() - interval '40 days'")
 
     assert await sweep(kit) == 0
     await kit.work()
@@ -148,7 +148,7 @@ async def test_an_event_is_not_pruned_before_the_run_it_woke_has_read_it(kit, ow
 async def test_a_run_whose_event_is_gone_says_so(kit, owner):
     run = await kit.run("wf.waits", {"order": 1})
     await publish(kit.pool, {"order": 1})
-    await owner.execute("delete from events")
+    await owner.execute("delete from atlas.events")
     async with asyncio.timeout(20):
         await kit.work()
 
@@ -213,15 +213,15 @@ async def test_events_that_arrive_in_the_instant_in_which_runs_begin_to_wait_are
 
     await asyncio.gather(*(publish_some(range(start, RUNS, 4)) for start in range(4)))
     async with asyncio.timeout(60):
-        while await kit.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')"):
+        while await kit.pool.fetchval("select count(*) from atlas.jobs where status in ('queued', 'running')"):
             await asyncio.sleep(0.05)
     for worker in workers:
         worker.stop()
     await asyncio.gather(*tasks)
 
-    ended = await kit.pool.fetchval("select count(*) from jobs where status = 'succeeded'")
+    ended = await kit.pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'")
     right = await kit.pool.fetchval(
-        "select count(*) from jobs where output->'first'->'order' = input->'input'->'order'"
+        "select count(*) from atlas.jobs where output->'first'->'order' = input->'input'->'order'"
     )
     print(f"events in the instant of waiting: {RUNS} runs, {RUNS - ended} lost, {ended - right} with another's event")
     assert (ended, right) == (RUNS, RUNS)

@@ -274,7 +274,7 @@ async def test_a_fork_spends_what_the_run_did_and_has_its_rank(kit):
 
 async def test_a_fork_from_a_name_that_two_steps_have_begins_with_the_first_of_them(kit):
     run = await kit.run("wf.namesakes")
-    await kit.pool.execute("update workflow_steps set name = 'x#2' where position = 2")
+    await kit.pool.execute("update atlas.workflow_steps set name = 'x#2' where position = 2")
     forked = await verb(kit, fork_run, run.id, "x#2")
     await kit.tick()
 
@@ -321,14 +321,14 @@ async def test_a_workflow_that_calls_itself_without_end_fails_at_the_deepest(kit
 
     assert run.status == "failed"
     assert "50 runs wait for each other already" in run.error["message"]
-    assert await kit.pool.fetchval("select count(*) from workflow_runs") == 50
+    assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs") == 50
 
 
 async def test_a_chain_of_children_is_canceled_to_its_end(kit):
     run = await kit.run("wf.chain", {"deepest": 50, "side": False})
     assert await verb(kit, cancel_run, run.id) == "canceled"
 
-    states = await kit.pool.fetch("select status::text, count(*) from jobs group by status")
+    states = await kit.pool.fetch("select status::text, count(*) from atlas.jobs group by status")
     assert [tuple(row) for row in states] == [("canceled", 50)]
 
 
@@ -337,17 +337,19 @@ async def test_canceling_a_run_stops_the_jobs_it_waits_for(kit):
     await kit.tick()
     worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN", "wf.idle"], poll=0.1, lease=60))
     task = asyncio.create_task(worker.run())
-    while await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.idle' and status = 'running'") < 2:
+    while (
+        await kit.pool.fetchval("select count(*) from atlas.jobs where job_type = 'wf.idle' and status = 'running'") < 2
+    ):
         await asyncio.sleep(0.02)
 
     await verb(kit, cancel_run, run_id)
     async with asyncio.timeout(10):
-        while await kit.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')"):
+        while await kit.pool.fetchval("select count(*) from atlas.jobs where status in ('queued', 'running')"):
             await asyncio.sleep(0.02)
     worker.stop()
     await task
 
-    states = await kit.pool.fetch("select distinct status::text from jobs")
+    states = await kit.pool.fetch("select distinct status::text from atlas.jobs")
     assert [row["status"] for row in states] == ["canceled"]
 
 
@@ -356,18 +358,20 @@ async def test_a_run_that_is_canceled_at_work_stops_with_its_children(kit):
     await kit.tick()
     worker = Worker(kit.pool, kit.url, WorkerOptions(["ENGINE_RUN", "wf.idle"], poll=0.1, lease=60))
     task = asyncio.create_task(worker.run())
-    while await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.idle' and status = 'running'") < 1:
+    while (
+        await kit.pool.fetchval("select count(*) from atlas.jobs where job_type = 'wf.idle' and status = 'running'") < 1
+    ):
         await asyncio.sleep(0.02)
     assert (await kit.get(run_id)).status == "running"
 
     assert await verb(kit, cancel_run, run_id) == "requested"
     async with asyncio.timeout(10):
-        while await kit.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')"):
+        while await kit.pool.fetchval("select count(*) from atlas.jobs where status in ('queued', 'running')"):
             await asyncio.sleep(0.02)
     worker.stop()
     await task
 
-    states = await kit.pool.fetch("select distinct status::text from jobs")
+    states = await kit.pool.fetch("select distinct status::text from atlas.jobs")
     assert [row["status"] for row in states] == ["canceled"]
 
 
@@ -388,7 +392,8 @@ async def test_a_canceled_run_is_not_retried_before_its_children_have_stopped(ki
     [first] = (await kit.steps(run.id)).values()
     # A worker has the child, and takes its time to stop it.
     await kit.pool.execute(
-        "update jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1", first.child_id
+        "update atlas.jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1",
+        first.child_id,
     )
     assert await verb(kit, cancel_run, run.id) == "canceled"
 
@@ -398,7 +403,7 @@ async def test_a_canceled_run_is_not_retried_before_its_children_have_stopped(ki
         await verb(kit, retry_now, run.id)
     assert (await kit.get(run.id)).status == "canceled"
 
-    await kit.pool.fetch("select * from atlas_reap(100)")
+    await kit.pool.fetch("select * from atlas.reap_leases(100)")
     await verb(kit, retry_run, run.id)
     await kit.work()
     [second] = (await kit.steps(run.id)).values()
@@ -410,13 +415,14 @@ async def test_nor_is_it_retried_before_the_children_of_its_children_have_stoppe
     [child] = (await kit.steps(run.id)).values()
     [below] = (await kit.steps(child.child_id)).values()
     await kit.pool.execute(
-        "update jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1", below.child_id
+        "update atlas.jobs set status = 'running', claimed_by = 'slow', next_retry_at = null where id = $1",
+        below.child_id,
     )
     assert await verb(kit, cancel_run, run.id) == "canceled"
 
     with pytest.raises(Conflict, match="has not stopped yet"):
         await verb(kit, retry_run, run.id)
-    await kit.pool.fetch("select * from atlas_reap(100)")
+    await kit.pool.fetch("select * from atlas.reap_leases(100)")
     await verb(kit, retry_run, run.id)
 
 
@@ -427,10 +433,10 @@ async def test_a_run_asked_to_stop_whose_worker_died_takes_its_children_along(ki
     [step] = (await kit.steps(run_id)).values()
     # A worker took it up and died.
     await kit.pool.execute(
-        "update jobs set status = 'running', claimed_by = 'gone', next_retry_at = null where id = $1", run_id
+        "update atlas.jobs set status = 'running', claimed_by = 'gone', next_retry_at = null where id = $1", run_id
     )
     await verb(kit, cancel_run, run_id)
-    await kit.pool.fetch("select * from atlas_reap(100)")
+    await kit.pool.fetch("select * from atlas.reap_leases(100)")
 
     assert (await get_job(kit.pool, run_id)).status == "canceled"
     assert (await get_job(kit.pool, step.child_id)).status == "canceled"
@@ -454,7 +460,7 @@ async def test_a_job_that_may_not_be_enqueued_fails_its_step_with_the_reason(kit
 
     assert run.status == "failed"
     assert "Step 'misfit' failed: The input of wf.strict is not valid: amount" in run.error["message"]
-    assert await kit.pool.fetchval("select count(*) from jobs where job_type = 'wf.strict'") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.jobs where job_type = 'wf.strict'") == 0
 
 
 class WithSecret(BaseModel):

@@ -51,7 +51,7 @@ async def test_an_intent_becomes_a_job_and_a_run_under_its_own_id(kit):
 
     assert await status_of(kit, intent_id) == "queued"
     assert (run.input, run.correlation_id, run.requested_by, run.source) == ({"a": 1}, "c-1", "ada", "manual")
-    assert await kit.pool.fetchval("select priority from jobs where id = $1", intent_id) == 3
+    assert await kit.pool.fetchval("select priority from atlas.jobs where id = $1", intent_id) == 3
 
 
 async def test_nothing_is_taken_while_the_gate_or_the_engine_is_off(kit):
@@ -61,21 +61,21 @@ async def test_nothing_is_taken_while_the_gate_or_the_engine_is_off(kit):
         assert (await take_intents(conn, "engine")).closed
         await kit.online()
         await conn.execute(
-            "update system_state set value = value || '{\"engine_enabled\": false}' where key = 'atlas_online'"
+            "update atlas.system_state set value = value || '{\"engine_enabled\": false}' where key = 'atlas_online'"
         )
         assert (await take_intents(conn, "engine")).closed
         assert await status_of(kit, intent_id) == "draft"
-        await conn.execute("delete from system_state where key = 'atlas_online'")
+        await conn.execute("delete from atlas.system_state where key = 'atlas_online'")
         assert (await take_intents(conn, "engine")).closed
     assert await status_of(kit, intent_id) == "draft"
 
 
 async def test_the_engine_records_when_it_last_polled(kit):
     await kit.tick()
-    first = await kit.pool.fetchval("select value->>'last_tick_at' from system_state where key = 'engine_tick'")
-    await kit.pool.execute("update system_state set updated_at = updated_at - interval '1 minute'")
+    first = await kit.pool.fetchval("select value->>'last_tick_at' from atlas.system_state where key = 'engine_tick'")
+    await kit.pool.execute("update atlas.system_state set updated_at = updated_at - interval '1 minute'")
     await kit.tick()
-    second = await kit.pool.fetchval("select value->>'last_tick_at' from system_state where key = 'engine_tick'")
+    second = await kit.pool.fetchval("select value->>'last_tick_at' from atlas.system_state where key = 'engine_tick'")
 
     assert first is not None
     assert second > first
@@ -84,11 +84,11 @@ async def test_the_engine_records_when_it_last_polled(kit):
 async def test_an_intent_that_an_engine_took_and_never_decided_comes_back(kit):
     intent_id = await kit.ask("wf.plain")
     async with kit.pool.acquire() as conn:
-        await conn.fetchval("select atlas_claim_intents('lost engine', 10, 30)")
+        await conn.fetchval("select atlas.claim_intents('lost engine', 10, 30)")
     await kit.tick()
     assert await status_of(kit, intent_id) == "validating"
 
-    await kit.pool.execute("update intents set claimed_at = claimed_at - interval '1 minute'")
+    await kit.pool.execute("update atlas.intents set claimed_at = claimed_at - interval '1 minute'")
     await kit.tick()
 
     assert await status_of(kit, intent_id) == "queued"
@@ -100,20 +100,22 @@ async def test_many_engines_make_one_run_of_each_intent(kit):
 
     async def engine(name):
         async with kit.pool.acquire() as conn:
-            while await conn.fetchval("select count(*) from jobs") < len(asked):
+            while await conn.fetchval("select count(*) from atlas.jobs") < len(asked):
                 await take_intents(conn, name, limit=7)
 
     async with asyncio.timeout(60):
         await asyncio.gather(*(engine(f"engine {n}") for n in range(5)))
 
-    assert await kit.pool.fetchval("select count(*) from jobs") == len(asked)
-    assert await kit.pool.fetchval("select count(*) from workflow_runs") == len(asked)
+    assert await kit.pool.fetchval("select count(*) from atlas.jobs") == len(asked)
+    assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs") == len(asked)
 
 
 async def test_an_intent_that_cannot_be_started_fails_alone(kit, owner):
     good, bad = await kit.ask("wf.plain"), await kit.ask("wf.plain")
     # What no request lets through: an input too large for a job.
-    await owner.execute("update intents set input = jsonb_build_object('x', repeat('x', 300000)) where id = $1", bad)
+    await owner.execute(
+        "update atlas.intents set input = jsonb_build_object('x', repeat('x', 300000)) where id = $1", bad
+    )
     await kit.tick()
 
     assert await status_of(kit, good) == "queued"
@@ -193,7 +195,7 @@ async def test_what_policy_costs_does_not_grow_with_the_names_of_the_day_times_t
     await rule(kit, effect="block", workflow="wf.*", except_workflows=["wf.p*"], runs_per_day=1005)
     await owner.execute(
         f"""
-        insert into intents (tenant_id, workflow, input_hash, status, requested_by, queued_at)
+        insert into atlas.intents (tenant_id, workflow, input_hash, status, requested_by, queued_at)
         select '{SYSTEM_TENANT}', 'wf.' || n, '', 'executed', 'ada', clock_timestamp() from generate_series(1, 1000) n
         """
     )
@@ -219,7 +221,7 @@ async def test_a_day_is_the_tenants_own(kit, owner):
     await rule(kit, effect="block", runs_per_day=1)
     await kit.ask("wf.plain")
     await kit.tick()
-    await owner.execute("update intents set queued_at = queued_at - $1::interval", timedelta(days=1))
+    await owner.execute("update atlas.intents set queued_at = queued_at - $1::interval", timedelta(days=1))
     second = await kit.ask("wf.plain")
     await kit.tick()
 
@@ -244,7 +246,7 @@ async def test_a_disabled_workflow_is_not_started_as_a_child_either(kit):
         await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
         await enable_workflow(conn, "wf.plain", enabled=False, actor=APPROVER)
         refused = await kit.run("wf.parent", {"child": "wf.plain"})
-        assert await kit.pool.fetchval("select count(*) from workflow_runs") == 1
+        assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs") == 1
 
         await enable_workflow(conn, "wf.plain", enabled=True, actor=APPROVER)
         await retry_run(conn, refused.id, actor=APPROVER)
@@ -281,7 +283,7 @@ async def test_an_intent_that_waits_can_be_withdrawn(kit):
     await kit.tick()
 
     assert await status_of(kit, intent_id) == "rejected"
-    assert await kit.pool.fetchval("select count(*) from jobs") == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_an_intent_that_is_accepted_while_it_is_canceled_is_canceled_as_a_run(kit):
@@ -324,7 +326,7 @@ async def test_a_switch_is_not_held_up_by_an_engine_and_nothing_starts_after_it(
         await asyncio.sleep(0.01)
         async with kit.pool.acquire() as conn:
             await switch(conn, online=False, actor=system("test"))
-            before = await conn.fetchval("select count(*) from jobs")
+            before = await conn.fetchval("select count(*) from atlas.jobs")
             await running
-            assert await conn.fetchval("select count(*) from jobs") == before
+            assert await conn.fetchval("select count(*) from atlas.jobs") == before
         await kit.online()

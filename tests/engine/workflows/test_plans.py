@@ -19,17 +19,17 @@ CROWD = 20_000
 TABLES = ("jobs", "workflow_runs", "workflow_steps", "intents", "events", "approvals", "audit_log")
 
 FILL = f"""
-insert into jobs (id, tenant_id, job_type, status, finished_at)
+insert into atlas.jobs (id, tenant_id, job_type, status, finished_at)
 select gen_random_uuid(), '{SYSTEM_TENANT}', 'ENGINE_RUN', 'succeeded', now() from generate_series(1, {CROWD});
-insert into intents (id, tenant_id, workflow, input_hash, status, requested_by)
-select id, tenant_id, 'x', '\\x00', 'executed', 'x' from jobs;
-insert into workflow_runs (id, tenant_id, workflow, requested_by) select id, tenant_id, 'x', 'x' from jobs;
-insert into workflow_steps (run_id, branch, position, tenant_id, name, kind, status)
-select id, '', n, tenant_id, 'x', 'step', 'succeeded' from jobs cross join generate_series(0, 2) n;
-insert into events (tenant_id, name, created_by, handled_at)
-select tenant_id, 'past', 'x', now() from jobs;
-insert into approvals (tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)
-select tenant_id, id, 'step', 'x', '\\x00', 'x', 'approved', now(), now() from jobs;
+insert into atlas.intents (id, tenant_id, workflow, input_hash, status, requested_by)
+select id, tenant_id, 'x', '\\x00', 'executed', 'x' from atlas.jobs;
+insert into atlas.workflow_runs (id, tenant_id, workflow, requested_by) select id, tenant_id, 'x', 'x' from atlas.jobs;
+insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status)
+select id, '', n, tenant_id, 'x', 'step', 'succeeded' from atlas.jobs cross join generate_series(0, 2) n;
+insert into atlas.events (tenant_id, name, created_by, handled_at)
+select tenant_id, 'past', 'x', now() from atlas.jobs;
+insert into atlas.approvals (tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)
+select tenant_id, id, 'step', 'x', '\\x00', 'x', 'approved', now(), now() from atlas.jobs;
 """
 
 

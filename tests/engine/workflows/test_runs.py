@@ -191,7 +191,7 @@ async def test_a_run_goes_back_at_a_stop_when_its_plain_step_has_ended(kit, monk
         let_go.set()
         await task
     assert before == "running"
-    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", held)
+    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from atlas.jobs where id = $1", held)
     assert tuple(found) == ("queued", 0, 0)
     assert not worker.has_running_handlers
 
@@ -213,7 +213,7 @@ async def test_a_run_whose_plain_step_outlasts_its_worker_is_the_workers_own_unt
     assert (await kit.get(held)).status == "running"
     await worker.let_go()
     let_go.set()
-    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from jobs where id = $1", held)
+    found = await kit.pool.fetchrow("select status::text, retry_count, lost_count from atlas.jobs where id = $1", held)
     assert tuple(found) == ("queued", 0, 0)
 
 
@@ -260,12 +260,12 @@ async def test_a_run_whose_child_is_deleted_goes_on_and_says_so(kit, owner):
     run = await kit.run("wf.parent", {"child": "wf.waits", "input": {"order": 1}})
     [step] = (await kit.steps(run.id)).values()
 
-    await owner.execute("delete from jobs where id = $1", step.child_id)
+    await owner.execute("delete from atlas.jobs where id = $1", step.child_id)
     await kit.work()
 
     assert "It was deleted." in (await kit.get(run.id)).error["message"]
-    assert await kit.pool.fetchval("select count(*) from workflow_runs where id = $1", step.child_id) == 0
-    assert await kit.pool.fetchval("select count(*) from workflow_steps where run_id = $1", step.child_id) == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs where id = $1", step.child_id) == 0
+    assert await kit.pool.fetchval("select count(*) from atlas.workflow_steps where run_id = $1", step.child_id) == 0
 
 
 async def test_branches_go_on_side_by_side_and_are_named_by_their_position(kit):
@@ -393,7 +393,9 @@ async def test_a_run_in_progress_suspends_at_its_next_step_while_atlas_is_offlin
 
 async def test_counters_of_failures_and_losses_go_back_to_zero_with_a_new_step(kit):
     run = await kit.run("wf.typed", {"item": "cup"})
-    await kit.pool.execute("update jobs set retry_count = 2, lost_count = 1, careful = true where id = $1", run.id)
+    await kit.pool.execute(
+        "update atlas.jobs set retry_count = 2, lost_count = 1, careful = true where id = $1", run.id
+    )
     await kit.pass_time(MINUTE)
     await kit.work()
 

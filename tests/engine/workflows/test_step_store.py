@@ -19,7 +19,7 @@ async def steps(run: Run, input: dict[str, Any]) -> int:
 
     async def count(name: str) -> int:
         ran[name] += 1
-        found = await seen["pool"].fetchval("select count(*) from workflow_steps where run_id = $1", run.id)
+        found = await seen["pool"].fetchval("select count(*) from atlas.workflow_steps where run_id = $1", run.id)
         return int(found)
 
     counted = [await run.step(name, count, name) for name in ("a", "b", "c")]

@@ -98,10 +98,10 @@ def dump(pool: Pool, owner: Any) -> Callable[[], Awaitable[bytes]]:
     """Everything the database holds, as text, and what is binary as the bytes it is."""
 
     async def read() -> bytes:
-        tables = await owner.fetch("select tablename from pg_tables where schemaname = 'public'")
+        tables = await owner.fetch("select tablename from pg_tables where schemaname = 'atlas'")
         found = []
         for table in tables:
-            for row in await owner.fetch(f'select t.* from "{table["tablename"]}" t'):
+            for row in await owner.fetch(f'select t.* from atlas."{table["tablename"]}" t'):
                 found += [
                     value if isinstance(value, bytes) else orjson.dumps(value, default=str) for value in row.values()
                 ]

@@ -44,7 +44,7 @@ def left_behind(job_id: Any) -> list[str]:
 
 async def seconds(pool: Any, job_id: Any) -> float:
     """How long the attempt took, on the database's clock."""
-    took = await pool.fetchval("select duration_ms from job_runs where job_id = $1", job_id)
+    took = await pool.fetchval("select duration_ms from atlas.job_runs where job_id = $1", job_id)
     return took / 1000
 
 
@@ -100,14 +100,16 @@ async def test_other_jobs_go_on_while_a_program_floods(define, order, given, ser
     await define("flood", FLOOD, timeout_seconds=20, max_retries=0)
     job_id = await order("flood")
     async with serving("test.noop", load_types=load_command_types, concurrency=4):
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         began = time.monotonic()
         await given("test.noop", *({} for _ in range(50)))
-        await eventually("select count(*) from jobs where job_type = 'test.noop' and status = 'succeeded'", equals=50)
+        await eventually(
+            "select count(*) from atlas.jobs where job_type = 'test.noop' and status = 'succeeded'", equals=50
+        )
         took = time.monotonic() - began
         async with pool.acquire() as conn:
             await cancel(conn, job_id, actor=DANA)
-        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled", within=5)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled", within=5)
     assert took < 5
 
 
@@ -183,7 +185,7 @@ asyncio.run(main())
     silent = asyncio.subprocess.DEVNULL
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=silent, stderr=silent)
     try:
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running", within=20)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running", within=20)
         async with asyncio.timeout(10):
             while len(left_behind(job_id)) < 3:
                 await asyncio.sleep(0.02)

@@ -108,7 +108,7 @@ async def test_no_canary_is_seen_but_by_the_program_and_the_handler(define, orde
     assert found == []
     assert b"[secret " in held
     assert b"[secret " in lines
-    assert await pool.fetchval("select count(*) from job_secrets") == len(CANARIES)
+    assert await pool.fetchval("select count(*) from atlas.job_secrets") == len(CANARIES)
 
     # They did reach those they were meant for.
     assert {canary for key, canary, _ in jobs if key in ("answer", "permanent", "raise")} == set(SEEN)

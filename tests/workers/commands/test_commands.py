@@ -35,7 +35,7 @@ async def test_progress_is_seen_while_the_program_runs(define, order, serving, e
     await define("walk", "echo '::progress 40 \033[31mresizing'; while :; do sleep 0.05; done")
     job_id = await order("walk")
     async with serving("test.noop", load_types=load_command_types, grace=0):
-        sql = "select progress->>'percent' || ' ' || (progress->>'message') from jobs where id = $1"
+        sql = "select progress->>'percent' || ' ' || (progress->>'message') from atlas.jobs where id = $1"
         await eventually(sql, job_id, equals="40.0 resizing")
 
 
@@ -60,7 +60,9 @@ async def test_a_failure_is_retried_by_policy_and_then_dead(define, order, run_c
     assert job.dead_lettered_at is not None
     assert job.error["message"] == "The program ended with exit status 3: disk is full"
     assert (attempt["status"], attempt["exit_code"], attempt["stderr_tail"]) == ("failed", 3, "disk is full\n")
-    assert await pool.fetchval("select count(*) from job_attempts where job_id = $1 and exit_code = 3", job_id) == 3
+    assert (
+        await pool.fetchval("select count(*) from atlas.job_attempts where job_id = $1 and exit_code = 3", job_id) == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,11 @@ async def test_a_canceled_command_is_ended_and_what_it_said_is_kept(define, orde
     await define("wait", "echo waiting; setsid sleep 60 & while :; do sleep 0.05; done", timeout_seconds=60)
     job_id = await order("wait")
     async with serving("test.noop", load_types=load_command_types):
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         await asyncio.sleep(0.3)
         async with pool.acquire() as conn:
             assert await cancel(conn, job_id, actor=DANA) == "requested"
-        await eventually("select status::text from jobs where id = $1", job_id, equals="canceled", within=4)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled", within=4)
 
     _, attempt = await story(job_id)
     assert (attempt["status"], attempt["stdout_tail"]) == ("canceled", "waiting\n")
@@ -111,7 +113,7 @@ async def test_a_worker_that_stops_gives_its_commands_back_uncounted(define, ord
     await define("wait", "while :; do sleep 0.05; done", timeout_seconds=60)
     job_id = await order("wait")
     async with serving("test.noop", load_types=load_command_types, grace=0.1):
-        await eventually("select status::text from jobs where id = $1", job_id, equals="running")
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
 
     job, _ = await story(job_id)
     assert (job.status, job.retry_count, job.lost_count) == ("queued", 0, 0)
@@ -120,12 +122,12 @@ async def test_a_worker_that_stops_gives_its_commands_back_uncounted(define, ord
 async def test_a_worker_serves_definitions_that_come_change_and_go_while_it_runs(
     define, order, serving, eventually, story, pool
 ):
-    status = "select status::text from jobs where id = $1"
+    status = "select status::text from atlas.jobs where id = $1"
     async with serving("test.noop", load_types=load_command_types, poll=0.05) as worker:
         await define("late", "echo '::output {\"n\": 1}'")
         first = await order("late")
         await eventually(status, first, equals="succeeded")
-        served = "select 'late' = any (job_types) from job_workers where worker_id = $1"
+        served = "select 'late' = any (job_types) from atlas.job_workers where worker_id = $1"
         await eventually(served, worker.id, equals=True)
 
         waiting = await order("late", delay=timedelta(hours=1))
@@ -133,7 +135,7 @@ async def test_a_worker_serves_definitions_that_come_change_and_go_while_it_runs
             await edit_definition(conn, "late", {"description": "changed", "timeout_seconds": 7}, actor=DANA)
             await disable_definition(conn, "late", actor=DANA)
         await eventually(served, worker.id, equals=False)
-        await pool.execute("update jobs set next_retry_at = null where id = $1", waiting)
+        await pool.execute("update atlas.jobs set next_retry_at = null where id = $1", waiting)
         # One claim passes over it for sure before the definition comes back.
         await pool.execute("select pg_notify('atlas_jobs', '')")
         other = await order_noop(pool)
@@ -147,14 +149,14 @@ async def test_a_worker_serves_definitions_that_come_change_and_go_while_it_runs
 
 
 async def order_noop(pool: Any) -> Any:
-    return await pool.fetchval("select id from atlas_enqueue('system', 'test.noop')")
+    return await pool.fetchval("select id from atlas.enqueue('system', 'test.noop')")
 
 
 async def test_a_job_claimed_just_before_its_definition_was_disabled_waits(define, order, run_commands, story, owner):
     await define("late", "true")
     job_id = await order("late")
     known = await load_command_types(owner)
-    await owner.execute("update job_definitions set is_active = false")
+    await owner.execute("update atlas.job_definitions set is_active = false")
 
     async def stale(_: Any) -> Any:
         return known
@@ -167,12 +169,12 @@ async def test_a_job_claimed_just_before_its_definition_was_disabled_waits(defin
 async def test_no_more_run_at_once_than_a_definition_allows(define, order, serving, eventually, pool):
     await define("one", "sleep 0.15", concurrency=2)
     jobs = [await order("one") for _ in range(8)]
-    running = "select count(*) from jobs where job_type = 'one' and status = 'running'"
+    running = "select count(*) from atlas.jobs where job_type = 'one' and status = 'running'"
     most = 0
     async with serving("test.noop", load_types=load_command_types, poll=0.05):
         async with serving("test.noop", load_types=load_command_types, poll=0.05):
             async with asyncio.timeout(20):
-                while await pool.fetchval("select count(*) from jobs where status = 'succeeded'") < len(jobs):
+                while await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") < len(jobs):
                     most = max(most, await pool.fetchval(running))
                     await asyncio.sleep(0.01)
     assert most == 2

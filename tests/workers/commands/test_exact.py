@@ -81,7 +81,7 @@ async def test_a_value_that_would_be_an_option_never_becomes_a_job(recorder, ord
     for value in [*DASHED, "a\0b"]:
         with pytest.raises(InvalidInput):
             await order(recorder, {"value": value})
-    assert await pool.fetchval("select count(*) from jobs") == 0
+    assert await pool.fetchval("select count(*) from atlas.jobs") == 0
 
 
 async def test_the_longest_variable_that_is_accepted_can_be_started_with(define, order, run_commands, story):
@@ -103,7 +103,7 @@ async def test_a_payload_that_was_changed_behind_the_door_is_refused_before_the_
     jobs = [await order(recorder, {"value": "x"}) for _ in bad]
     for job_id, value in zip(jobs, bad, strict=True):
         await owner.execute(
-            "update jobs set input = jsonb_build_object('value', $2::jsonb) where id = $1",
+            "update atlas.jobs set input = jsonb_build_object('value', $2::jsonb) where id = $1",
             job_id,
             orjson.dumps(value).decode(),
         )

@@ -81,7 +81,7 @@ class Post:
     async def make_due(self, job_id: UUID) -> None:
         """Time passes: the job's moment has come."""
         await self.pool.execute(
-            "update jobs set next_retry_at = clock_timestamp() where id = $1 and next_retry_at is not null",
+            "update atlas.jobs set next_retry_at = clock_timestamp() where id = $1 and next_retry_at is not null",
             job_id,
         )
 
@@ -95,7 +95,7 @@ class Post:
         return [(str(one["status"]), one["outcome"]) for one in await list_attempts(self.pool, job_id)]
 
     async def events(self, job_id: UUID) -> list[str]:
-        rows = await self.pool.fetch("select action from audit_log where entity_id = $1 order by id", str(job_id))
+        rows = await self.pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
         return [row["action"] for row in rows]
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ async def test_a_sent_mail_is_told_with_commitments_in_place_of_people(post, ser
 
     job = await post.run(job_id)
 
-    row = await post.pool.fetchrow("select * from audit_log where action = 'EMAIL_SENT'")
+    row = await post.pool.fetchrow("select * from atlas.audit_log where action = 'EMAIL_SENT'")
     meta = orjson.loads(row["meta"])
     assert (meta["provider"], meta["message_id"], meta["sender"], meta["trace_id"]) == (
         provider,
@@ -37,7 +37,7 @@ async def test_a_sent_mail_is_told_with_commitments_in_place_of_people(post, ser
     assert orjson.loads(row["body"])["meta"] == meta
     kept = {
         one["commitment"].hex(): (one["field"], one["value"], one["salt"])
-        for one in await post.pool.fetch("select * from audit_private")
+        for one in await post.pool.fetch("select * from atlas.audit_private")
     }
     told = [one["commitment"] for one in [*meta["recipients"], meta["subject"]]]
     assert [kept[one][:2] for one in told] == [
@@ -66,7 +66,7 @@ async def test_a_person_can_be_erased_with_the_subjects_of_their_mails(post, ser
     async with post.pool.acquire() as conn:
         await erase(conn, "ada@example.com", actor=DANA)
 
-    left = await post.pool.fetch("select field, value from audit_private order by value")
+    left = await post.pool.fetch("select field, value from atlas.audit_private order by value")
     assert [tuple(one) for one in left] == [("recipients", "bob@example.com"), ("recipients", "eve@example.com")]
 
 
@@ -112,9 +112,9 @@ async def test_secrets_and_whole_addresses_reach_no_log_no_row_and_no_event(post
     assert server.deliveries
 
     stored = await post.pool.fetch(
-        "select error::text || output::text as told from jobs union all select error_text from job_attempts"
-        " union all select message || meta::text || convert_from(body, 'UTF8') from audit_log"
-        " union all select row_to_json(m)::text from mail_ledger m"
+        "select error::text || output::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+        " union all select message || meta::text || convert_from(body, 'UTF8') from atlas.audit_log"
+        " union all select row_to_json(m)::text from atlas.mail_ledger m"
     )
     everything = "\n".join([*logged, *(one["told"] or "" for one in stored)])
     for secret in (KEY, SECRET, *server.tokens, "ada@example.com", "bob@example.com", "eve@example.com", SUBJECT):

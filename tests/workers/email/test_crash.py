@@ -37,9 +37,9 @@ async def worker_process(post) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def reaped(post) -> None:
     """The dead worker's lease runs out, and its jobs are due again."""
-    await post.pool.execute("update job_workers set lease_expires_at = clock_timestamp() where dead_at is null")
-    await post.pool.fetch("select * from atlas_reap(1000)")
-    await post.pool.execute("update jobs set next_retry_at = clock_timestamp() where next_retry_at is not null")
+    await post.pool.execute("update atlas.job_workers set lease_expires_at = clock_timestamp() where dead_at is null")
+    await post.pool.fetch("select * from atlas.reap_leases(1000)")
+    await post.pool.execute("update atlas.jobs set next_retry_at = clock_timestamp() where next_retry_at is not null")
 
 
 @pytest.mark.parametrize(
@@ -96,22 +96,22 @@ async def test_killed_again_and_again_every_mail_goes_out_once(post, server):
                 process.send_signal(signal.SIGKILL)
                 await process.wait()
             # A job that three workers died with is set aside; these deaths are not its fault.
-            await post.pool.execute("update jobs set lost_count = 0 where status = 'running'")
+            await post.pool.execute("update atlas.jobs set lost_count = 0 where status = 'running'")
             await reaped(post)
         async with asyncio.timeout(60):
             while await unfinished(post):
                 await post.drain()
                 await post.pool.execute(
-                    "update jobs set next_retry_at = clock_timestamp() where next_retry_at is not null"
+                    "update atlas.jobs set next_retry_at = clock_timestamp() where next_retry_at is not null"
                 )
 
     assert server.deliveries == {str(job_id): 1 for job_id in jobs}
-    statuses = await post.pool.fetch("select status::text, count(*) from jobs group by 1")
+    statuses = await post.pool.fetch("select status::text, count(*) from atlas.jobs group by 1")
     assert {row["status"]: row["count"] for row in statuses} == {"succeeded": 2 * mails}
-    assert await post.pool.fetchval("select count(*) from audit_log where action = 'EMAIL_SENT'") == 2 * mails
-    lost = await post.pool.fetchval("select count(*) from job_attempts where status = 'lost'")
+    assert await post.pool.fetchval("select count(*) from atlas.audit_log where action = 'EMAIL_SENT'") == 2 * mails
+    lost = await post.pool.fetchval("select count(*) from atlas.job_attempts where status = 'lost'")
     print(f"mails {2 * mails}, kills {2 * kills}, attempts lost {lost}, delivered twice 0, not delivered 0")
 
 
 async def unfinished(post) -> int:
-    return await post.pool.fetchval("select count(*) from jobs where status in ('queued', 'running')")
+    return await post.pool.fetchval("select count(*) from atlas.jobs where status in ('queued', 'running')")

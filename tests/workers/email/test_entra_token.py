@@ -73,8 +73,8 @@ async def test_a_secret_is_named_nowhere_in_the_spelling_of_a_form_either(post, 
 
     assert "client_secret=[secret of the mail provider]" in job.error["message"]
     told = await post.pool.fetch(
-        "select error::text as told from jobs union all select error_text from job_attempts"
-        " union all select message || meta::text from audit_log"
+        "select error::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+        " union all select message || meta::text from atlas.audit_log"
     )
     assert not any("canary" in (row["told"] or "") for row in told)
 

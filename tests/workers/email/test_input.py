@@ -78,7 +78,7 @@ async def test_no_line_can_be_smuggled_into_a_head(post, field):
             await post.enqueue(in_head_field(field, text))
         assert text not in str(refused.value)
 
-    assert await post.pool.fetchval("select count(*) from jobs") == 0
+    assert await post.pool.fetchval("select count(*) from atlas.jobs") == 0
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_other_spellings_are_stored_as_the_one_and_checked_alike(post, ali
 )
 async def test_wrong_input_that_got_in_some_other_way_fails_the_job_for_good(post, server, input):
     job_id = await post.pool.fetchval(
-        "select id from atlas_enqueue('system', 'email_send', $1::text::jsonb)", orjson.dumps(input).decode()
+        "select id from atlas.enqueue('system', 'email_send', $1::text::jsonb)", orjson.dumps(input).decode()
     )
 
     job = await post.run(job_id)

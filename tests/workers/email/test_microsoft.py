@@ -163,7 +163,7 @@ async def test_a_line_cut_after_the_request_is_an_unknown_outcome_that_is_resolv
     assert job.status == "succeeded"
     assert server.deliveries == {str(job_id): 1}
     assert [one[1] for one in await post.attempts(job_id)] == ["unknown", None]
-    sent = await post.pool.fetchval("select meta from audit_log where action = 'EMAIL_SENT'")
+    sent = await post.pool.fetchval("select meta from atlas.audit_log where action = 'EMAIL_SENT'")
     assert ('"found": "provider"' in sent) == delivered
 
 
@@ -322,7 +322,7 @@ async def test_a_mail_canceled_while_the_provider_has_it_says_that_its_outcome_i
     job = await post.job(job_id)
     assert job.status == "canceled"
     assert (await post.attempts(job_id))[-1] == ("canceled", "unknown")
-    meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_CANCELED'")
+    meta = await post.pool.fetchval("select meta from atlas.audit_log where action = 'JOB_CANCELED'")
     assert '"outcome": "unknown"' in meta
 
     async with post.pool.acquire() as conn:
@@ -350,7 +350,7 @@ async def test_a_worker_that_lost_its_job_does_not_ask_for_the_sending(post, ser
 
     # Another worker has the job by now.
     await post.pool.execute(
-        "update jobs set claimed_by = 'another', attempt_count = attempt_count + 1 where id = $1", job_id
+        "update atlas.jobs set claimed_by = 'another', attempt_count = attempt_count + 1 where id = $1", job_id
     )
     held.set()
     await running

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from atlas.cli.main import app
-from atlas.click.testing import Result
 from atlas.engine.tenants import add_tenant
 from atlas.ids import new_id
 from atlas.settings import Settings
@@ -92,7 +92,7 @@ async def test_each_tenant_has_a_folder_that_only_its_owner_may_read(post):
 async def test_a_job_that_runs_twice_makes_one_mail(post):
     job_id = await post.enqueue()
     await post.run(job_id)
-    await post.pool.execute("update jobs set status = 'queued', finished_at = null where id = $1", job_id)
+    await post.pool.execute("update atlas.jobs set status = 'queued', finished_at = null where id = $1", job_id)
 
     await post.run(job_id)
 

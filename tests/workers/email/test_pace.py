@@ -21,7 +21,7 @@ MANY = 2000 if PROOF else 200
 async def slots(pool, bucket: str, per_minute: int, count: int) -> list[datetime]:
     """The moments that so many mails get one after the other."""
     return [
-        await pool.fetchval("select atlas_mail_slot($1::text[], $2::int[])", [bucket], [per_minute])
+        await pool.fetchval("select atlas.mail_slot($1::text[], $2::int[])", [bucket], [per_minute])
         for _ in range(count)
     ]
 
@@ -46,7 +46,7 @@ async def test_a_few_may_go_at_once(pool):
 
 
 async def test_an_account_that_counts_by_the_second_never_sees_two_at_once(pool):
-    moments = [await pool.fetchval("select atlas_mail_slot(array['a'], array[100], array[1])") for _ in range(MANY)]
+    moments = [await pool.fetchval("select atlas.mail_slot(array['a'], array[100], array[1])") for _ in range(MANY)]
 
     assert all(later - earlier > timedelta(seconds=0.59) for earlier, later in pairwise(moments))
     assert moments[-1] - moments[0] < timedelta(seconds=0.61 * MANY)
@@ -66,7 +66,7 @@ async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
     async def take(_: int) -> tuple[datetime, list[str]]:
         chosen = random.sample(sorted(buckets), 2)
         return await pool.fetchval(
-            "select atlas_mail_slot($1::text[], $2::int[])", chosen, [buckets[name] for name in chosen]
+            "select atlas.mail_slot($1::text[], $2::int[])", chosen, [buckets[name] for name in chosen]
         ), chosen
 
     found = await asyncio.gather(*(take(number) for number in range(MANY)))
@@ -107,8 +107,8 @@ async def test_a_moment_that_was_missed_by_far_is_given_up_for_a_new_one(post, s
     assert len(waiting) == 2
 
     # All was down for an hour: both moments are over, and two at once would be one too many.
-    await post.pool.execute("update mail_ledger set slot_at = clock_timestamp() - interval '1 hour'")
-    await post.pool.execute("update mail_pace set next_at = clock_timestamp() - interval '1 hour'")
+    await post.pool.execute("update atlas.mail_ledger set slot_at = clock_timestamp() - interval '1 hour'")
+    await post.pool.execute("update atlas.mail_pace set next_at = clock_timestamp() - interval '1 hour'")
     for job_id in waiting:
         await post.make_due(job_id)
     await post.drain()
@@ -136,7 +136,7 @@ async def test_the_moments_of_canceled_mails_go_to_those_that_come_after(post, s
 
     # One that is retried has lost its moment, and reserves another.
     [(stripped,)] = await post.pool.fetch(
-        "select job_id from mail_ledger m join jobs j on j.id = m.job_id"
+        "select job_id from atlas.mail_ledger m join atlas.jobs j on j.id = m.job_id"
         " where j.status = 'canceled' and slot_at is null order by j.id limit 1"
     )
     async with post.pool.acquire() as conn:
@@ -153,9 +153,9 @@ async def test_many_workers_that_take_over_moments_take_each_once(post, server):
         await cancel_many(conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA)
     freed = await moments(post)
 
-    bucket = await post.pool.fetchval("select bucket from mail_pace")
+    bucket = await post.pool.fetchval("select bucket from atlas.mail_pace")
     taken = await asyncio.gather(
-        *(post.pool.fetchval("select atlas_mail_freed_slot($1::text[])", [bucket]) for _ in range(40))
+        *(post.pool.fetchval("select atlas.mail_freed_slot($1::text[])", [bucket]) for _ in range(40))
     )
 
     got = [moment for moment in taken if moment is not None]
@@ -183,7 +183,7 @@ async def test_the_moments_of_live_mails_and_of_others_senders_are_left_alone(po
 
 async def moments(post) -> list[datetime]:
     """The reserved moments, in their order."""
-    rows = await post.pool.fetch("select slot_at from mail_ledger where slot_at is not null order by slot_at")
+    rows = await post.pool.fetch("select slot_at from atlas.mail_ledger where slot_at is not null order by slot_at")
     return [row["slot_at"] for row in rows]
 
 
@@ -223,7 +223,7 @@ async def test_an_account_that_allows_two_requests_a_second_refuses_none(post, s
 
 async def test_a_tenants_own_limit_counts_beside_its_senders(post, server):
     await post.pool.execute(
-        """update tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
+        """update atlas.tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
     )
     post.use("microsoft", agent_emails={"A": "a@contoso.example"})
     first, second = await post.enqueue(), await post.enqueue({**MAIL, "fromAgent": "A"})
@@ -235,7 +235,7 @@ async def test_a_tenants_own_limit_counts_beside_its_senders(post, server):
 
 async def test_a_mail_that_another_provider_stands_in_for_counts_once_for_its_tenant(post, server):
     await post.pool.execute(
-        """update tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
+        """update atlas.tenants set limits = '{"email": {"per_minute": 1}}' where id = $1""", SYSTEM_TENANT
     )
     post.use("microsoft", "resend")
     server.play("draft", *(Play(status=403, body={}) for _ in range(9)))
@@ -252,7 +252,7 @@ async def test_a_mail_that_waited_for_the_provider_that_stands_in_goes_to_it_at_
     job_id = await post.enqueue()
     for provider in ("microsoft", "resend"):
         assert (await post.run(job_id)).status == "queued"
-        [waiting] = await post.pool.fetch("select provider from mail_ledger where slot_at is not null")
+        [waiting] = await post.pool.fetch("select provider from atlas.mail_ledger where slot_at is not null")
         assert waiting["provider"] == provider
         await time_passes(post, job_id)
 
@@ -262,6 +262,6 @@ async def test_a_mail_that_waited_for_the_provider_that_stands_in_goes_to_it_at_
 
 async def time_passes(post, job_id) -> None:
     await post.pool.execute(
-        "update mail_ledger set slot_at = clock_timestamp() where job_id = $1 and slot_at is not null", job_id
+        "update atlas.mail_ledger set slot_at = clock_timestamp() where job_id = $1 and slot_at is not null", job_id
     )
     await post.make_due(job_id)

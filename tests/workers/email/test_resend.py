@@ -248,7 +248,7 @@ async def test_connections_are_reused(post, server):
 
 async def a_day_passes(post, job_id) -> None:
     await post.pool.execute(
-        "update mail_ledger set first_requested_at = first_requested_at - interval '25 hours',"
+        "update atlas.mail_ledger set first_requested_at = first_requested_at - interval '25 hours',"
         " updated_at = updated_at - interval '25 hours' where job_id = $1",
         job_id,
     )

@@ -17,7 +17,7 @@ async def acme(post):
 
 async def decide(post, tenant, **email) -> None:
     await post.pool.execute(
-        "update tenants set limits = $2::text::jsonb where id = $1",
+        "update atlas.tenants set limits = $2::text::jsonb where id = $1",
         tenant.id,
         orjson.dumps({"in_flight": 10, "email": email}).decode(),
     )
@@ -90,7 +90,7 @@ async def test_wrong_settings_of_a_tenant_are_named(post, server, acme, email, n
 async def test_a_change_reaches_workers_within_seconds(post, server, acme):
     await post.run(await post.enqueue(tenant_id=acme.id))
     await post.pool.execute(
-        """update tenants set limits = '{"email": {"providers": ["resend"]}}' where id = $1""", acme.id
+        """update atlas.tenants set limits = '{"email": {"providers": ["resend"]}}' where id = $1""", acme.id
     )
     routes = post._mailers[-1]._routes
     routes._known = {key: (0.0, route) for key, (_, route) in routes._known.items()}

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from atlas.engine.jobs import cancel, retry_now
-from atlas.workers.email import entra, graph, handler, ledger
+from atlas.workers.email import entra_token, graph, handler, ledger
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA
 from tests.workers.email.given import KEY, SECRET
@@ -27,7 +27,8 @@ async def order(post, job_id) -> None:
 async def grown_old(post, job_id) -> None:
     """Resend has forgotten the key."""
     await post.pool.execute(
-        "update mail_ledger set first_requested_at = first_requested_at - interval '2 days' where job_id = $1", job_id
+        "update atlas.mail_ledger set first_requested_at = first_requested_at - interval '2 days' where job_id = $1",
+        job_id,
     )
 
 
@@ -44,7 +45,7 @@ async def stopped_at(post, server, endpoint) -> None:
 
 async def states(post, job_id) -> dict[str, str]:
     """How far the mail is at each provider."""
-    rows = await post.pool.fetch("select provider, state from mail_ledger where job_id = $1", job_id)
+    rows = await post.pool.fetch("select provider, state from atlas.mail_ledger where job_id = $1", job_id)
     return {row["provider"]: row["state"] for row in rows}
 
 
@@ -136,15 +137,15 @@ async def test_a_mail_that_is_tried_again_keeps_the_pace(post, server):
     server.play("resend", Play(status=500, body=FAILED, deliver=False))
     job_id = await post.enqueue()
     await post.run(job_id)
-    await post.pool.execute("update mail_pace set next_at = clock_timestamp() + interval '10 minutes'")
+    await post.pool.execute("update atlas.mail_pace set next_at = clock_timestamp() + interval '10 minutes'")
     await post.make_due(job_id)
 
     job = await post.run(job_id)
 
     assert (job.status, job.retry_count) == ("queued", 1)
     assert len(server.asked("resend")) == 1
-    await post.pool.execute("update mail_pace set next_at = '-infinity'")
-    await post.pool.execute("update mail_ledger set slot_at = null")
+    await post.pool.execute("update atlas.mail_pace set next_at = '-infinity'")
+    await post.pool.execute("update atlas.mail_ledger set slot_at = null")
     assert (await post.finish(job_id)).status == "succeeded"
 
 
@@ -389,8 +390,8 @@ async def test_two_providers_that_may_both_have_the_mail_are_for_an_operator_to_
     job_id = await post.enqueue()
     await post.run(job_id)
     await post.pool.execute(
-        "insert into mail_ledger (job_id, provider, tenant_id, sender, state, attempt_no, first_requested_at)"
-        " select job_id, 'resend', tenant_id, sender, state, attempt_no, first_requested_at from mail_ledger"
+        "insert into atlas.mail_ledger (job_id, provider, tenant_id, sender, state, attempt_no, first_requested_at)"
+        " select job_id, 'resend', tenant_id, sender, state, attempt_no, first_requested_at from atlas.mail_ledger"
     )
     await post.make_due(job_id)
 
@@ -403,15 +404,15 @@ async def test_two_providers_that_may_both_have_the_mail_are_for_an_operator_to_
 async def test_no_other_provider_is_tried_while_a_refusal_is_not_noted(post, server, monkeypatch):
     post.use("microsoft", "resend")
     server.play("send", Play(status=429))
-    real = ledger.Entry._write
+    real = ledger.LedgerEntry._write
 
     async def failing_once(self, query, **values):
         if query is ledger.NOT_SENT:
-            monkeypatch.setattr(ledger.Entry, "_write", real)
+            monkeypatch.setattr(ledger.LedgerEntry, "_write", real)
             raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
         return await real(self, query, **values)
 
-    monkeypatch.setattr(ledger.Entry, "_write", failing_once)
+    monkeypatch.setattr(ledger.LedgerEntry, "_write", failing_once)
     job_id = await post.enqueue()
 
     assert (await post.run(job_id)).status == "queued"
@@ -451,7 +452,7 @@ async def test_an_ordered_mail_whose_draft_was_refused_and_cannot_be_read_goes_o
 
     assert (await post.finish(job_id)).output["sender"] == "Other <other@contoso.example>"
     assert [request.path.split("/")[3] for request in server.asked("draft")[1:]] == ["other@contoso.example"] * 2
-    assert await post.pool.fetchval("select sender from mail_ledger") == "Other <other@contoso.example>"
+    assert await post.pool.fetchval("select sender from atlas.mail_ledger") == "Other <other@contoso.example>"
     assert server.deliveries == {str(job_id): 1}
 
 
@@ -591,17 +592,17 @@ async def test_a_mail_that_lost_its_third_worker_while_a_provider_had_it_ends_as
     job_id = await post.enqueue()
     await post.run(job_id)
     await post.pool.execute(
-        "update jobs set status = 'running', claimed_by = 'dead', attempt_count = 2, lost_count = 2, next_retry_at = null"
+        "update atlas.jobs set status = 'running', claimed_by = 'dead', attempt_count = 2, lost_count = 2, next_retry_at = null"
         " where id = $1",
         job_id,
     )
-    await post.pool.fetch("select * from atlas_reap(1000)")
+    await post.pool.fetch("select * from atlas.reap_leases(1000)")
 
     job = await post.job(job_id)
 
     assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "Poison", "unknown")
     assert ("lost", "unknown") in await post.attempts(job_id)
-    meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_POISONED'")
+    meta = await post.pool.fetchval("select meta from atlas.audit_log where action = 'JOB_POISONED'")
     assert '"outcome": "unknown"' in meta
 
 
@@ -627,7 +628,9 @@ async def test_what_a_worker_that_was_taken_for_dead_has_sent_meanwhile_is_sent(
 
     async def while_another_sends_it(*values):
         begun = await begin(*values)
-        await post.pool.execute("update mail_ledger set state = 'sent', message_id = 'm' where job_id = $1", job_id)
+        await post.pool.execute(
+            "update atlas.mail_ledger set state = 'sent', message_id = 'm' where job_id = $1", job_id
+        )
         return begun
 
     monkeypatch.setattr(handler, "begin", while_another_sends_it)
@@ -654,14 +657,14 @@ async def test_a_time_limit_that_strikes_while_the_provider_is_asked_leaves_an_u
 async def test_a_time_limit_that_strikes_while_the_sending_is_noted_leaves_an_unknown_outcome(
     post, server, monkeypatch
 ):
-    real = ledger.Entry._write
+    real = ledger.LedgerEntry._write
 
     async def slow(self, query, **values):
         if query is ledger.SENT:
             await asyncio.sleep(30)
         return await real(self, query, **values)
 
-    monkeypatch.setattr(ledger.Entry, "_write", slow)
+    monkeypatch.setattr(ledger.LedgerEntry, "_write", slow)
     job_id = await post.enqueue(max_retries=0, timeout_seconds=1)
 
     job = await post.finish(job_id)
@@ -686,7 +689,7 @@ async def test_a_mail_canceled_while_the_provider_is_asked_about_it_says_that_it
 
     assert (await post.job(job_id)).status == "canceled"
     assert (await post.attempts(job_id))[-1] == ("canceled", "unknown")
-    meta = await post.pool.fetchval("select meta from audit_log where action = 'JOB_CANCELED'")
+    meta = await post.pool.fetchval("select meta from atlas.audit_log where action = 'JOB_CANCELED'")
     assert '"outcome": "unknown"' in meta
 
 
@@ -713,7 +716,7 @@ async def test_a_mail_that_may_be_out_ends_as_unknown_where_its_tenants_settings
     server.play("resend", Play(cut=True, deliver=True))
     job_id = await post.enqueue()
     await post.run(job_id)
-    await post.pool.execute("""update tenants set limits = '{"email": {"nonsense": 1}}' where slug = 'system'""")
+    await post.pool.execute("""update atlas.tenants set limits = '{"email": {"nonsense": 1}}' where slug = 'system'""")
     post.use()  # a new mailer has read nothing yet
     await post.make_due(job_id)
 
@@ -726,7 +729,7 @@ async def test_a_mail_that_may_be_out_ends_as_unknown_where_its_tenants_settings
     await order(post, job_id)
     await post.finish(job_id)
     await grown_old(post, job_id)
-    await post.pool.execute("update tenants set limits = '{}' where slug = 'system'")
+    await post.pool.execute("update atlas.tenants set limits = '{}' where slug = 'system'")
     post.use()
     await order(post, job_id)
     assert (await post.finish(job_id)).status == "succeeded"
@@ -776,8 +779,8 @@ async def test_a_key_that_cannot_be_sent_is_named_nowhere(post, server, key):
     assert job.status == "failed"
     assert "outcome" not in job.error  # nothing left this machine
     told = await post.pool.fetch(
-        "select error::text as told from jobs union all select error_text from job_attempts"
-        " union all select message || meta::text from audit_log"
+        "select error::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+        " union all select message || meta::text from atlas.audit_log"
     )
     assert not any(KEY in (row["told"] or "") for row in told)
 
@@ -793,7 +796,7 @@ async def test_a_token_that_cannot_be_sent_is_no_token(post, server, token):
 
 @pytest.mark.parametrize("part", ["slow_body", "slow_head"])
 async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, server, monkeypatch, part):
-    monkeypatch.setattr(entra, "FETCH_SECONDS", 0.5)
+    monkeypatch.setattr(entra_token, "FETCH_SECONDS", 0.5)
     server.play("token", *(Play(**{part: True}) for _ in range(3)))
     jobs = [await post.enqueue() for _ in range(5)]
     await post.drain()

@@ -39,14 +39,14 @@ async def reach(kit, query: str, wanted: int) -> float:
 
 async def measure(kit) -> tuple[float, float, float]:
     """Memory when half and when all of them sleep, and the seconds until all have ended after their time."""
-    sleeping = "select count(*) from workflow_steps where kind = 'sleep' and status = 'waiting'"
+    sleeping = "select count(*) from atlas.workflow_steps where kind = 'sleep' and status = 'waiting'"
     await reach(kit, sleeping, RUNS // 2)
     half = memory()
     await reach(kit, sleeping, RUNS)
     await asyncio.sleep(0.5)
     full = memory()
     await kit.pass_time(timedelta(hours=1))
-    return half, full, await reach(kit, "select count(*) from jobs where status = 'succeeded'", RUNS)
+    return half, full, await reach(kit, "select count(*) from atlas.jobs where status = 'succeeded'", RUNS)
 
 
 async def test_sleeping_runs_hold_no_memory_and_all_wake_within_a_minute_of_their_time(kit):
@@ -63,7 +63,7 @@ async def test_sleeping_runs_hold_no_memory_and_all_wake_within_a_minute_of_thei
         finally:
             worker.stop()
 
-    right = await kit.pool.fetchval("select count(*) from jobs where output->'n' = input->'input'->'n'")
+    right = await kit.pool.fetchval("select count(*) from atlas.jobs where output->'n' = input->'input'->'n'")
     print(
         f"crowd: {RUNS} sleeping runs, memory {half:.1f} → {full:.1f} MiB from half to all, all awake in {took:.1f} s"
     )

@@ -33,9 +33,9 @@ async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, ow
 
     async def lose() -> None:
         await owner.execute(
-            "update job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
+            "update atlas.job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
         )
-        await owner.fetch("select * from atlas_reap(10)")
+        await owner.fetch("select * from atlas.reap_leases(10)")
 
     faults["lose"] = lose
     run_id = await kit.ask("fence.lost")
@@ -45,7 +45,7 @@ async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, ow
     assert list(steps) == ["step 1"]
     assert calls == {"work 1": 1, "work 2": 1}
 
-    await kit.pool.execute("update jobs set next_retry_at = null")
+    await kit.pool.execute("update atlas.jobs set next_retry_at = null")
     await kit.work()
 
     assert (await kit.get(run_id)).status == "succeeded"
@@ -84,7 +84,7 @@ async def test_a_wait_whose_response_was_lost_starts_one_child_and_asks_one_ques
     await kit.work()
 
     made = await kit.pool.fetchval(
-        "select (select count(*) from jobs where parent_run_id = $1) + (select count(*) from approvals where run_id = $1)",
+        "select (select count(*) from atlas.jobs where parent_run_id = $1) + (select count(*) from atlas.approvals where run_id = $1)",
         run_id,
     )
     assert (responses > 1, made) == (True, 1)

@@ -52,9 +52,11 @@ async def victims(database_url: str, log: Path) -> AsyncIterator[Victims]:
 
 async def bury(pool) -> None:
     """What passes by itself after a lease: the dead worker's run goes back to the queue."""
-    await pool.execute("update job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null")
-    await pool.fetch("select * from atlas_reap(100)")
-    await pool.execute("update jobs set next_retry_at = null where status = 'queued'")
+    await pool.execute(
+        "update atlas.job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
+    )
+    await pool.fetch("select * from atlas.reap_leases(100)")
+    await pool.execute("update atlas.jobs set next_retry_at = null where status = 'queued'")
 
 
 def reruns(lines: list[str]) -> int:

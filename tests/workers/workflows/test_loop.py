@@ -20,7 +20,7 @@ async def loop(kit):
     stop = asyncio.Event()
     task = asyncio.create_task(run_engine_loop(kit.pool, stop, url=kit.url, poll=30))
     async with asyncio.timeout(10):
-        while await kit.pool.fetchval("select count(*) from system_state where key = 'engine_tick'") == 0:
+        while await kit.pool.fetchval("select count(*) from atlas.system_state where key = 'engine_tick'") == 0:
             await asyncio.sleep(0.02)
         while (
             await kit.pool.fetchval("select count(*) from pg_stat_activity where application_name = 'atlas listener'")
@@ -36,7 +36,7 @@ async def loop(kit):
 
 async def test_a_request_is_taken_at_once_though_the_poll_is_far(kit, loop):
     run_id = await kit.ask("wf.plain")
-    took = await until(lambda: kit.pool.fetchval("select exists (select from jobs where id = $1)", run_id))
+    took = await until(lambda: kit.pool.fetchval("select exists (select from atlas.jobs where id = $1)", run_id))
 
     assert took < 5
 
@@ -48,7 +48,7 @@ async def test_requests_wait_while_atlas_is_offline_and_go_on_when_it_is_back(ki
     assert await get_job(kit.pool, run_id) is None
 
     await kit.online()
-    await until(lambda: kit.pool.fetchval("select exists (select from jobs where id = $1)", run_id))
+    await until(lambda: kit.pool.fetchval("select exists (select from atlas.jobs where id = $1)", run_id))
 
 
 async def test_the_loop_publishes_its_workflows(kit, loop):
@@ -62,9 +62,11 @@ async def test_the_loop_publishes_its_workflows_again_and_again(kit, monkeypatch
     monkeypatch.setattr("atlas.workers.workflows.loop.PUBLISH_SECONDS", 0.1)
     stop = asyncio.Event()
     task = asyncio.create_task(run_engine_loop(kit.pool, stop, poll=0.05))
-    await until(lambda: kit.pool.fetchval("select exists (select from workflows)"))
-    await kit.pool.execute("update workflows set last_seen_at = now() - interval '2 days'")
-    await until(lambda: kit.pool.fetchval("select bool_and(last_seen_at > now() - interval '1 minute') from workflows"))
+    await until(lambda: kit.pool.fetchval("select exists (select from atlas.workflows)"))
+    await kit.pool.execute("update atlas.workflows set last_seen_at = now() - interval '2 days'")
+    await until(
+        lambda: kit.pool.fetchval("select bool_and(last_seen_at > now() - interval '1 minute') from atlas.workflows")
+    )
     stop.set()
     await task
 
@@ -81,7 +83,7 @@ async def test_the_loop_closes_what_has_expired(kit):
 async def test_a_worker_without_the_code_leaves_the_run_to_one_that_has_it(kit, monkeypatch):
     calls.clear()
     await settle_intents(kit.pool)  # publishes the workflows of this process
-    await kit.pool.execute("update workflows set last_seen_at = now() - interval '20 days'")
+    await kit.pool.execute("update atlas.workflows set last_seen_at = now() - interval '20 days'")
     run_id = await kit.ask("wf.plain")
     await kit.tick()
     there = _registry["wf.plain"]

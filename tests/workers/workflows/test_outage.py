@@ -70,7 +70,7 @@ create function refuse() returns trigger language plpgsql as $$
 begin
   raise exception 'refused' using errcode = '{code}';
 end $$;
-create trigger refuse before insert on workflow_steps for each row when (new.name = 'step 1') execute function refuse();
+create trigger refuse before insert on atlas.workflow_steps for each row when (new.name = 'step 1') execute function refuse();
 """
 
 
@@ -117,8 +117,12 @@ async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(se
         worker.stop()
         await task
 
-    ended = await pool.fetchval("select count(*) from jobs where status = 'succeeded' and job_type = 'ENGINE_RUN'")
-    recorded = await pool.fetchval("select count(*) from workflow_steps where status = 'succeeded' and kind = 'step'")
+    ended = await pool.fetchval(
+        "select count(*) from atlas.jobs where status = 'succeeded' and job_type = 'ENGINE_RUN'"
+    )
+    recorded = await pool.fetchval(
+        "select count(*) from atlas.workflow_steps where status = 'succeeded' and kind = 'step'"
+    )
     twice = sum(1 for count in ran.values() if count > 1)
     print(
         f"outage: {RUNS} runs, {OUTAGES} stops, {ended} ended, {twice} steps ran twice, {len(violations)} of them after their record"
@@ -138,7 +142,7 @@ async def test_a_step_is_recorded_when_a_database_that_refused_to_write_takes_it
     while calls["work 1"] == 0:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
-    await owner.execute("drop trigger refuse on workflow_steps")
+    await owner.execute("drop trigger refuse on atlas.workflow_steps")
     await task
 
     assert (await kit.get(run_id)).status == "succeeded"

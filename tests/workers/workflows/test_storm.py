@@ -14,16 +14,16 @@ from tests.support import PROOF
 RUNS = 300 if PROOF else 40
 WIDTH = 4
 
-OPEN = """select (select count(*) from jobs where status in ('queued', 'running'))
-            + (select count(*) from intents where status in ('draft', 'validating', 'queued'))"""
+OPEN = """select (select count(*) from atlas.jobs where status in ('queued', 'running'))
+            + (select count(*) from atlas.intents where status in ('draft', 'validating', 'queued'))"""
 WRONG = f"""
-select count(*) from jobs where status <> 'canceled' and case input->>'workflow'
+select count(*) from atlas.jobs where status <> 'canceled' and case input->>'workflow'
   when 'wf.fan' then output <> '{{"value": {[2 * n for n in range(WIDTH)]}}}'
   when 'wf.waits' then output->'second'->'order' is distinct from input->'input'->'order'
   when 'wf.family' then output->'doubled'->>'value' is distinct from (2 * (input->'input'->>'x')::int)::text
   else false end"""
 ORPHANS = """
-select count(*) from jobs c join jobs p on p.id = c.parent_run_id
+select count(*) from atlas.jobs c join atlas.jobs p on p.id = c.parent_run_id
 where p.status = 'canceled' and c.status in ('queued', 'running')"""
 
 
@@ -40,7 +40,7 @@ async def cancel_some(pool) -> None:
         await asyncio.sleep(0.02)
         async with pool.acquire() as conn:
             rows = await conn.fetch(
-                """select id from jobs where status in ('queued', 'running') and input->>'workflow' = 'wf.family'
+                """select id from atlas.jobs where status in ('queued', 'running') and input->>'workflow' = 'wf.family'
                    order by id limit 20"""
             )
             chosen = dice.sample([row["id"] for row in rows], min(3, len(rows)))
@@ -74,7 +74,7 @@ async def test_a_storm_of_runs_leaves_nothing_open_nothing_wrong_and_no_orphans(
 
     wrong, orphans = await kit.pool.fetchval(WRONG), await kit.pool.fetchval(ORPHANS)
     again = sum(count != RUNS for word, count in calls.items() if word.startswith(("begin", "end")))
-    canceled = await kit.pool.fetchval("select count(*) from jobs where status = 'canceled'")
+    canceled = await kit.pool.fetchval("select count(*) from atlas.jobs where status = 'canceled'")
     print(
         f"storm: {len(asked)} runs, {canceled} jobs canceled, {wrong} wrong, {orphans} orphans, {again} steps run again"
     )

@@ -1,5 +1,5 @@
 -- A draft is about to be removed. One that is gone after this was removed, not sent.
-update mail_ledger
+update atlas.mail_ledger
 set discarded_at = clock_timestamp()
 where job_id     = :job_id
   and provider   = :provider

@@ -1,5 +1,5 @@
 -- sending -> sent. No fence: the mail is out, and whoever holds the job now must know.
-update mail_ledger
+update atlas.mail_ledger
 set state      = 'sent',
     message_id = :message_id,
     updated_at = clock_timestamp()

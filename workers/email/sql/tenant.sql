@@ -1,4 +1,4 @@
 -- How the mails of one tenant go out.
 select slug, limits->'email' as email
-from tenants
+from atlas.tenants
 where id = :tenant_id;

@@ -1,6 +1,6 @@
 -- drafted -> begun: the draft was removed. Or sending -> sending: a mail that an operator ordered is made anew, and the
 -- draft of the open request is left behind, and its mailbox with it.
-update mail_ledger
+update atlas.mail_ledger
 set state        = case when state = 'drafted' then 'begun' else state end,
     draft_id     = null,
     discarded_at = null

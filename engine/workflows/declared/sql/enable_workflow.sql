@@ -1,5 +1,5 @@
 -- Switches a workflow on or off, in all its versions. Answers whether there is such a workflow.
-update workflows
+update atlas.workflows
 set is_enabled = :enabled
 where key = :key
   and tenant_id is not distinct from :tenant_id::uuid

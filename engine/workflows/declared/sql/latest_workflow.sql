@@ -1,6 +1,6 @@
 -- The newest version of a declared workflow, and whether it is this very document.
 select id, version, document = :document::text::jsonb as is_same
-from workflows
+from atlas.workflows
 where key = :key
   and tenant_id is not distinct from :tenant_id::uuid
   and kind = 'declared'

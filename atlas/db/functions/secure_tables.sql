@@ -1,0 +1,137 @@
+-- Grants, row-level security and ownership of every table. Atlas's programs act as <schema>_engine and see everything; a request of
+-- a tenant acts as <schema>_tenant, and the setting atlas.tenant, which lasts for its transaction, says whose rows exist for it.
+-- Row-level security is forced, so it holds for the owner too. `atlas migrate` runs this after it installed the functions; it may
+-- be run again by the owner of the tables, where the roles were created later.
+create or replace function secure_tables() returns void language plpgsql volatile
+set search_path from current as $$
+declare
+  here constant text := current_schema();
+  owner_role constant text := here || '_owner';
+  engine_role constant text := here || '_engine';
+  tenant_role constant text := here || '_tenant';
+  me constant text := $me$nullif(current_setting('atlas.tenant', true), '')::uuid$me$;
+  row_columns constant text := '(tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)';
+  one record;
+  visible text;
+  mine text;
+begin
+  if (select count(*) from pg_roles
+      where rolname in (owner_role, engine_role, tenant_role) and pg_has_role(current_user, oid, 'member')) < 3 then
+    raise notice 'without its roles Atlas has no row-level security between tenants; see atlas doctor';
+    return;
+  end if;
+  execute format('grant usage on schema %I to %I, %I, %I', here, owner_role, engine_role, tenant_role);
+  execute format('grant create on schema %I to %I', here, owner_role);
+
+  -- What each role may do at all; which rows a tenant may see, the policies say. The programs may not choose an audit row's id,
+  -- epoch, transaction or time.
+  for one in
+    select t.role, name, rights
+    from (values
+      (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, '
+        'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
+        'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, usage_hourly, usage_costs',
+        'select, insert, update, delete'),
+      (engine_role, 'job_runs, workflow_run_states, audit_log, audit_epoch, audit_pruned', 'select'),
+      (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
+      (engine_role, 'audit_log', 'insert ' || row_columns),
+      (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, workflow_run_states', 'select'),
+      (tenant_role, 'tenants, job_attempts, usage_hourly, recurring_jobs', 'select'),
+      (tenant_role, 'events, trigger_fires', 'select, insert'),
+      (tenant_role, 'api_tokens, hosts, server_instances, workflows, intents, job_triggers, idempotency_keys',
+        'select, insert, update'),
+      (tenant_role, 'jobs, workflow_runs, workflow_steps, approvals, policy_rules', 'select, insert, update, delete'),
+      (tenant_role, 'job_secrets, audit_private', 'insert'),
+      (tenant_role, 'audit_log', 'select'),
+      (tenant_role, 'audit_log', 'insert ' || row_columns)
+    ) t(role, names, rights)
+    cross join lateral regexp_split_to_table(names, ', ') n(name)
+    where to_regclass(name) is not null
+  loop
+    execute format('grant %s on %I to %I', one.rights, one.name, one.role);
+  end loop;
+  execute format('grant usage, select on sequence events_seq_seq to %I', engine_role);
+  execute format('grant select on sequence events_seq_seq to %I', tenant_role);
+
+  -- Deleting audit rows and beginning an epoch is the owner's.
+  for one in
+    select p.oid::regprocedure as signature, p.proname as name from pg_proc p
+    where p.pronamespace = here::regnamespace and p.proname in ('audit_erase', 'audit_prune', 'audit_new_epoch')
+  loop
+    execute format('revoke execute on function %s from public', one.signature);
+    execute format('alter function %s owner to %I', one.signature, owner_role);
+  end loop;
+  execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb) to %I', engine_role);
+  execute format('alter function audit_is_append_only() owner to %I', owner_role);
+
+  -- Bypassing the policies, where the login may grant it, spares the planner: behind a policy it does not look at the statistics
+  -- of columns whose comparison could leak, such as a status.
+  if not (select rolbypassrls from pg_roles where rolname = engine_role) then
+    begin
+      execute format('alter role %I bypassrls', engine_role);
+    exception
+      when insufficient_privilege or internal_error then null;  -- not allowed, or another database does it at the same time
+    end;
+  end if;
+
+  for one in
+    select c.relname as name from pg_class c
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p')
+      and (c.relname in ('tenants', 'job_attempts', 'sessions') or exists (
+        select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
+  loop
+    mine := case one.name
+      when 'tenants' then format('id = %s', me)
+      when 'job_attempts' then 'exists (select from jobs j where j.id = job_id)'
+      when 'sessions' then 'false'
+      else format('tenant_id = %s', me) end;
+    -- What belongs to no tenant in particular may be read by all of them.
+    visible := case when one.name in ('workflows', 'policy_rules') then format('(tenant_id is null or %s)', mine) else mine end;
+    execute format('alter table %I enable row level security', one.name);
+    execute format('alter table %I force row level security', one.name);
+    execute format('drop policy if exists programs on %I', one.name);
+    execute format('create policy programs on %I to %I, %I, current_user using (true) with check (true)',
+      one.name, engine_role, owner_role);
+    execute format('drop policy if exists own_rows on %I', one.name);
+    execute format('create policy own_rows on %I to %I using (%s) with check (%s)', one.name, tenant_role, mine, mine);
+    execute format('drop policy if exists shared_rows on %I', one.name);
+    if visible <> mine then
+      execute format('create policy shared_rows on %I for select to %I using (%s)', one.name, tenant_role, visible);
+    end if;
+  end loop;
+
+  -- A new row may not refer to another tenant's: what it names must exist for its own tenant, and a token that a tenant creates is
+  -- not an operator's. Rows that exist already may outlive what they name.
+  for one in
+    select name, owns
+    from (values
+      ('jobs', $own$(jobs.host_id is null or exists (select from hosts o where o.id = jobs.host_id))
+        and (jobs.server_instance_id is null or exists (select from server_instances o where o.id = jobs.server_instance_id))
+        and (jobs.parent_run_id is null or exists (select from workflow_runs o where o.id = jobs.parent_run_id))$own$),
+      ('job_secrets', 'exists (select from jobs o where o.id = job_secrets.job_id)'),
+      ('server_instances', 'exists (select from hosts o where o.id = server_instances.host_id)'),
+      ('trigger_fires', 'exists (select from job_triggers o where o.id = trigger_fires.trigger_id)'),
+      ('intents', 'intents.forked_from is null or exists (select from workflow_runs o where o.id = intents.forked_from)'),
+      ('workflow_steps', 'exists (select from workflow_runs o where o.id = workflow_steps.run_id)'),
+      ('approvals', $own$exists (select from workflow_runs o where o.id = approvals.run_id)
+        or exists (select from intents o where o.id = approvals.run_id)$own$),
+      ('events', $own$events.run_id is null or exists (select from workflow_runs o where o.id = events.run_id)
+        or exists (select from intents o where o.id = events.run_id)$own$),
+      ('api_tokens', $own$role <> 'operator'$own$)
+    ) t(name, owns)
+  loop
+    execute format('drop policy if exists own_references on %I', one.name);
+    execute format('create policy own_references on %I as restrictive for insert to %I with check (%s)',
+      one.name, tenant_role, one.owns);
+  end loop;
+  drop policy if exists own_role on api_tokens;
+  execute format($own$create policy own_role on api_tokens as restrictive for update to %I using (true)
+    with check (role <> 'operator')$own$, tenant_role);
+
+  for one in
+    select tablename as name from pg_tables
+    where schemaname = here and tablename <> '_prisma_migrations' and tableowner <> owner_role
+  loop
+    execute format('alter table %I owner to %I', one.name, owner_role);
+  end loop;
+end $$;

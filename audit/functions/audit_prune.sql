@@ -1,0 +1,47 @@
+-- Deletes the rows of every seal up to p_through, with their personal values. Their leaf hashes stay, so that the tree, old
+-- proofs and later verification hold. The order is an audit row of its own, and a row of audit_pruned that the append-only
+-- trigger asks for. Called by audit/retention.py.
+create or replace function audit_prune(
+  p_through bigint, p_actor_type text, p_actor_id text, p_meta jsonb
+) returns bigint language plpgsql security definer
+set search_path from current as $$
+declare
+  seal audit_seal;
+  boundary bigint;
+  facts jsonb;
+  words text;
+  gone bigint;
+begin
+  select * into seal from audit_seal where n = p_through and closes;
+  if not found then
+    raise exception 'seal % does not exist or does not close its window', p_through using errcode = 'no_data_found';
+  end if;
+  if not exists (select from audit_checkpoint where size >= seal.size) then
+    raise exception 'seal % is not covered by a checkpoint yet', p_through using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- Rows above it were written in a restored cluster and belong to the end of the epoch, whatever their xid says.
+  select max_id into boundary from audit_seal where epoch = seal.epoch and not rest order by n desc limit 1;
+  insert into audit_pruned (through_seal) values (p_through);
+  with removed as (
+    delete from audit_log a
+    where a.epoch < seal.epoch
+       or (a.epoch = seal.epoch and seal.rest)
+       or (a.epoch = seal.epoch and a.xid < pg_snapshot_xmax(seal.snap_cur) and pg_visible_in_snapshot(a.xid, seal.snap_cur)
+           and a.id <= boundary)
+    returning a.entity_id, a.meta),
+  commitments as (
+    select r.entity_id, decode(c #>> '{}', 'hex') as commitment
+    from removed r, jsonb_path_query(r.meta, '$.**.commitment') c
+    where case when c #>> '{}' ~ '^[0-9a-f]{64}$' then true else false end),
+  forgotten as (
+    delete from audit_private p using commitments c where p.entity_id = c.entity_id and p.commitment = c.commitment),
+  forgotten_loose as (
+    delete from audit_private p using commitments c where p.entity_id is null and p.commitment = c.commitment)
+  select count(*) into gone from removed;
+  words := gone || ' rows of the seals up to ' || p_through || ' were removed';
+  facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'));
+  insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+  values (p_actor_type::actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts,
+    audit_body(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts));
+  return gone;
+end $$;

@@ -1,0 +1,94 @@
+-- Enqueues any number of jobs: insert, dedupe, audit rows and wake-up in one call. The ids come from the caller.
+-- Returns only what differs from "created as asked": jobs that already existed under an active dedupe key.
+-- With p_coalesce false, a key held by a job of another type or input is refused (errcode AT409, detail: the holder).
+-- A tenant, type or meta that all of them share is passed as an array of one; the retries of a shared type are looked up once.
+-- Called by engine/jobs/enqueue.py and enqueue.
+create or replace function enqueue_many(
+  p_actor_type text, p_actor_id text, p_coalesce boolean,
+  p_id uuid[], p_tenant uuid[], p_type text[], p_input jsonb[], p_meta jsonb[], p_body bytea[],
+  p_priority int[] default null, p_delay float8[] default null, p_run_at timestamptz[] default null, p_max_retries int[] default null,
+  p_dedupe_key text[] default null, p_dedupe_hash bytea[] default null, p_correlation text[] default null,
+  p_source text[] default null, p_source_ref text[] default null, p_timeout int[] default null, p_definition uuid[] default null,
+  p_host uuid[] default null, p_instance uuid[] default null, p_parent_run uuid[] default null
+) returns table (nth int, id uuid) language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set jit = off as $$
+#variable_conflict use_column
+declare
+  every_tenant uuid := case when cardinality(p_tenant) = 1 then p_tenant[1] end;
+  every_type text := case when cardinality(p_type) = 1 then p_type[1] end;
+  every_meta jsonb := case when cardinality(p_meta) = 1 then p_meta[1] end;
+  every_retries int := case when every_type is not null
+    then coalesce((select y.max_retries from job_types y where y.key = every_type), 3) end;
+  stranger uuid;
+  rest int[];
+  made int[];
+  holder record;
+begin
+  select t.id into stranger from (select distinct unnest(p_tenant)) t(id)
+  where not exists (select from tenants x where x.id = t.id) limit 1;
+  if found then
+    raise exception 'there is no tenant %', stranger using errcode = 'AT404', detail = stranger::text;
+  end if;
+
+  for round in 1..20 loop
+    with asked as materialized (
+      select u.id, coalesce(u.tenant_id, every_tenant) as tenant_id, coalesce(u.job_type, every_type) as job_type, u.input,
+        coalesce(u.meta, every_meta, '{}') as meta, u.body, u.priority, u.delay, u.run_at,
+        coalesce(u.max_retries, every_retries) as max_retries, u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
+        u.timeout_seconds, u.definition_id, u.host_id, u.server_instance_id, u.parent_run_id, u.n
+      from unnest(p_id, p_tenant, p_type, p_input, p_meta, p_body, p_priority, p_delay, p_run_at, p_max_retries, p_dedupe_key,
+                  p_dedupe_hash, p_correlation, p_source, p_source_ref, p_timeout, p_definition, p_host, p_instance, p_parent_run)
+        with ordinality
+        u(id, tenant_id, job_type, input, meta, body, priority, delay, run_at, max_retries, dedupe_key,
+          dedupe_hash, correlation_id, source, source_ref, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id, n)
+      where rest is null or u.n = any (rest)),
+    ins as (
+      insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, dedupe_key, dedupe_hash, correlation_id,
+        source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id)
+      select a.id, a.tenant_id, a.job_type, a.input, coalesce(a.priority, 0),
+        case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second'
+             when a.run_at > statement_timestamp() then a.run_at end,
+        coalesce(a.max_retries, (select y.max_retries from job_types y where y.key = a.job_type), 3),
+        a.dedupe_key, a.dedupe_hash, a.correlation_id,
+        coalesce(a.source, 'manual')::job_source, a.source_ref, p_actor_id,
+        a.timeout_seconds, a.definition_id, a.host_id, a.server_instance_id, a.parent_run_id
+      from asked a
+      on conflict (tenant_id, dedupe_hash) where dedupe_hash is not null and status in ('queued', 'running') do nothing
+      returning id),
+    aud as (
+      insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+      select a.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_CREATED', 'job', a.id, a.meta,
+        coalesce(a.body, audit_body(a.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_CREATED', 'job', a.id::text, '', a.meta))
+      from asked a
+      where p_dedupe_hash is null or a.id in (select i.id from ins i))
+    select array_agg(a.n::int) into made from asked a where p_dedupe_hash is not null and a.id in (select i.id from ins i);
+    perform pg_notify(current_schema() || '_jobs', '');
+    if p_dedupe_hash is null then
+      return;
+    end if;
+
+    -- What was not made is held by an active job, unless that job ended in this very moment: then insert again.
+    if rest is null then
+      rest := array(select g from generate_subscripts(p_id, 1) g);
+    end if;
+    rest := array(select r from unnest(rest) r where made is null or r <> all (made));
+    for holder in
+      select r as n, j.id, j.input <> p_input[r] or j.job_type <> coalesce(p_type[r], every_type) as differs
+      from unnest(rest) r
+      join jobs j on j.tenant_id = coalesce(p_tenant[r], every_tenant) and j.dedupe_hash = p_dedupe_hash[r] and j.status in ('queued', 'running')
+    loop
+      if holder.differs and not p_coalesce then
+        raise exception 'the dedupe key is held by job % with another input', holder.id
+          using errcode = 'AT409', detail = holder.id::text, hint = p_dedupe_key[holder.n];
+      end if;
+      nth := holder.n;
+      id := holder.id;
+      return next;
+      rest := array_remove(rest, holder.n);
+    end loop;
+    exit when cardinality(rest) = 0;
+  end loop;
+  if cardinality(rest) > 0 then
+    raise exception 'the dedupe key is changing hands too fast' using errcode = 'serialization_failure';
+  end if;
+end $$;

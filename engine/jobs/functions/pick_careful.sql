@@ -1,0 +1,54 @@
+-- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow.
+-- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs.
+-- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim, which calls it.
+create or replace function pick_careful(p_types text[], p_slots int) returns tid[] language plpgsql volatile
+set search_path from current as $$
+begin
+  if not exists (select from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful) then
+    return '{}';
+  end if;
+  if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then
+    return null;
+  end if;
+  return array(
+    with recursive groups as (
+      (select tenant_id, job_type from jobs
+       where status = 'queued' and next_retry_at is null and host_id is null and careful
+       order by tenant_id, job_type limit 1)
+      union all
+      select n.tenant_id, n.job_type
+      from groups g
+      cross join lateral (
+        select j.tenant_id, j.job_type from jobs j
+        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+          and (j.tenant_id, j.job_type) > (g.tenant_id, g.job_type)
+        order by j.tenant_id, j.job_type limit 1) n),
+    running as materialized (
+      select job_type, tenant_id, count(*) as n from jobs where status = 'running' group by job_type, tenant_id),
+    room as materialized (
+      select g.tenant_id, g.job_type,
+        (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null)
+          - coalesce((select sum(r.n) from running r where r.job_type = g.job_type), 0) as of_type,
+        (select (x.limits->>'in_flight')::int from tenants x where x.id = g.tenant_id)
+          - coalesce((select sum(r.n) from running r where r.tenant_id = g.tenant_id), 0) as of_tenant
+      from groups g
+      where p_types is null or g.job_type = any (p_types)),
+    waiting as materialized (
+      select a.at, a.priority, a.created_at, m.tenant_id, m.job_type, m.of_type, m.of_tenant
+      from room m
+      cross join lateral (
+        select ctid as at, priority, created_at from jobs j
+        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+          and j.tenant_id = m.tenant_id and j.job_type = m.job_type
+        order by j.priority desc, j.created_at
+        limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
+        for update skip locked) a),
+    counted as (
+      select at, priority, created_at, of_type, of_tenant,
+        row_number() over (partition by job_type order by priority desc, created_at) as nth_of_type,
+        row_number() over (partition by tenant_id order by priority desc, created_at) as nth_of_tenant
+      from waiting)
+    select at from counted
+    where (of_type is null or nth_of_type <= of_type) and (of_tenant is null or nth_of_tenant <= of_tenant)
+    order by priority desc, created_at limit p_slots);
+end $$;

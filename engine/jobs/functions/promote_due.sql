@@ -1,0 +1,17 @@
+-- Moves jobs whose time has come to the ready indexes. Being a statement of its own, the claim after it sees them.
+-- Called by claim, claim_for_host, claim_for_remote and engine/jobs/sweep.py.
+create or replace function promote_due(p_limit int) returns int language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+  moved int := 0;
+begin
+  if exists (select from jobs where status = 'queued' and next_retry_at <= statement_timestamp()) then
+    update jobs set next_retry_at = null
+    where id = any (array(
+        select id from jobs where status = 'queued' and next_retry_at <= statement_timestamp()
+        order by next_retry_at limit p_limit for update skip locked))
+      and status = 'queued';
+    get diagnostics moved = row_count;
+  end if;
+  return moved;
+end $$;

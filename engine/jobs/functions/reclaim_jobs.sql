@@ -1,0 +1,59 @@
+-- running -> queued, failed or canceled, for jobs whose lease is over; the caller holds their rows. A mail that a provider had
+-- been asked to send may be sent: its attempt, its audit row and, if it is not tried again, its job say that the outcome is
+-- unknown. Called by reap_leases and claim_for_host.
+create or replace function reclaim_jobs(p_ids uuid[]) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
+set search_path from current as $$
+#variable_conflict use_column
+begin
+  return query
+  with lost as (
+    select j.id, j.tenant_id, j.claimed_by, j.attempt_count, j.started_at, j.host_id,
+      case when j.cancel_requested_at is not null then 'canceled'
+           when j.lost_count + 1 >= poison_after_losses() then 'poisoned'
+           else 'requeued' end as verdict,
+      case when exists (select from mail_ledger m where m.job_id = j.id and m.state = 'sending') then 'unknown' end as outcome
+    from jobs j
+    where j.id = any (p_ids) and j.status = 'running'),
+  moved as (
+    update jobs j
+    set status = case l.verdict when 'requeued' then 'queued' when 'poisoned' then 'failed' else 'canceled' end::job_status,
+        lost_count = j.lost_count + 1,
+        careful = true,
+        claimed_by = case when l.verdict <> 'requeued' then j.claimed_by end,
+        lease_expires_at = null,
+        -- Up to two seconds of jitter, so that what one crash dropped does not return as one wave.
+        next_retry_at = case when l.verdict = 'requeued' then clock_timestamp() + (1 + 2 * random()) * interval '1 second' end,
+        finished_at = case when l.verdict <> 'requeued' then clock_timestamp() end,
+        dead_lettered_at = case when l.verdict = 'poisoned' then clock_timestamp() end,
+        error = case when l.verdict = 'poisoned' then jsonb_strip_nulls(jsonb_build_object(
+            'type', 'Poison', 'message', 'Three workers were lost while they ran this job; it is quarantined.',
+            'attemptedAt', j.started_at, 'retryCount', j.retry_count, 'lostTo', l.claimed_by, 'outcome', l.outcome)) else j.error end,
+        updated_at = clock_timestamp()
+    from lost l
+    where j.id = l.id and j.status = 'running' and j.claimed_by = l.claimed_by and j.attempt_count = l.attempt_count
+    returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, l.started_at, l.host_id, l.verdict, l.outcome),
+  att as (
+    insert into job_attempts (job_id, attempt_no, worker_id, host_id, status, started_at, finished_at, duration_ms, error_text,
+      outcome)
+    select m.id, m.attempt_count, m.claimed_by, m.host_id, 'lost', m.started_at, clock_timestamp(),
+      least(2147483647, extract(epoch from clock_timestamp() - m.started_at) * 1000),
+      'The lease expired before an outcome was recorded.', m.outcome
+    from moved m),
+  events as (
+    select m.tenant_id, m.id::text as entity_id, m.claimed_by as message,
+      case m.verdict when 'requeued' then 'LEASE_EXPIRED' when 'poisoned' then 'JOB_POISONED' else 'JOB_CANCELED' end as action,
+      case m.verdict when 'poisoned' then 'error' else 'warn' end as level,
+      jsonb_strip_nulls(jsonb_build_object('attempt', m.attempt_count, 'worker', m.claimed_by, 'outcome', m.outcome)) as meta
+    from moved m),
+  aud as (
+    insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+    select e.tenant_id, 'system', 'reaper', e.level::audit_level, e.action, 'job', e.entity_id, e.message, e.meta,
+      audit_body(e.tenant_id, 'system', 'reaper', e.level, e.action, 'job', e.entity_id, e.message, e.meta)
+    from events e)
+  select m.id, m.claimed_by, m.verdict from moved m;
+  perform wake_parents(array(
+    select distinct j.parent_run_id from jobs j
+    where j.id = any (p_ids) and j.status in ('failed', 'canceled') and j.parent_run_id is not null));
+  perform runs_ended(array(
+    select j.id from jobs j where j.id = any (p_ids) and j.status in ('failed', 'canceled') and j.job_type = 'ENGINE_RUN'));
+end $$;

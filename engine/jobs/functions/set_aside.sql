@@ -1,0 +1,17 @@
+-- Makes picked jobs whose type or tenant has a limit careful, and returns the rest.
+-- Runs under the plan settings of claim, which calls it.
+create or replace function set_aside(p_picked tid[]) returns tid[] language plpgsql volatile
+set search_path from current as $$
+declare
+  limited_types text[] := array(select key from job_types where concurrency is not null);
+  limited_tenants uuid[] := array(select id from tenants where limits ? 'in_flight');
+begin
+  if cardinality(limited_types) + cardinality(limited_tenants) = 0 then
+    return p_picked;
+  end if;
+  update jobs set careful = true
+  where ctid = any (p_picked) and status = 'queued'
+    and (job_type = any (limited_types) or tenant_id = any (limited_tenants));
+  -- An updated row has moved, so its old address matches nothing any more.
+  return array(select ctid from jobs where ctid = any (p_picked) and status = 'queued' and not careful);
+end $$;

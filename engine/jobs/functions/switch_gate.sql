@@ -1,0 +1,35 @@
+-- Switches Atlas on or off. The exclusive lock waits for the claims in flight, at most five seconds; after the commit none is
+-- granted until it is switched again. Touches no job row. `since` is when it was last switched to the other side: switching it
+-- to what it is already moves neither that time nor what schedules count as missed.
+-- Locks: gate. Called by engine/jobs/gate.py and expire_gate.
+create or replace function switch_gate(
+  p_online boolean, p_reason text, p_for float8, p_actor_type text, p_actor_id text, p_meta jsonb
+) returns jsonb language plpgsql volatile
+set search_path from current as $$
+declare
+  lock_timeout_before text := current_setting('lock_timeout');
+  state jsonb;
+  event_name text := case when p_online then 'ATLAS_ONLINE' else 'ATLAS_OFFLINE' end;
+  facts jsonb;
+begin
+  perform set_config('lock_timeout', '5s', true);
+  perform pg_advisory_xact_lock(lock_class('gate'), 0);
+  perform set_config('lock_timeout', lock_timeout_before, true);
+  state := jsonb_build_object(
+    'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
+    'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);
+  insert into system_state as s (key, value, updated_by)
+  values ('atlas_online', state || '{"engine_enabled": true}', p_actor_id)
+  on conflict (key) do update
+    set value = s.value || state || case
+          when s.value->'online' = state->'online' and s.value->>'since' is not null
+          then jsonb_build_object('since', s.value->'since') else '{}' end,
+        updated_at = clock_timestamp(), updated_by = p_actor_id
+  returning s.value into state;
+  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('until', state->'until'));
+  insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
+  values (p_actor_type::actor_type, p_actor_id, event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts,
+    audit_body(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts));
+  perform pg_notify(current_schema() || '_gate', '');
+  return state;
+end $$;

@@ -1,0 +1,13 @@
+-- Wakes workflow runs whose child has ended. A run and the job row that carries it have one id.
+-- The rows are locked in a statement of their own: a parent that is suspending holds its row, and only the statement after the
+-- wait sees it as queued. A parent that still runs looks at its children when it suspends.
+-- Locks: job rows in ascending id.
+create or replace function wake_parents(p_parents uuid[]) returns void language plpgsql volatile
+set search_path from current as $$
+begin
+  if cardinality(p_parents) > 0 then
+    perform from jobs where id = any (p_parents) order by id for update;
+    update jobs set next_retry_at = null where id = any (p_parents) and status = 'queued' and next_retry_at is not null;
+    perform pg_notify(current_schema() || '_jobs', '');
+  end if;
+end $$;

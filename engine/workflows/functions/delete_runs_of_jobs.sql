@@ -1,0 +1,25 @@
+-- Deleted jobs take their runs along; a run that waited for one of them is woken and finds it gone.
+create or replace function delete_runs_of_jobs() returns trigger language plpgsql
+set search_path from current as $$
+declare
+  runs uuid[] := array(select id from gone where job_type = 'ENGINE_RUN');
+  children uuid[];
+begin
+  if cardinality(runs) > 0 then
+    delete from workflow_steps where run_id = any (runs);
+    delete from workflow_runs where id = any (runs);
+    update approvals set status = 'canceled', decided_at = clock_timestamp(), decided_by = 'engine'
+    where run_id = any (runs) and status = 'pending';
+    update intents set status = 'failed', reason = 'its run was deleted', updated_at = clock_timestamp()
+    where id = any (runs) and status = 'queued';
+    children := array(select id from jobs where parent_run_id = any (runs) and status in ('queued', 'running'));
+    if cardinality(children) > 0 then
+      perform cancel_jobs(children, null, 'system', 'engine', '{"reason": "the run that started it was deleted"}');
+    end if;
+  end if;
+  perform wake_parents(array(select distinct parent_run_id from gone where parent_run_id is not null));
+  return null;
+end $$;
+
+create or replace trigger jobs_deleted after delete on jobs
+  referencing old table as gone for each statement execute function delete_runs_of_jobs();

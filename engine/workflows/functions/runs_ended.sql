@@ -1,0 +1,23 @@
+-- What else ends with a run: its intent, its open approvals and, if it was canceled, its children.
+-- Called in the transaction in which the job rows ended, by finish, cancel_jobs and reclaim_jobs.
+create or replace function runs_ended(p_ids uuid[]) returns void language plpgsql volatile
+set search_path from current as $$
+declare
+  stopped uuid[];
+  children uuid[];
+begin
+  update intents i
+  set status = case when j.status = 'succeeded' then 'executed' else 'failed' end::intent_status, updated_at = clock_timestamp(),
+      reason = case when j.status = 'canceled' then 'its run was canceled' else left(j.error->>'message', 500) end
+  from jobs j
+  where j.id = i.id and i.id = any (p_ids) and i.status = 'queued' and j.status in ('succeeded', 'failed', 'canceled');
+  update approvals set status = 'canceled', decided_at = clock_timestamp(), decided_by = 'engine'
+  where run_id = any (p_ids) and status = 'pending';
+  stopped := array(select id from jobs where id = any (p_ids) and status = 'canceled');
+  if cardinality(stopped) > 0 then
+    children := array(select id from jobs where parent_run_id = any (stopped) and status in ('queued', 'running'));
+    if cardinality(children) > 0 then
+      perform cancel_jobs(children, null, 'system', 'engine', '{"reason": "the run that started it was canceled"}');
+    end if;
+  end if;
+end $$;

@@ -1,0 +1,118 @@
+-- What happens because time passed, or because something happened: triggers and their firings, recurring functions,
+-- usage by the hour.
+
+create type trigger_type as enum ('event', 'schedule');
+create type misfire_policy as enum ('skip', 'latest', 'all');
+create type fire_result as enum ('fired', 'swallowed', 'failed');
+
+create table job_triggers (
+  id                    uuid primary key default gen_random_uuid(),
+  tenant_id             uuid not null,
+  label                 text not null check (label <> ''),
+  is_enabled            boolean not null default true,
+  trigger_type          trigger_type not null,
+  -- An exact name, or all names under one: provider.*
+  event_name            text,
+  cron_expr             text,
+  -- Null: the tenant's.
+  timezone              text,
+  definition_key        text,
+  job_type              text,
+  workflow              text,
+  payload_template      jsonb not null default '{}' check (jsonb_typeof(payload_template) = 'object'),
+  dedupe_window_seconds int not null default 300 check (dedupe_window_seconds >= 0),
+  misfire               misfire_policy not null default 'latest',
+  last_fire_at          timestamptz(6),
+  -- The first due time that has not been dealt with. Null for a schedule: to be computed from now.
+  next_fire_at          timestamptz(6),
+  -- Why the last firing failed; null since one succeeded.
+  last_error            jsonb,
+  created_by            text not null,
+  created_at            timestamptz(6) not null default clock_timestamp(),
+  updated_at            timestamptz(6) not null default clock_timestamp(),
+  deleted_at            timestamptz(6),
+  -- Who last changed what it starts: on whose behalf it fires. Null: its creator.
+  edited_by             text,
+  -- Since when a trigger on events has been enabled under its name; what happened before does not fire it. Null: since created.
+  active_since          timestamptz(6),
+  constraint job_triggers_fields_fit_the_type check (
+    case trigger_type
+      when 'schedule' then cron_expr is not null and event_name is null
+      else event_name is not null and cron_expr is null and timezone is null and next_fire_at is null end),
+  constraint job_triggers_have_one_target check (num_nonnulls(definition_key, job_type, workflow) = 1),
+  constraint job_triggers_deleted_is_disabled check (deleted_at is null or not is_enabled)
+) with (fillfactor = 70);
+create index job_triggers_tenant on job_triggers (tenant_id, is_enabled);
+create index job_triggers_event on job_triggers (event_name) where trigger_type = 'event';
+-- What has no next time yet comes first.
+create index job_triggers_due on job_triggers (coalesce(next_fire_at, '-infinity')) where trigger_type = 'schedule' and is_enabled;
+
+-- A firing. The row is inserted in the transaction that enqueues, and its two keys are what makes a firing single.
+-- One with neither a due time nor an event was asked for by a person.
+create table trigger_fires (
+  id           uuid primary key default gen_random_uuid(),
+  trigger_id   uuid not null,
+  tenant_id    uuid not null,
+  due_at       timestamptz(6),
+  event_id     uuid,
+  fired_at     timestamptz(6) not null,
+  result       fire_result not null default 'fired',
+  -- The job, or the intent and with it the run; of a swallowed firing, those of the one before it.
+  job_id       uuid,
+  payload_hash bytea,
+  error        text,
+  created_by   text not null,
+  constraint trigger_fires_due unique (trigger_id, due_at),
+  constraint trigger_fires_event unique (trigger_id, event_id)
+);
+create index trigger_fires_payload on trigger_fires (trigger_id, payload_hash, fired_at) where result = 'fired' and payload_hash is not null;
+create index trigger_fires_trigger on trigger_fires (trigger_id, fired_at);
+create index trigger_fires_tenant on trigger_fires (tenant_id, fired_at);
+
+-- Functions that a program runs again and again: the schedule is here, shared by all, the function only in memory.
+create table recurring_jobs (
+  tenant_id        uuid not null,
+  id               text not null check (id <> ''),
+  start_at         timestamptz(6) not null,
+  -- 0: once.
+  repeat_seconds   float8 not null check (repeat_seconds >= 0),
+  timeout_seconds  float8 check (timeout_seconds > 0),
+  -- Null: it ran, once, and is done.
+  next_run_at      timestamptz(6),
+  locked_by        text,
+  lease_expires_at timestamptz(6),
+  -- Counts the runs, and is the fence of what a run may write.
+  run_count        int not null default 0,
+  last_started_at  timestamptz(6),
+  last_finished_at timestamptz(6),
+  last_outcome     text check (last_outcome in ('succeeded', 'failed', 'timeout', 'stopped')),
+  last_error       text,
+  created_at       timestamptz(6) not null default clock_timestamp(),
+  updated_at       timestamptz(6) not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint recurring_jobs_lock_is_whole check ((locked_by is null) = (lease_expires_at is null))
+) with (fillfactor = 70);
+
+create table usage_hourly (
+  tenant_id     uuid not null,
+  job_type      text not null,
+  -- Its beginning, in UTC.
+  hour          timestamptz(6) not null,
+  runs          bigint not null default 0,
+  succeeded     bigint not null default 0,
+  failed        bigint not null default 0,
+  timed_out     bigint not null default 0,
+  canceled      bigint not null default 0,
+  lost          bigint not null default 0,
+  run_seconds   float8 not null default 0,
+  queue_seconds float8 not null default 0,
+  cost_cents    bigint not null default 0,
+  updated_at    timestamptz(6) not null default clock_timestamp(),
+  primary key (tenant_id, job_type, hour)
+) with (fillfactor = 70);
+
+-- How much of a job's cost is metered: a job's row only tells the sum of its attempts. Only for jobs that cost something.
+create table usage_costs (
+  job_id uuid primary key references jobs (id) on delete cascade,
+  cents  int not null
+);

@@ -1,0 +1,62 @@
+"""Another schema than `atlas`: every name of a statement follows, and two installations share a database."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from atlas.db import schema
+from tests.support import ROOT
+
+
+@pytest.fixture
+def other_schema(monkeypatch):
+    monkeypatch.setattr(schema, "schema_name", lambda: "shop_jobs")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("select * from atlas.jobs j", "select * from shop_jobs.jobs j"),
+        ("x::atlas.job_status", "x::shop_jobs.job_status"),
+        ("set role atlas_tenant", "set role shop_jobs_tenant"),
+        ("where rolname = 'atlas_engine'", "where rolname = 'shop_jobs_engine'"),
+        ("pg_notify('atlas_jobs', '')", "pg_notify('shop_jobs_jobs', '')"),
+        ("'atlas.jobs'::regclass", "'shop_jobs.jobs'::regclass"),
+        ("key = 'atlas_online'", "key = 'atlas_online'"),
+        ("current_setting('atlas.tenant', true)", "current_setting('atlas.tenant', true)"),
+        ("-- atlas.jobs in a comment", "-- atlas.jobs in a comment"),
+        ("message = 'see atlas.jobs'", "message = 'see atlas.jobs'"),
+    ],
+)
+def test_the_names_of_a_statement_follow_the_schema(other_schema, written, meant):
+    assert schema.in_schema(written) == meant
+
+
+async def atlas(*arguments: str, url: str, home: str, **environment: str) -> str:
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "atlas.cli.main", *arguments, "--json"),
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": url, "ATLAS_HOME": home, **environment},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await child.communicate()
+    assert child.returncode == 0, output.decode()
+    return output.decode()
+
+
+async def test_two_installations_share_a_database_and_a_hostile_search_path(databases, tmp_path):
+    """Jobs of one are not seen by the other, and nothing goes by the search path of the login."""
+    async with databases.database(migrated=False) as url:
+        hostile = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dpg_catalog"
+        ours = {"url": hostile, "home": str(tmp_path / "ours")}
+        theirs = {"url": hostile, "home": str(tmp_path / "theirs"), "ATLAS_SCHEMA": "shop_jobs"}
+        for installation in (ours, theirs):
+            await atlas("migrate", **installation)
+            await atlas("online", **installation)
+        await atlas("enqueue", "report.build", "--tenant", "system", "--input", "{}", **theirs)
+
+        assert '"status": "queued"' in await atlas("status", **theirs)
+        assert '"status": "queued"' not in await atlas("status", **ours)
+        assert '"status": "fail"' not in await atlas("doctor", **theirs)

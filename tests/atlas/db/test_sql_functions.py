@@ -1,0 +1,81 @@
+"""SQL functions: what is installed is what the files say, and is installed again when a file changes."""
+
+import re
+
+import asyncpg
+import pytest
+
+from atlas.db import sql_functions
+from atlas.db.migrations import FUNCTIONS, migrate, pending
+from atlas.db.sql_functions import function_files, functions_hash
+
+INSTALLED = """
+select p.proname, p.prosrc, p.proconfig, p.prosqlbody is not null as is_parsed, p.prolang = 12 or l.lanname = 'internal' as is_c
+from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'atlas'::regnamespace"""
+BODY = re.compile(r"create or replace function (\w+).*? as \$\$(.*?)\$\$;", re.S)
+
+
+@pytest.fixture
+def changed_file(tmp_path, monkeypatch):
+    """A function more than the files define, as after a change of the code."""
+    extra = tmp_path / "greet.sql"
+    extra.write_text("create or replace function greet() returns text language sql return 'hello';")
+    monkeypatch.setattr(sql_functions, "function_files", lambda: [*function_files(), extra])
+    functions_hash.cache_clear()
+    yield
+    functions_hash.cache_clear()
+
+
+def test_each_file_defines_the_one_function_it_is_named_after():
+    for path in function_files():
+        assert re.findall(r"^create or replace function (\w+)", path.read_text(), re.M) == [path.stem], path
+        assert path.read_text().startswith("-- "), f"{path} does not say what it does"
+
+
+def test_migrations_define_no_function():
+    for path in sorted((sql_functions.SOURCE / "migrations").glob("*/migration.sql")):
+        assert "create function" not in path.read_text(), path
+
+
+async def test_what_is_installed_is_what_the_files_say(owner):
+    installed = {row["proname"]: row for row in await owner.fetch(INSTALLED)}
+    written = {match[1]: match[2] for path in function_files() for match in BODY.finditer(path.read_text())}
+
+    assert sorted(installed) == sorted(path.stem for path in function_files())
+    assert {name: row["prosrc"] for name, row in installed.items() if not row["is_parsed"]} == written
+
+
+async def test_no_function_depends_on_the_search_path_of_its_caller(owner):
+    """Each has its own search path, or a body whose names were resolved when it was created."""
+    loose = [
+        row["proname"]
+        for row in await owner.fetch(INSTALLED)
+        if not row["is_parsed"] and not any(one.startswith("search_path=") for one in row["proconfig"] or ())
+    ]
+    assert loose == []
+
+
+async def test_functions_are_installed_again_when_a_file_changes(database_url, owner, changed_file):
+    assert await pending(owner) == [FUNCTIONS]
+
+    assert await migrate(database_url) == [FUNCTIONS]
+
+    assert await owner.fetchval("select atlas.greet()") == "hello"
+    assert await pending(owner) == []
+
+
+async def test_a_function_that_has_no_file_any_more_is_dropped(database_url, owner):
+    await owner.execute("create function atlas.left_over(int) returns int language sql return 1")
+    await owner.execute("update atlas.system_state set value = '{}' where key = 'functions'")
+
+    await migrate(database_url)
+
+    with pytest.raises(asyncpg.UndefinedFunctionError):
+        await owner.fetchval("select atlas.left_over(1)")
+
+
+async def test_every_class_of_advisory_locks_has_its_own_number(owner):
+    numbers = await owner.fetch("select atlas.lock_class(n) from unnest(enum_range(null::atlas.lock_name)) n")
+
+    assert len({row["lock_class"] for row in numbers}) == len(numbers)
+    assert None not in {row["lock_class"] for row in numbers}
