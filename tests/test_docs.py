@@ -67,14 +67,6 @@ def test_every_file_and_function_of_the_architecture_exists(file, name):
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@pytest.mark.parametrize(("way", "most"), [("without HTTP", 14), ("from `POST /jobs`", 25)])
-def test_the_way_of_a_job_is_short(way, most):
-    _, _, rest = ARCHITECTURE.partition(f"## One job's way, {way}\n")
-    files = {file for file, _ in NAMED.findall(rest.partition("\n## ")[0]) if file.endswith(".py")}
-
-    assert 0 < len(files) <= most
-
-
 def test_the_map_is_drawn_from_the_imports_of_today():
     drawn = run_path(str(ROOT / "docs" / "draw_map.py"))["draw"]()
 
