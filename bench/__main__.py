@@ -10,7 +10,7 @@ NAMES = ("jobs", "prisma_find", "audit", "email", "workflows", "scheduler", "api
 
 
 def main() -> int:
-    """Run what was asked for and answer the number of benchmarks that failed."""
+    """Run what was asked for and return the number of benchmarks that failed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all of them if none is named")
     parser.add_argument("--peers", action="store_true", help="measure the comparable queues in the same run")

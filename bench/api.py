@@ -1,7 +1,7 @@
 """How much of what an HTTP server can do is left when a request becomes a committed job.
 
 One uvicorn process serves two addresses in turn: `POST /api/v1/jobs`, which checks the caller, commits the job with its
-audit row and answers, and an endpoint of a bare FastAPI application that only parses and validates the same body. A
+audit row and responds, and an endpoint of a bare FastAPI application that only parses and validates the same body. A
 worker drains the queue meanwhile, and Postgres, the API, the worker and the caller share the machine; the queue is
 empty before the bare endpoint's turn. The figure is the ratio of the two rates. Beside it stands how much processor
 time each program spent on a request, which other work on the machine does not change much.
@@ -108,12 +108,12 @@ def work(url: str) -> None:
 
 
 class BenchCaller(asyncio.Protocol):
-    """One connection that asks again as soon as it has been answered."""
+    """One connection that sends its next request as soon as it has a response."""
 
     def __init__(self, request: bytes, until: float) -> None:
         self.request = request
         self.until = until
-        self.answers = 0
+        self.responses = 0
         self.wrong: bytes | None = None
         self.buffer = b""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ class BenchCaller(asyncio.Protocol):
         if not self.buffer.startswith(b"HTTP/1.1 201"):
             self.wrong = self.buffer
         self.buffer = b""
-        self.answers += 1
+        self.responses += 1
         if self.wrong or time.perf_counter() >= self.until:
             self.transport.close()
         else:
@@ -145,7 +145,7 @@ class BenchCaller(asyncio.Protocol):
 
 
 async def rate(path: str, token: str, *, seconds: float, connections: int) -> float:
-    """Requests a second that were answered with 201."""
+    """Requests a second with the response 201."""
     body = json.dumps(BODY).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nAuthorization: Bearer {token}\r\n"
@@ -160,8 +160,8 @@ async def rate(path: str, token: str, *, seconds: float, connections: int) -> fl
     await asyncio.gather(*(caller.ended for caller in callers))
     wrong = next((caller.wrong for caller in callers if caller.wrong), None)
     if wrong:
-        raise SystemExit(f"an unexpected answer: {wrong[:500]!r}")
-    return sum(caller.answers for caller in callers) / (time.perf_counter() - began)
+        raise SystemExit(f"an unexpected response: {wrong[:500]!r}")
+    return sum(caller.responses for caller in callers) / (time.perf_counter() - began)
 
 
 class Clock:

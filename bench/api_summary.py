@@ -64,17 +64,17 @@ async def measure_summary(url: str, rows: int) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": rows, "made_in_seconds": round(made)}
     async with httpx.AsyncClient(transport=transport, base_url="http://bench/api/v1") as client:
         for who, token in (("operator", operator), ("tenant", tenant)):
-            times, answer = [], {}
+            times, summary = [], {}
             for _ in range(ASKED):
                 began = time.perf_counter()
                 got = await client.get("/jobs/summary", headers={"Authorization": f"Bearer {token}"})
                 times.append((time.perf_counter() - began) * 1000)
-                answer = got.raise_for_status().json()
+                summary = got.raise_for_status().json()
             found[who] = {
                 "median_ms": round(statistics.median(times), 1),
                 "slowest_ms": round(max(times), 1),
-                "counts": answer["counts"],
-                "estimated": answer["estimated"],
+                "counts": summary["counts"],
+                "estimated": summary["estimated"],
             }
     await pool.close()
     return found

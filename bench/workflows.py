@@ -107,7 +107,7 @@ async def _end_to_end(pool: Pool, url: str, runs: int, count: int) -> float:
 
 
 async def _alone(pool: Pool, url: str) -> float:
-    """Milliseconds of one step of a run that nobody shares the statement with."""
+    """Milliseconds of one step of a run that shares its statement with no other."""
     await _request(pool, 1, ALONE_STEPS)
     async with pool.acquire() as conn:
         await take_intents(conn, "bench")
@@ -129,7 +129,7 @@ async def _drain(pool: Pool, url: str, concurrency: int) -> None:
 
 
 async def _check(pool: Pool, runs: int, count: int) -> None:
-    """Refuse figures whose end state is wrong, and clear the ground for the next."""
+    """Refuse figures whose end state is wrong, and delete the rows for the next."""
     async with pool.acquire() as conn:
         ended = await conn.fetchval("select count(*) from atlas.jobs where status = 'succeeded'")
         recorded = await conn.fetchval("select count(*) from atlas.workflow_steps where status = 'succeeded'")

@@ -48,13 +48,13 @@ async def main() -> None:
     spare_the_collector()  # as `atlas worker` does
     url, release = await _server()
     try:
-        lines = await _measure(url, quick=chosen.quick)
+        rows = await _measure(url, quick=chosen.quick)
         if chosen.peers:
-            lines += await _beside_peers(url, quick=chosen.quick)
+            rows += await _beside_peers(url, quick=chosen.quick)
     finally:
         release()
-    _show(lines)
-    _keep(lines)
+    _show(rows)
+    _keep(rows)
 
 
 async def _server() -> tuple[str, Any]:
@@ -67,13 +67,13 @@ async def _server() -> tuple[str, Any]:
 
 
 async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
-    memory = await _tell("memory", crowd.measure_memory(url))
+    memory = await _status("memory", crowd.measure_memory(url))
     # While the server has nothing else to do: after the drains it is busy writing for minutes.
-    waited = await _tell("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
-    drained = await _tell("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
+    waited = await _status("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
+    drained = await _status("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
     bulk = 10_000 if quick else 50_000
-    enqueued = await _tell("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
-    crowded = await _tell("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
+    enqueued = await _status("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
+    crowded = await _status("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
     claims = [
         FigureRow(
             f"claim of one behind {one.name}, ms",
@@ -138,23 +138,23 @@ def _beside(what: str, ours: list[float], theirs: list[float], name: str, asked:
     return FigureRow(what, f"{median(ours):,.0f}", f"{median(theirs):,.0f} {name}", drain.in_turn(ours, theirs), asked)
 
 
-async def _tell(name: str, measuring: Awaitable[T]) -> T:
+async def _status(name: str, measuring: Awaitable[T]) -> T:
     with console.status(f"measuring {name}"):
         return await measuring
 
 
-def _show(lines: list[FigureRow]) -> None:
+def _show(rows: list[FigureRow]) -> None:
     table = Table("what", "Atlas", "beside", "ratio", "asked", title="The life of a job", title_justify="left")
-    for line in lines:
-        ratio = "" if line.ratio is None else f"{line.ratio:.2f}"
-        table.add_row(line.what, line.figure, line.beside, ratio, line.asked)
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        table.add_row(row.what, row.figure, row.beside, ratio, row.asked)
     console.print(table)
 
 
-def _keep(lines: list[FigureRow]) -> None:
+def _keep(rows: list[FigureRow]) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"jobs-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    content = [{name: getattr(line, name) for name in line.__slots__} for line in lines]
+    content = [{name: getattr(row, name) for name in row.__slots__} for row in rows]
     path.write_text(json.dumps(content, indent=2) + "\n")
     console.print(f"kept in {path}")
 

@@ -1,4 +1,4 @@
-"""What stands in front of a claim, and what a worker weighs: neither may grow with the crowd."""
+"""A claim behind many other jobs, and the memory of a worker that holds many: neither may grow with their number."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ CROWDS = {
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Median milliseconds of a claim of one job behind a crowd, and of one on an empty table in the same moments."""
+    """Median milliseconds of a claim of one job behind a crowd, and of one on an empty table, in turn."""
 
     name: str
     behind: float

@@ -10,7 +10,7 @@ import asyncpg
 
 @asynccontextmanager
 async def own_database(server_url: str, purpose: str) -> AsyncIterator[str]:
-    """The address of a new, empty database, dropped afterwards with whoever is still connected."""
+    """The address of a new, empty database, dropped afterwards with its remaining connections."""
     name = f"bench_{purpose.replace('-', '_')}_{secrets.token_hex(4)}"
     await _on_server(server_url, f'create database "{name}"')
     try:
@@ -27,7 +27,7 @@ def at_database(url: str, name: str) -> str:
 
 
 async def count(database_url: str, query: str) -> int:
-    """The number that a counting query answers."""
+    """The result of a counting query."""
     async with connected(database_url) as conn:
         return int(await conn.fetchval(query))
 

@@ -6,7 +6,7 @@ from statistics import median, quantiles
 from typing import TypedDict
 
 from bench.peers.databases import own_database
-from bench.peers.measurement import ENGINES, PEERS, QUEUES, PeerAnswer, in_own_process
+from bench.peers.measurement import ENGINES, PEERS, QUEUES, PeerResult, in_own_process
 from bench.peers.peer import NotMeasured, Sizes
 
 VERBS = ("drain", "enqueue_singly", "enqueue_bulk", "latency", "workflows")
@@ -41,12 +41,12 @@ class _Taken:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def note(self, verb: str, answer: PeerAnswer) -> None:
-        if "reason" in answer:
-            self.reasons[verb] = answer["reason"]
+    def note(self, verb: str, result: PeerResult) -> None:
+        if "reason" in result:
+            self.reasons[verb] = result["reason"]
             return
-        self.seconds.setdefault(verb, []).extend(answer["seconds"])
-        self.version, self.settings = answer["version"], answer["settings"]
+        self.seconds.setdefault(verb, []).extend(result["seconds"])
+        self.version, self.settings = result["version"], result["settings"]
 
 
 async def measure_peers(
@@ -54,7 +54,7 @@ async def measure_peers(
     sizes: Sizes,
     *,
     peers: Iterable[str] = tuple(PEERS),
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> dict[str, PeerFigures]:
     """Measure each peer in databases of its own on this server; what cannot be measured says why.
 
@@ -93,7 +93,7 @@ def _amounts(verb: str, sizes: Sizes) -> list[int]:
     }[verb]
 
 
-async def _measure_once(server_url: str, name: str, verb: str, sizes: Sizes) -> PeerAnswer:
+async def _measure_once(server_url: str, name: str, verb: str, sizes: Sizes) -> PeerResult:
     async with own_database(server_url, name) as url:
         return await in_own_process(
             name, verb, _amounts(verb, sizes), batch=sizes.batch, database_url=url, timeout=TIMEOUT

@@ -25,8 +25,8 @@ ENGINES = {"absurd": "absurd:Absurd", "dbos": "dbos:Dbos"}
 PEERS = {**QUEUES, **ENGINES}
 
 
-class PeerAnswer(TypedDict, total=False):
-    """What a measurement tells: its seconds and what was measured, or the reason why there are none."""
+class PeerResult(TypedDict, total=False):
+    """The result of a measurement: its seconds and what was measured, or the reason why there are none."""
 
     seconds: list[float]
     version: str
@@ -34,7 +34,7 @@ class PeerAnswer(TypedDict, total=False):
     reason: str
 
 
-async def measure(name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str) -> PeerAnswer:
+async def measure(name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str) -> PeerResult:
     """Prepare the peer's tables in an empty database and take one measurement."""
     try:
         peer = load(name, batch)
@@ -63,11 +63,11 @@ def load(name: str, batch: int | None) -> Peer:
 
 async def in_own_process(
     name: str, verb: str, amounts: list[int], *, batch: int | None, database_url: str, timeout: float
-) -> PeerAnswer:
+) -> PeerResult:
     """The same, in a new process, which ends with everything it started when it takes too long."""
-    words = [sys.executable, "-m", "bench.peers.measurement", name, verb, *map(str, amounts)]
+    arguments = [sys.executable, "-m", "bench.peers.measurement", name, verb, *map(str, amounts)]
     process = await asyncio.create_subprocess_exec(
-        *words,
+        *arguments,
         env={**os.environ, "DATABASE_URL": database_url, "PEER_BATCH": str(batch or "")},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -80,14 +80,14 @@ async def in_own_process(
     finally:
         await _end(process)
     if process.returncode != 0:
-        return {"reason": (err.decode(errors="replace").strip().splitlines() or ["It ended without a word."])[-1]}
-    answer: PeerAnswer = json.loads(out.decode().splitlines()[-1])
-    return answer
+        return {"reason": (err.decode(errors="replace").strip().splitlines() or ["It ended without a message."])[-1]}
+    result: PeerResult = json.loads(out.decode().splitlines()[-1])
+    return result
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        os.killpg(process.pid, 9)  # its own session: the process and its children, nobody else
+        os.killpg(process.pid, 9)  # its own session: the process and its children, nothing else
         await process.wait()
 
 

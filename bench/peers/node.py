@@ -31,33 +31,33 @@ class NodePeer(JobQueue):
         await self._run("prepare", database_url, 0)
 
     async def enqueue_singly(self, database_url: str, jobs: int) -> float:
-        answer = await self._run("enqueue_singly", database_url, jobs)
+        result = await self._run("enqueue_singly", database_url, jobs)
         expect("jobs in the store", await count(database_url, self.unfinished), jobs)
-        return float(answer["seconds"])
+        return float(result["seconds"])
 
     async def enqueue_bulk(self, database_url: str, jobs: int) -> float:
-        answer = await self._run("enqueue_bulk", database_url, jobs)
+        result = await self._run("enqueue_bulk", database_url, jobs)
         expect("jobs in the store", await count(database_url, self.unfinished), jobs)
-        return float(answer["seconds"])
+        return float(result["seconds"])
 
     async def drain(self, database_url: str, jobs: int) -> float:
         await self.enqueue_bulk(database_url, jobs)
         await settle(database_url)
-        answer = await self._run("drain", database_url, jobs)
-        expect("handler runs", answer["runs"], jobs)
+        result = await self._run("drain", database_url, jobs)
+        expect("handler runs", result["runs"], jobs)
         expect("unfinished jobs", await count(database_url, self.unfinished), 0)
-        return float(answer["seconds"])
+        return float(result["seconds"])
 
     async def latency(self, database_url: str, jobs: int) -> list[float]:
-        answer = await self._run("latency", database_url, jobs)
-        return [float(seconds) for seconds in answer["latencies"]]
+        result = await self._run("latency", database_url, jobs)
+        return [float(seconds) for seconds in result["latencies"]]
 
     async def _run(self, verb: str, database_url: str, amount: int) -> Any:
         node = await _ready()
         script = str(FOLDER / f"{self.name}.mjs")
-        words = [node, script, verb, str(amount), self.unfinished, str(self.batch)]
-        answer = await _call(words, {"DATABASE_URL": database_url})
-        return json.loads(answer.splitlines()[-1])
+        arguments = [node, script, verb, str(amount), self.unfinished, str(self.batch)]
+        result = await _call(arguments, {"DATABASE_URL": database_url})
+        return json.loads(result.splitlines()[-1])
 
 
 async def _ready() -> str:
@@ -75,8 +75,8 @@ async def _find_node() -> str:
     wheel = _wheel()
     found = [shutil.which("node"), str(wheel / "bin" / "node") if wheel else None]
     for node in filter(None, found):
-        answer = await _call([node, "--version"])
-        if tuple(int(part) for part in answer.strip().lstrip("v").split(".")[:2]) >= NEEDED:
+        result = await _call([node, "--version"])
+        if tuple(int(part) for part in result.strip().lstrip("v").split(".")[:2]) >= NEEDED:
             return node
     raise NotMeasured(
         f"Node.js {NEEDED[0]}.{NEEDED[1]} or newer is not installed.",
@@ -105,9 +105,9 @@ def _first_in_path(node: str) -> dict[str, str]:
     return {"PATH": os.pathsep.join([str(Path(node).parent), os.environ.get("PATH", os.defpath)])}
 
 
-async def _call(words: list[str], environment: dict[str, str] | None = None) -> str:
+async def _call(arguments: list[str], environment: dict[str, str] | None = None) -> str:
     process = await asyncio.create_subprocess_exec(
-        *words,
+        *arguments,
         cwd=FOLDER,
         env={**os.environ, **(environment or {})},
         stdout=asyncio.subprocess.PIPE,
@@ -116,6 +116,6 @@ async def _call(words: list[str], environment: dict[str, str] | None = None) -> 
     out, err = await process.communicate()
     if process.returncode != 0:
         lines = [line.strip() for line in err.decode(errors="replace").splitlines() if "rror" in line]
-        program = " ".join(Path(word).name for word in words[:3])
+        program = " ".join(Path(argument).name for argument in arguments[:3])
         raise NotMeasured(f"{program} failed: {(lines or ['no reason given'])[0]}")
     return out.decode()

@@ -39,7 +39,7 @@ def show(figures: dict[str, PeerFigures], sizes: Sizes, console: Console) -> Non
 
 
 async def keep(figures: dict[str, PeerFigures], sizes: Sizes, database_url: str, path: Path | None) -> Path:
-    """Write the figures with the machine and the server they were taken on; answers where."""
+    """Write the figures with the machine and the server they were taken on; returns the path."""
     now = datetime.now(UTC)
     path = path or RESULTS / f"peers-{now:%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ class Starts:
             returned_at.append(Clock())
             await asyncio.sleep(max(0.0, INTERVAL - (Clock() - tick)))
         await self.all.wait()
-        return [self.started_at[number] - moment for number, moment in enumerate(returned_at)][WARM_UP:]
+        return [self.started_at[number] - at for number, at in enumerate(returned_at)][WARM_UP:]
 
 
 async def timed(work: Awaitable[object]) -> float:
