@@ -67,6 +67,15 @@ def test_every_file_and_function_of_the_architecture_exists(file, name):
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
+def test_the_lock_order_of_the_architecture_names_every_lock():
+    _, _, section = ARCHITECTURE.partition("## Lock order\n")
+    migration = next((ROOT / "migrations").glob("*_foundation/migration.sql")).read_text()
+    [classes] = re.findall(r"create type (?:atlas\.)?lock_name as enum \(([^)]*)\)", migration)
+
+    for name in re.findall(r"'(\w+)'", classes):
+        assert f"`{name}`" in section.partition("\n## ")[0]
+
+
 def test_the_map_is_drawn_from_the_imports_of_today():
     drawn = run_path(str(ROOT / "docs" / "draw_map.py"))["draw"]()
 
