@@ -27,9 +27,9 @@ lint: setup
 
 # What failed beside others, on a machine that may be busy, is run once more alone, and must pass there.
 test: lint
-	$(PYTEST) -n 2 --dist worksteal || $(PYTEST) --last-failed --last-failed-no-failures none
+	$(PYTEST) -m "not slow" -n 2 --dist worksteal || $(PYTEST) -m "not slow" --last-failed --last-failed-no-failures none
 
-# The fault and security tests at their full sizes.
+# Every test, the slow ones too, and those of faults and security at their full sizes.
 proof: setup
 	ATLAS_PROOF=1 $(PYTEST) -n 2 --dist worksteal
 

@@ -5,6 +5,8 @@ import statistics
 import time
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
 import atlas.api.limits.connections
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
@@ -20,6 +22,7 @@ JOBS = 80
 NOISE = 10
 
 
+@pytest.mark.slow
 async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_no_other(pool, database_url, settings, opened):
     app = await opened(running(create_app(settings, pool, database_url, rates=Rates(token=1e6, tenant=1e6))))
     world = await furnish(pool, app)

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import asyncpg
+import pytest
 
 from atlas.audit import record, seal, verify
 from atlas.audit.verifier.tree import split
@@ -18,6 +19,7 @@ CRASHES = 12 if PROOF else 3
 GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
 
 
+@pytest.mark.slow
 async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_leaf(tmp_path, installation):
     server = await start_embedded(tmp_path)
     url, data = server.url("postgres"), str(tmp_path / "postgres" / "data")

@@ -56,6 +56,7 @@ async def given_schedules(conn: Any, count: int) -> list[Any]:
     return [await given_schedule(conn, tenant, cron, misfire="all", label=f"t{n}") for n, cron, tenant in pairs]
 
 
+@pytest.mark.slow
 async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once(
     pool, conn, owner, scheduler, eventually
 ):
@@ -92,6 +93,7 @@ async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once
     assert await pool.fetchval("select count(*) from atlas.jobs") == len(expected)
 
 
+@pytest.mark.slow
 async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_or_dies(
     pool, conn, acme, scheduler, eventually
 ):

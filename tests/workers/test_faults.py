@@ -59,6 +59,7 @@ async def test_workers_killed_at_random_lose_no_job_and_double_none_unseen(
     assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == JOBS
 
 
+@pytest.mark.slow
 async def test_a_frozen_worker_is_replaced_and_its_late_finish_refused(pool, database_url, given, effects, eventually):
     [job_id] = await given("test.effect", {"seconds": 2})
     async with workers(database_url, 1) as [frozen]:
@@ -90,6 +91,7 @@ async def test_a_stopped_worker_leaves_nothing_running_and_counts_nothing(
 
 
 @pytest.mark.parametrize("job_type", ["test.unstoppable", "test.refuses"])
+@pytest.mark.slow
 async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_ends_with_it(
     pool, database_url, given, eventually, job_type
 ):
@@ -117,6 +119,7 @@ async def test_a_stopped_worker_does_not_wait_for_a_thread_that_outlasted_its_at
     assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
+@pytest.mark.slow
 async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_rest(
     pool, database_url, given, effects, eventually
 ):
@@ -165,6 +168,7 @@ async def long(input: dict[str, Any], ctx: JobContext) -> int:
         AT_WORK.remove(ctx.attempt)
 
 
+@pytest.mark.slow
 async def test_a_claim_that_a_crash_of_the_server_undid_is_recorded_and_its_handler_stopped(tmp_path):
     """The server loses a claim that was not on disk, and offers the job again to the worker that runs it."""
     server = await start_embedded(tmp_path, settings={"wal_writer_delay": "10s"})

@@ -105,11 +105,11 @@ async def test_a_worker_goes_on_over_new_connections_when_all_it_had_are_dead(po
 async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_the_lease_is_over(
     pool, proxy, given, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.6)
+    monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.4)
     through = await open_pool(proxy.url, size=8)
-    worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=6))
+    worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=4))
     running = asyncio.create_task(worker.run())
-    [job_id] = await given("test.sleeps", {"seconds": 11})
+    [job_id] = await given("test.sleeps", {"seconds": 7.5})
     # The heartbeat has its own connection, from its first beat on.
     registered = await pool.fetchval("select lease_expires_at from atlas.job_workers")
     await eventually("select lease_expires_at > $1 from atlas.job_workers", registered, equals=True)

@@ -529,7 +529,8 @@ async def test_without_notifications_polling_finds_the_work(pool, serving, event
         await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1, within=2)
 
 
-async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, serving, eventually):
+async def test_a_killed_listener_comes_back_and_work_goes_on(pool, owner, serving, eventually, monkeypatch):
+    monkeypatch.setattr("atlas.db.notifications.PING_SECONDS", 0.3)
     async with serving(poll=0.2):
         await eventually(
             "select count(*) from pg_stat_activity where application_name = 'atlas listener' and datname = current_database()",
@@ -576,8 +577,8 @@ async def test_a_worker_that_lost_its_lease_begins_again_under_a_new_id(pool, gi
 
 
 async def test_handlers_that_borrow_every_connection_do_not_cost_the_worker_its_lease(pool, given, serving, eventually):
-    await given("test.borrows", *({"seconds": 4, "n": n} for n in range(10)))
-    async with serving("test.borrows", lease=2):
+    await given("test.borrows", *({"seconds": 2, "n": n} for n in range(10)))
+    async with serving("test.borrows", lease=1):
         await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=10, within=25)
     assert await pool.fetchval("select max(attempt_count) from atlas.jobs") == 1
 

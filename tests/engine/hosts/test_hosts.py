@@ -315,6 +315,7 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
     use_secret_key(None)
 
 
+@pytest.mark.slow
 async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(crowd, conn, owner, host):
     """The database itself watches: a second running job on one host would break this index."""
     await owner.execute(

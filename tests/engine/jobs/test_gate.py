@@ -60,6 +60,7 @@ async def test_a_gate_closed_for_a_time_opens_by_itself_and_not_before(conn):
     assert not await expire(conn)
 
 
+@pytest.mark.slow
 async def test_a_claim_held_open_makes_the_switch_name_its_holder(pool):
     async with pool.acquire() as holder, pool.acquire() as conn:
         await given_job(conn)

@@ -77,6 +77,7 @@ async def test_a_worker_killed_in_the_middle_of_sending_sends_nothing_twice(
         assert len(server.asked("send")) == (1 if delivered else 2)
 
 
+@pytest.mark.slow
 async def test_killed_again_and_again_every_mail_goes_out_once(post, server):
     """Workers with several mails in hand, killed at random moments, by either provider."""
     seed = random.Random(7)
