@@ -44,20 +44,21 @@ async def test_a_database_that_does_not_exist_is_named(atlas, database_url):
     assert "does not exist" in ran.refusal
 
 
-async def test_a_database_of_another_product_is_refused_and_left_as_it_was(atlas, databases: TestDatabases):
+async def test_a_schema_of_another_product_is_refused_and_left_as_it_was(atlas, databases: TestDatabases):
     async with databases.database(migrated=False) as url:
-        await fetch(url, "create table wp_posts (id int)")
+        await fetch(url, "create schema atlas")
+        await fetch(url, "create table atlas.wp_posts (id int)")
         ran = await atlas("migrate", DATABASE_URL=url)
-        tables = await fetch(url, "select tablename from pg_tables where schemaname = 'public'")
+        tables = await fetch(url, "select tablename from pg_tables where schemaname = 'atlas'")
 
-    assert "already holds tables that are not Atlas's (wp_posts). Give Atlas a database of its own" in ran.refusal
+    assert "holds tables that are not Atlas's (wp_posts). Name a schema of its own for Atlas" in ran.refusal
     assert [row["tablename"] for row in tables] == ["wp_posts"]
 
 
 async def test_a_program_refuses_a_database_that_is_behind_and_does_not_change_it(atlas, databases: TestDatabases):
     async with databases.database(migrated=False) as url:
         ran = await atlas("status", DATABASE_URL=url)
-        tables = await fetch(url, "select from pg_tables where schemaname = 'public'")
+        tables = await fetch(url, "select from pg_tables where schemaname in ('public', 'atlas')")
 
     assert "of Atlas's migrations" in ran.refusal
     assert ran.refusal.endswith("Run `atlas migrate`.")
@@ -66,7 +67,7 @@ async def test_a_program_refuses_a_database_that_is_behind_and_does_not_change_i
 
 @pytest.mark.parametrize("command", ["migrate", "status"])
 async def test_an_edited_migration_is_refused(atlas, database_url, command):
-    await fetch(database_url, "update _prisma_migrations set checksum = 'edited'")
+    await fetch(database_url, "update atlas._prisma_migrations set checksum = 'edited'")
 
     assert "was changed after it had been applied. Restore the file as it was" in (await atlas(command)).refusal
 
@@ -92,10 +93,10 @@ async def test_a_postgres_that_is_too_old_is_refused_before_anything_is_changed(
 ):
     patched = f"import atlas.db.pool, sys; atlas.db.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', '{command}']"
     async with databases.database(migrated=command == "status") as url:
-        before = await fetch(url, "select tablename from pg_tables where schemaname = 'public'")
-        argv = [sys.executable, "-c", f"{patched}; from cli.main import main; main()"]
+        before = await fetch(url, "select tablename from pg_tables where schemaname = 'atlas'")
+        argv = [sys.executable, "-c", f"{patched}; from atlas.cli.main import main; main()"]
         ran = await run(argv, cwd=tmp_path, env=environment(tmp_path, DATABASE_URL=url))
-        after = await fetch(url, "select tablename from pg_tables where schemaname = 'public'")
+        after = await fetch(url, "select tablename from pg_tables where schemaname = 'atlas'")
 
     assert "Atlas needs 99 or newer. Upgrade the server" in ran.refusal
     assert after == before
@@ -107,7 +108,7 @@ async def test_a_login_that_may_not_make_tables_is_told_so(atlas, databases: Tes
         ran = await atlas("migrate", DATABASE_URL=as_guest(url))
 
     assert "permission denied" in ran.refusal
-    assert "Let the login of DATABASE_URL own the database" in ran.refusal
+    assert "Let an administrator run: create schema atlas authorization" in ran.refusal
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
     async with databases.database(migrated=False) as url:
         missing = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
         again = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
-    await execute(database_url, "update _prisma_migrations set checksum = 'edited'")
+    await execute(database_url, "update atlas._prisma_migrations set checksum = 'edited'")
     changed = by_name((await atlas("doctor", "--json")).document)["migrations"]
 
     assert (missing["verdict"], missing["remedy"]) == ("fail", "Run `atlas migrate`.")
@@ -76,14 +76,14 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
 
 async def test_a_database_that_cannot_be_migrated_is_not_told_to_be(atlas, database_url, databases: TestDatabases):
     async with databases.database(migrated=False) as url:
-        await execute(url, "create table wp_posts (id int)")
+        await execute(url, "create schema atlas", "create table atlas.wp_posts (id int)")
         foreign = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
-    await execute(database_url, "drop table _prisma_migrations")
+    await execute(database_url, "drop table atlas._prisma_migrations")
     unrecorded = by_name((await atlas("doctor", "--json")).document)["migrations"]
 
     for found in (foreign, unrecorded):
         assert found["verdict"] == "fail"
-        assert found["remedy"].startswith("Give Atlas a database of its own")
+        assert found["remedy"].startswith("Name a schema of its own for Atlas")
     assert "(wp_posts)" in foreign["found"]
 
 
@@ -103,7 +103,7 @@ async def test_a_database_that_is_behind_is_told_to_be_migrated(atlas, databases
 
 
 async def test_a_login_that_may_not_use_the_roles_is_told_the_statement_to_run(atlas, database_url):
-    await execute(database_url, MAKE_GUEST, "grant select on _prisma_migrations to atlas_guest")
+    await execute(database_url, MAKE_GUEST)
     ran = await atlas("doctor", "--json", DATABASE_URL=as_guest(database_url))
 
     roles = by_name(ran.document)["roles"]
@@ -115,7 +115,7 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
     await execute(
         database_url,
         "revoke update on atlas.jobs from atlas_engine",
-        "revoke select on atlas.job_runs, audit_log from atlas_engine",
+        "revoke select on atlas.job_runs, atlas.audit_log from atlas_engine",
         "revoke insert (body) on atlas.audit_log from atlas_engine",
         "alter table atlas.audit_log owner to current_user",
     )
@@ -123,7 +123,7 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
     await execute(database_url, before["remedy"].removeprefix("Let an administrator run: "))
     after = by_name((await atlas("doctor", "--json")).document)["roles"]
 
-    assert (before["verdict"], before["found"]) == ("warn", "usable, 5 grants are missing")
+    assert (before["verdict"], before["found"]) == ("warn", "usable, 3 grants are missing")
     assert (after["verdict"], after["found"]) == ("ok", "usable")
 
 
@@ -136,7 +136,7 @@ async def test_an_outcome_without_an_event_is_told_in_words(atlas, database_url)
     account = by_name((await atlas("doctor", "--json")).document)["account"]
     assert (account["verdict"], account["found"]) == (
         "fail",
-        "Atlas is online, but was last told as nothing at all.",
+        "Atlas is online, but the last event of the gate is missing.",
     )
 
 
@@ -169,7 +169,7 @@ async def test_a_home_that_is_not_made_yet_is_left_that_way(atlas, tmp_path: Pat
 
 async def test_a_postgres_that_is_too_old_fails(database_url, tmp_path: Path):
     code = "import atlas.db.pool, sys; atlas.db.pool.OLDEST_POSTGRES = 99; sys.argv = ['atlas', 'doctor']"
-    argv = [sys.executable, "-c", f"{code}; from cli.main import main; main()"]
+    argv = [sys.executable, "-c", f"{code}; from atlas.cli.main import main; main()"]
     ran = await run(argv, cwd=tmp_path, env=environment(tmp_path, DATABASE_URL=database_url))
 
     assert ran.code == 1

@@ -7,12 +7,12 @@ from typer.testing import CliRunner
 
 from atlas.cli.main import app
 from atlas.cli.output import dump_json
-from atlas.db.migrations import load_migrations
+from atlas.db.migrations import FUNCTIONS, load_migrations
 from atlas.test_databases import TestDatabases
 
 
 async def test_migrate_applies_everything_once_and_says_so(atlas, databases: TestDatabases):
-    names = [migration.name for migration in load_migrations()]
+    names = [*(migration.name for migration in load_migrations()), FUNCTIONS]
     async with databases.database(migrated=False) as url:
         first = await atlas("migrate", "--json", DATABASE_URL=url)
         second = await atlas("migrate", DATABASE_URL=url)

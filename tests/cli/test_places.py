@@ -21,7 +21,7 @@ def test_every_command_is_there_and_explains_itself(name):
 
 def test_a_command_does_not_load_the_others():
     code = (
-        "import sys; from cli.main import main\n"
+        "import sys; from atlas.cli.main import main\n"
         "try: main()\n"
         "finally: print('loaded:', [one for one in ('fastapi', 'msal', 'resend', 'apscheduler') if one in sys.modules])"
     )

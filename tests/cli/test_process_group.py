@@ -15,11 +15,11 @@ SLEEPER = Path(__file__).parent / "sleeper.py"
 PARENT = """
 import asyncio, sys
 from atlas.logs import configure_logs
-from atlas.cli.process_group import Program, run_tree
+from atlas.cli.process_group import ChildProcess, run_tree
 configure_logs()
 folder, grace, *names = sys.argv[1:]
 tree = [
-    Program(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], comes_back=name == "phoenix") for name in names
+    ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], comes_back=name == "phoenix") for name in names
 ]
 sys.exit(asyncio.run(run_tree(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
 """

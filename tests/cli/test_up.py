@@ -20,9 +20,9 @@ from tests.support import ROOT, until
 UP = """
 import sys
 from atlas.cli.runtime import execute
-from atlas.cli.process_group import Program
+from atlas.cli.process_group import ChildProcess
 from atlas.cli.up import start
-tree = [Program(name, [sys.executable, {sleeper!r}, {folder!r}, *name.split(":")]) for name in sys.argv[1:]]
+tree = [ChildProcess(name, [sys.executable, {sleeper!r}, {folder!r}, *name.split(":")]) for name in sys.argv[1:]]
 sys.exit(execute(lambda settings: start(settings, tree, json=True)))
 """
 

@@ -215,7 +215,7 @@ async def given_intent(conn, tenant, status, *, days=40, **options) -> UUID:
     intent_id = options.get("id") or old()
     await conn.execute(
         "insert into atlas.intents (id, tenant_id, workflow, input_hash, status, requested_by, updated_at)"
-        " values ($1, $2, 'wf', 'x', $3::text::intent_status, 'dana', clock_timestamp() - $4 * interval '1 day')",
+        " values ($1, $2, 'wf', 'x', $3::text::atlas.intent_status, 'dana', clock_timestamp() - $4 * interval '1 day')",
         intent_id,
         tenant,
         status,
@@ -228,7 +228,7 @@ async def given_approval(conn, tenant, run_id, status) -> UUID:
     """An approval of forty days ago."""
     return await conn.fetchval(
         "insert into atlas.approvals (id, tenant_id, run_id, kind, title, input_hash, requested_by, status, expires_at, decided_at)"
-        " values ($1, $2, $3, 'step', 'Pay?', 'x', 'dana', $4::text::approval_status, now(),"
+        " values ($1, $2, $3, 'step', 'Pay?', 'x', 'dana', $4::text::atlas.approval_status, now(),"
         " case when $4 <> 'pending' then now() - interval '40 days' end) returning id",
         old(),
         tenant,
