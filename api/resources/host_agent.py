@@ -16,19 +16,20 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
 from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
-from atlas.engine.hosts.host_jobs import (
-    HostJob,
-    HostResult,
-    claimant_of,
-    heartbeat_host_job,
-    host_progress,
-    host_result,
-    next_host_job,
-)
 from atlas.engine.hosts.hosts import Host, find_host, list_hosts
-from atlas.engine.jobs.claim import Claimant
-from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.verdicts import release_attempt
+from atlas.engine.hosts.leased_jobs import (
+    Failure,
+    JobLease,
+    LeasedJob,
+    claim_for_host,
+    complete,
+    fail,
+    give_back,
+    host_holder,
+    renew_lease,
+    report_leased_progress,
+)
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.validation import as_id
 from atlas.errors import NotFound
 from atlas.waiting import wait_for
@@ -127,11 +128,12 @@ async def fetch_next(
             await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
             async with call.connection() as conn:
-                found = await next_host_job(conn, host_id, lease=lease)
+                found = await claim_for_host(conn, host_id, lease=lease)
             if found is not None:
                 if await request.is_disconnected():
-                    await _give_back(call, found)
-                return _shown(found, lease)
+                    async with call.connection() as conn:
+                        await give_back(conn, found.lease)
+                return _shown(host_id, found, lease)
             left = end - time.monotonic()
             if left <= 0 or signals.closing or await request.is_disconnected():
                 return Response(status_code=204)
@@ -143,8 +145,8 @@ async def fetch_next(
 async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
     await _require(call, host_id)
     async with call.connection() as conn:
-        lease = call.api.settings.atlas_lease_seconds
-        return Kept(cancel_requested=await heartbeat_host_job(conn, host_id, job_id, body.lease, lease=lease))
+        lease, seconds = _lease(host_id, job_id, body), call.api.settings.atlas_lease_seconds
+        return Kept(cancel_requested=await renew_lease(conn, lease, seconds=seconds))
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
@@ -152,16 +154,21 @@ async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
 async def report_progress(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
     await _require(call, host_id)
     async with call.connection() as conn:
-        await host_progress(conn, host_id, job_id, body.lease, percent=body.percent, message=body.message)
+        lease = _lease(host_id, job_id, body)
+        await report_leased_progress(conn, lease, percent=body.percent, message=body.message)
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/result", summary="Report how a job ended")
 @requires("host", by_tenant=False)
 async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> ResultRecorded:
     await _require(call, host_id)
-    result = HostResult(body.status, body.duration_ms, body.output, body.error)
+    lease = _lease(host_id, job_id, body)
+    notes = Notes(detail={"result": {} if body.duration_ms is None else {"duration_ms": body.duration_ms}})
     async with call.connection() as conn, conn.transaction():
-        status = await host_result(conn, host_id, job_id, body.lease, result)
+        if body.status == "failed":
+            status = await fail(conn, lease, Failure(body.error or "The host gave no reason."), notes)
+        else:
+            status = await complete(conn, lease, body.output, notes)
         # The job's own event names the host; this one names the token, the address and the request.
         meta = {"job_id": str(job_id), "lease": body.lease, "status": status}
         event = Event("HOST_REPORTED", "host", str(host_id), call.actor, call.tenant_id, meta=meta)
@@ -185,22 +192,19 @@ async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
     return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
 
 
-async def _give_back(call: RequestContext, found: HostJob) -> None:
-    """The host has disconnected: return its job to the queue without counting an attempt."""
-    async with call.connection() as conn:
-        claimant = Claimant(claimant_of(found.host_id), None, lease=1.0)
-        await finish(conn, claimant, [release_attempt(found.job.id, found.job.attempt)])
+def _lease(host_id: UUID, job_id: UUID, body: LeaseBody) -> JobLease:
+    return JobLease(host_holder(host_id), job_id, body.lease)
 
 
-def _shown(found: HostJob, lease: float) -> AgentJob:
+def _shown(host_id: UUID, found: LeasedJob, lease: float) -> AgentJob:
     return AgentJob(
         job_id=found.job.id,
         job_run_id=found.job_run_id,
-        host_id=found.host_id,
+        host_id=host_id,
         server_instance_id=found.server_instance_id,
         type=found.job.job_type,
         payload=found.payload,
-        lease=found.lease,
+        lease=found.job.attempt,
         lease_seconds=lease,
         timeout_seconds=found.job.timeout_seconds,
         correlation_id=found.job.correlation_id,

@@ -13,16 +13,18 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import Kept, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Listed
-from atlas.engine.hosts.remote import (
+from atlas.engine.hosts import leased_jobs
+from atlas.engine.hosts.leased_jobs import (
     MOST_JOBS,
     Failure,
-    RemoteJob,
-    claim_remote,
-    complete_remote,
-    fail_remote,
-    heartbeat_remote,
-    progress_remote,
+    JobLease,
+    LeasedJob,
+    claim_for_worker,
+    remote_worker,
+    renew_lease,
+    report_leased_progress,
 )
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.types import canonical
 
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])
@@ -100,7 +102,8 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
         raise Forbidden("Runs of workflows are executed by Atlas's own workers.")
     lease = call.api.settings.atlas_lease_seconds
     async with call.connection() as conn:
-        found = await claim_remote(conn, call.caller.token.id, call.home, body.job_types, limit=body.limit, lease=lease)
+        token = call.caller.token.id
+        found = await claim_for_worker(conn, token, call.home, body.job_types, limit=body.limit, lease=lease)
     return Listed(items=[_shown(one, lease) for one in found])
 
 
@@ -108,26 +111,24 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
 @requires("worker", by_tenant=False)
 async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
     async with call.connection() as conn:
-        lease = call.api.settings.atlas_lease_seconds
-        asked = await heartbeat_remote(conn, call.caller.token.id, job_id, body.attempt, lease=lease)
-    return Kept(cancel_requested=asked)
+        seconds = call.api.settings.atlas_lease_seconds
+        return Kept(cancel_requested=await renew_lease(conn, _lease(call, job_id, body), seconds=seconds))
 
 
 @router.post("/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
 @requires("worker", by_tenant=False)
 async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> None:
     async with call.connection() as conn:
-        await progress_remote(
-            conn, call.caller.token.id, job_id, body.attempt, percent=body.percent, message=body.message
-        )
+        lease = _lease(call, job_id, body)
+        await report_leased_progress(conn, lease, percent=body.percent, message=body.message)
 
 
 @router.post("/{job_id:uuid}/complete", summary="Report that a job succeeded")
 @requires("worker", by_tenant=False)
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
     async with call.connection() as conn:
-        facts = call.actor.meta
-        return _ended(job_id, await complete_remote(conn, _who(call), job_id, body.attempt, body.output, facts=facts))
+        status = await leased_jobs.complete(conn, _lease(call, job_id, body), body.output, _notes(call))
+    return _ended(job_id, status)
 
 
 @router.post("/{job_id:uuid}/fail", summary="Report that an attempt failed")
@@ -136,23 +137,28 @@ async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
     async with call.connection() as conn:
         failure = Failure(body.error, body.permanent, after)
-        facts = call.actor.meta
-        return _ended(job_id, await fail_remote(conn, _who(call), job_id, body.attempt, failure, facts=facts))
+        status = await leased_jobs.fail(conn, _lease(call, job_id, body), failure, _notes(call))
+    return _ended(job_id, status)
 
 
-def _who(call: RequestContext) -> UUID:
-    return call.caller.token.id
+def _lease(call: RequestContext, job_id: UUID, body: AttemptBody) -> JobLease:
+    return JobLease(remote_worker(call.caller.token.id), job_id, body.attempt)
+
+
+def _notes(call: RequestContext) -> Notes:
+    """What the job's event says about the request behind it."""
+    return Notes(audit_meta=dict(call.actor.meta))
 
 
 def _ended(job_id: UUID, status: str) -> Ended:
     return Ended.model_validate({"job_id": job_id, "status": status})
 
 
-def _shown(one: RemoteJob, lease: float) -> ClaimedShown:
+def _shown(one: LeasedJob, lease: float) -> ClaimedShown:
     job = one.job
     return ClaimedShown(
         job_id=job.id,
-        job_run_id=f"{job.id}:{job.attempt}",
+        job_run_id=one.job_run_id,
         job_type=job.job_type,
         payload=one.payload,
         attempt=job.attempt,

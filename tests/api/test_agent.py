@@ -142,13 +142,13 @@ async def test_a_waiting_host_gets_its_job_at_once(server, pool):
 def looks(monkeypatch):
     """Every query for a host's job."""
     found = []
-    real = atlas.api.resources.host_agent.next_host_job
+    real = atlas.api.resources.host_agent.claim_for_host
 
     async def counted(*arguments, **options):
         found.append(arguments)
         return await real(*arguments, **options)
 
-    monkeypatch.setattr(atlas.api.resources.host_agent, "next_host_job", counted)
+    monkeypatch.setattr(atlas.api.resources.host_agent, "claim_for_host", counted)
     return found
 
 

@@ -13,11 +13,11 @@ from atlas.engine.commands.definitions import (
     find_definition,
     list_definitions,
 )
-from atlas.engine.hosts.host_jobs import HostResult, host_result, next_host_job
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.hosts.remote import claim_remote
+from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker, complete
 from atlas.engine.jobs import NewJob, admit, claim, enqueue, enqueue_definition, enqueue_many, explain
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.type_catalog import check_published, publish_types
 from atlas.engine.jobs.types import DuplicateJobType, JobType
 from atlas.engine.tenants import add_tenant
@@ -240,17 +240,17 @@ async def test_no_waiting_job_of_a_disabled_definition_is_begun_by_a_host_or_a_w
     await enqueue_many(conn, other, actor=DANA)
 
     assert [(await explain(conn, one)).reason for one in (outside, bound)] == ["disabled", "disabled"]
-    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy", "other"], limit=10, lease=30)
+    claimed = await claim_for_worker(conn, uuid4(), tenant.id, ["tidy", "other"], limit=10, lease=30)
     assert [one.job.id for one in claimed] == [other[0].id]
-    given = await next_host_job(conn, host.id, lease=30)
+    given = await claim_for_host(conn, host.id, lease=30)
     assert given is not None
     assert given.job.id == other[1].id
 
-    await host_result(conn, host.id, given.job.id, given.lease, HostResult("succeeded"))
+    await complete(conn, given.lease, {}, Notes())
     await edit_definition(conn, "tidy", {"is_active": True}, actor=DANA)
-    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
+    claimed = await claim_for_worker(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
     assert [one.job.id for one in claimed] == [outside]
-    given = await next_host_job(conn, host.id, lease=30)
+    given = await claim_for_host(conn, host.id, lease=30)
     assert given is not None
     assert given.job.id == bound
 
@@ -263,13 +263,13 @@ async def test_hosts_and_workers_outside_hear_the_time_limit_of_a_definition(con
         for place in ({}, {"host_id": host.id}):
             await enqueue_definition(conn, "tidy", {}, tenant_id=tenant.id, actor=DANA, **options, **place)
 
-    claimed = await claim_remote(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
+    claimed = await claim_for_worker(conn, uuid4(), tenant.id, ["tidy"], limit=10, lease=30)
     assert [one.job.timeout_seconds for one in claimed] == [7, 3]
     for expected in (7, 3):
-        given = await next_host_job(conn, host.id, lease=30)
+        given = await claim_for_host(conn, host.id, lease=30)
         assert given is not None
         assert given.job.timeout_seconds == expected
-        await host_result(conn, host.id, given.job.id, given.lease, HostResult("succeeded"))
+        await complete(conn, given.lease, {}, Notes())
 
 
 async def test_the_door_serves_types_that_have_no_definition_as_well(conn):

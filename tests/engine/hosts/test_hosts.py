@@ -10,9 +10,19 @@ import orjson
 import pytest
 
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.hosts.host_jobs import HostResult, heartbeat_host_job, host_progress, host_result, next_host_job
 from atlas.engine.hosts.hosts import Host, add_host, add_server_instance, find_host, list_hosts
+from atlas.engine.hosts.leased_jobs import (
+    Failure,
+    JobLease,
+    claim_for_host,
+    complete,
+    fail,
+    host_holder,
+    renew_lease,
+    report_leased_progress,
+)
 from atlas.engine.jobs import NewJob, admit, cancel, claim, enqueue, enqueue_many, explain, list_attempts, reap, switch
+from atlas.engine.jobs.finish import Notes
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refused
@@ -42,7 +52,11 @@ async def given_host_job(conn: Any, host: Host, job_type: str = "backup.take", *
 
 
 async def fetched(conn: Any, host: Host, lease: float = 30) -> Any:
-    return await next_host_job(conn, host.id, lease=lease)
+    return await claim_for_host(conn, host.id, lease=lease)
+
+
+def lease_of(host: Host, job_id: UUID, attempt: int = 1) -> JobLease:
+    return JobLease(host_holder(host.id), job_id, attempt)
 
 
 async def fall_silent(conn: Any, job_id: UUID) -> None:
@@ -74,8 +88,9 @@ async def test_a_server_job_goes_to_the_host_that_has_the_server(conn, host):
         row = await load(conn, job.id)
         assert (row["host_id"], row["server_instance_id"], row["max_retries"]) == (host.id, instance.id, 2)
     given = await fetched(conn, host)
-    assert (given.job.id, given.server_instance_id, given.host_id) == (started.id, instance.id, host.id)
-    assert (given.job_run_id, given.lease) == (f"{started.id}:1", 1)
+    assert (given.job.id, given.server_instance_id) == (started.id, instance.id)
+    assert given.job_run_id == f"{started.id}:1"
+    assert given.lease == lease_of(host, started.id)
 
 
 async def test_a_server_job_without_its_server_is_refused(conn, host):
@@ -121,7 +136,7 @@ async def test_a_host_has_one_running_job_and_gets_the_best_first(conn, host):
     first = await fetched(conn, host)
     assert first.job.id == high
     assert await fetched(conn, host) is None
-    assert await host_result(conn, host.id, high, 1, HostResult("success", 1200, {"ok": True})) == "succeeded"
+    assert await complete(conn, first.lease, {"ok": True}, Notes()) == "succeeded"
     assert (await fetched(conn, host)).job.id == low
 
 
@@ -141,9 +156,9 @@ async def test_a_success_is_recorded_with_what_the_host_measured(conn, host):
     job_id = await given_host_job(conn, host)
     given = await fetched(conn, host)
 
-    await host_progress(conn, host.id, job_id, given.lease, percent=40, message="copying")
+    await report_leased_progress(conn, given.lease, percent=40, message="copying")
     assert orjson.loads((await load(conn, job_id))["progress"])["percent"] == 40
-    await host_result(conn, host.id, job_id, given.lease, HostResult("succeeded", 1200, {"files": 3}))
+    await complete(conn, given.lease, {"files": 3}, Notes(detail={"result": {"duration_ms": 1200}}))
 
     row = await load(conn, job_id)
     assert (row["status"], orjson.loads(row["output"])) == ("succeeded", {"files": 3})
@@ -158,9 +173,8 @@ async def test_a_failure_is_retried_twice_by_two_seconds_doubled(conn, host):
     delays = []
     for attempt, expected in [(1, "queued"), (2, "queued"), (3, "failed")]:
         given = await fetched(conn, host)
-        assert given.lease == attempt
-        result = HostResult("failed", 10, error="the disk is full")
-        assert await host_result(conn, host.id, job_id, given.lease, result) == expected
+        assert given.lease.attempt == attempt
+        assert await fail(conn, given.lease, Failure("the disk is full"), Notes()) == expected
         delays.append(
             await conn.fetchval(
                 "select extract(epoch from next_retry_at - updated_at) from atlas.jobs where id = $1", job_id
@@ -181,15 +195,15 @@ async def test_a_heartbeat_keeps_a_lease_and_says_when_to_stop(conn, host):
     given = await fetched(conn, host, lease=5)
 
     await conn.execute("update atlas.hosts set last_seen_at = now() - interval '2 hours'")
-    assert await heartbeat_host_job(conn, host.id, job_id, given.lease, lease=60) is False
+    assert await renew_lease(conn, given.lease, seconds=60) is False
     assert await conn.fetchval(
         "select clock_timestamp() - last_seen_at < '5 s' from atlas.hosts where id = $1", host.id
     )
     left = await conn.fetchval("select extract(epoch from lease_expires_at - clock_timestamp()) from atlas.jobs")
     assert 50 < left <= 60
     assert await cancel(conn, job_id, actor=DANA) == "requested"
-    assert await heartbeat_host_job(conn, host.id, job_id, given.lease, lease=60) is True
-    assert await host_result(conn, host.id, job_id, given.lease, HostResult("failed", error="stopped")) == "canceled"
+    assert await renew_lease(conn, given.lease, seconds=60) is True
+    assert await fail(conn, given.lease, Failure("stopped"), Notes()) == "canceled"
     assert (await load(conn, job_id))["status"] == "canceled"
 
 
@@ -201,19 +215,19 @@ async def test_a_silent_hosts_job_returns_by_the_watchdog_and_its_late_word_is_r
     assert [(one[0], one[2]) for one in await reap(conn)] == [(job_id, "requeued")]
     await make_due(conn, job_id)
     again = await fetched(conn, host)
-    assert (again.job.id, again.lease) == (job_id, 2)
+    assert again.lease == lease_of(host, job_id, 2)
 
     with pytest.raises(LeaseLost):
-        await host_result(conn, host.id, job_id, late.lease, HostResult("succeeded"))
+        await complete(conn, late.lease, {}, Notes())
     with pytest.raises(LeaseLost):
-        await heartbeat_host_job(conn, host.id, job_id, late.lease, lease=30)
+        await renew_lease(conn, late.lease, seconds=30)
     with pytest.raises(LeaseLost):
-        await host_progress(conn, host.id, job_id, late.lease, percent=1, message=None)
+        await report_leased_progress(conn, late.lease, percent=1, message=None)
     with pytest.raises(LeaseLost):
-        await host_result(conn, uuid4(), job_id, again.lease, HostResult("succeeded"))
-    assert await host_result(conn, host.id, job_id, again.lease, HostResult("succeeded")) == "succeeded"
+        await complete(conn, JobLease(host_holder(uuid4()), job_id, 2), {}, Notes())
+    assert await complete(conn, again.lease, {}, Notes()) == "succeeded"
     with pytest.raises(LeaseLost):
-        await host_result(conn, host.id, job_id, again.lease, HostResult("succeeded"))
+        await complete(conn, again.lease, {}, Notes())
     assert await attempts(conn, job_id) == [(1, "lost", None), (2, "succeeded", None)]
 
 
@@ -223,7 +237,7 @@ async def test_a_result_after_the_lease_is_refused_even_if_nobody_else_has_the_j
     await fall_silent(conn, job_id)
 
     with pytest.raises(LeaseLost):
-        await host_result(conn, host.id, job_id, given.lease, HostResult("succeeded"))
+        await complete(conn, given.lease, {}, Notes())
 
 
 async def test_a_host_that_comes_back_need_not_wait_for_the_watchdog(conn, host):
@@ -255,7 +269,7 @@ async def test_a_host_keeps_to_the_limits_of_its_tenant_and_of_the_type(conn, ho
     assert (await fetched(conn, host)).job.job_type == "backup.take"
     blocked = await fetched(conn, second)
     assert blocked.job.job_type == "disk.check"
-    await host_result(conn, second.id, blocked.job.id, blocked.lease, HostResult("succeeded"))
+    await complete(conn, blocked.lease, {}, Notes())
 
     await conn.execute("""update atlas.tenants set limits = '{"in_flight": 1}' where id = $1""", host.tenant_id)
     await conn.execute("delete from atlas.job_types where key = 'backup.take'")
@@ -267,7 +281,7 @@ async def test_a_host_keeps_to_the_limits_of_its_tenant_and_of_the_type(conn, ho
 async def test_a_host_that_is_unknown_or_not_active_gets_nothing(conn, host):
     await given_host_job(conn, host)
     with pytest.raises(NotFound):
-        await next_host_job(conn, uuid4(), lease=30)
+        await claim_for_host(conn, uuid4(), lease=30)
 
     await conn.execute("update atlas.hosts set is_active = false where id = $1", host.id)
     with pytest.raises(Refused):
@@ -276,14 +290,12 @@ async def test_a_host_that_is_unknown_or_not_active_gets_nothing(conn, host):
         await given_host_job(conn, host)
 
 
-async def test_a_result_that_is_no_result_is_refused(conn, host):
-    job_id = await given_host_job(conn, host)
-    await fetched(conn, host)
+async def test_an_output_that_is_too_large_is_refused(conn, host):
+    await given_host_job(conn, host)
+    given = await fetched(conn, host)
 
-    with pytest.raises(InvalidInput, match="neither succeeded nor failed"):
-        await host_result(conn, host.id, job_id, 1, HostResult("fine"))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="larger than 256 KiB"):
-        await host_result(conn, host.id, job_id, 1, HostResult("succeeded", output={"a": "x" * 300_000}))
+        await complete(conn, given.lease, {"a": "x" * 300_000}, Notes())
 
 
 async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, host):
@@ -297,8 +309,8 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
     given = await fetched(conn, host)
     assert given.payload == {"token": "hunter22"}
 
-    await host_progress(conn, host.id, job_id, 1, percent=1, message="with hunter22")
-    await host_result(conn, host.id, job_id, 1, HostResult("failed", error="401 for hunter22"))
+    await report_leased_progress(conn, given.lease, percent=1, message="with hunter22")
+    await fail(conn, given.lease, Failure("401 for hunter22"), Notes())
     whole = await conn.fetchval("select string_agg(t::text, '') from atlas.jobs t")
     whole += await conn.fetchval(
         "select string_agg(t::text || convert_from(t.body, 'UTF8'), '') from atlas.audit_log t"
@@ -306,11 +318,11 @@ async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, hos
     assert "hunter22" not in whole
 
     await make_due(conn, job_id)
-    await fetched(conn, host)
-    await host_progress(conn, host.id, job_id, 2, percent=1, message="with hunter2")
+    given = await fetched(conn, host)
+    await report_leased_progress(conn, given.lease, percent=1, message="with hunter2")
     assert "hunter2" not in (await load(conn, job_id))["progress"]
     output = {"stdout_tail": "unter22 was refused", "next": "unter22"}
-    await host_result(conn, host.id, job_id, 2, HostResult("succeeded", output=output))
+    await complete(conn, given.lease, output, Notes())
     assert orjson.loads((await load(conn, job_id))["output"]) == {"stdout_tail": " was refused", "next": "unter22"}
     use_secret_key(None)
 
@@ -333,7 +345,7 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
         seeded = random.Random(seed)
         while sum(1 for job in jobs if job.host_id == one.id and job.id in done) < JOBS_EACH:
             async with crowd.acquire() as own:
-                given = await next_host_job(own, one.id, lease=0.2)
+                given = await claim_for_host(own, one.id, lease=0.2)
             if given is None:
                 await asyncio.sleep(0.02)
                 continue
@@ -346,7 +358,7 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
                 await asyncio.sleep(0.35)
             async with crowd.acquire() as own:
                 try:
-                    await host_result(own, one.id, given.job.id, given.lease, HostResult("succeeded", 1))
+                    await complete(own, given.lease, {}, Notes())
                     done[given.job.id] = done.get(given.job.id, 0) + 1
                 except LeaseLost:
                     told["late"] += 1

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.hosts.remote import claim_remote
+from atlas.engine.hosts.leased_jobs import claim_for_worker
 from atlas.engine.jobs import (
     JobContext,
     NewJob,
@@ -218,7 +218,7 @@ async def test_a_worker_outside_is_handed_the_jobs_beside_one_whose_secrets_cann
     ]
     await conn.execute("update atlas.job_secrets set ciphertext = ciphertext || 'x' where job_id = $1", sealed)
 
-    [handed] = await claim_remote(conn, uuid4(), SYSTEM_TENANT, ["secret.sign_in"], limit=10, lease=30)
+    [handed] = await claim_for_worker(conn, uuid4(), SYSTEM_TENANT, ["secret.sign_in"], limit=10, lease=30)
     assert (handed.job.id, handed.payload["login"]["password"]) == (bare, "hunter23")
     row = await load(conn, sealed)
     assert (row["status"], row["retry_count"], row["lost_count"]) == ("queued", 1, 0)
