@@ -29,7 +29,8 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings
 from atlas.workers.email import register_email
-from atlas.workers.email.outbox_files import list_mails, outbox_folder, write_mail
+from atlas.workers.email.outbox import write_mail
+from atlas.workers.email.outbox_files import list_mails, outbox_folder
 from atlas.workers.worker import Worker, WorkerOptions
 
 LIMIT_RATIO = 0.6

@@ -1,9 +1,21 @@
-"""The provider `outbox`: real mails as files, sent to nobody. The file's name is the job's id, so one job makes one."""
+"""The provider `outbox`: mails as files, `<home>/outbox/<tenant>/<job id>.eml`, for set-ups that send no mail.
+
+A file appears whole or not at all. Its name is the id of the job, so that a job that runs twice still makes one mail.
+"""
+
+import os
+import secrets
+import threading
+from uuid import UUID
 
 from atlas.settings import Settings
 from atlas.workers.email.mime import render
-from atlas.workers.email.outbox_files import outbox_folder, write_mail
+from atlas.workers.email.outbox_files import ENDING, outbox_folder
 from atlas.workers.email.providers import NotSent, Outgoing
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+# With the process and the thread it names a file that is not whole yet: other programs may share the folder.
+_OURS = secrets.token_hex(8)
 
 
 class Outbox:
@@ -13,7 +25,7 @@ class Outbox:
         self._folder = str(outbox_folder(settings.home))
 
     def write(self, mail: Outgoing) -> str:
-        """Write the mail and answer its message id. Some ten microseconds of disk cache: not worth a thread."""
+        """Write the mail and return its message id. Ten microseconds of disk cache are not worth a thread."""
         message_id = f"{mail.job_id}@atlas.invalid"
         content = render(mail.mail, sender=mail.sender, message_id=message_id, headers=mail.headers)
         try:
@@ -24,3 +36,25 @@ class Outbox:
                 remedy="Make room in the folder or make it writable, or set ATLAS_HOME to another.",
             ) from error
         return message_id
+
+
+def write_mail(folder: str, tenant: str, job_id: UUID, content: bytes) -> None:
+    """Put one mail into the outbox, in place of an earlier one of the same job."""
+    name = f"{folder}/{tenant}/{job_id}{ENDING}"
+    # The same name every time: the file system is quicker with a name it knows.
+    scratch = f"{folder}/{tenant}/.{_OURS}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        handle = os.open(scratch, _CREATE, 0o600)
+    except FileNotFoundError:
+        os.makedirs(f"{folder}/{tenant}", mode=0o700, exist_ok=True)
+        handle = os.open(scratch, _CREATE, 0o600)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.rename(scratch, name)
+    except OSError:
+        os.unlink(scratch)
+        raise
+    finally:
+        os.close(handle)

@@ -1,12 +1,5 @@
-"""The outbox: mails as files, `<home>/outbox/<tenant>/<job id>.eml`, for set-ups that send nothing to anyone.
+"""Reads the outbox: the mails in `<home>/outbox/<tenant>/<job id>.eml`, as lists and one by one."""
 
-A file appears whole or not at all, under the id of the job that made it, so that a job that runs twice still
-makes one mail.
-"""
-
-import os
-import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,16 +15,13 @@ from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, NotFound
 
 ENDING = ".eml"
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-# Names a mail that is not whole yet, together with process and thread: others may share the folder.
-_OURS = secrets.token_hex(8)
-# What the parser of the standard library raises at heads that nobody should write.
+# What the parser of the standard library raises on malformed headers.
 _MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxMail:
-    """One mail of the outbox, as a list shows it. `problem` says why nothing is known of what the file holds."""
+    """One mail of the outbox, as a list shows it. `problem` says why the file could not be read."""
 
     job_id: str
     tenant: str
@@ -52,30 +42,8 @@ def outbox_folder(home: Path) -> Path:
     return home / "outbox"
 
 
-def write_mail(folder: str, tenant: str, job_id: UUID, content: bytes) -> None:
-    """Put one mail into the outbox, in place of an earlier one of the same job."""
-    name = f"{folder}/{tenant}/{job_id}{ENDING}"
-    # One name again and again: the file system is quicker with a name it knows.
-    scratch = f"{folder}/{tenant}/.{_OURS}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        handle = os.open(scratch, _CREATE, 0o600)
-    except FileNotFoundError:
-        os.makedirs(f"{folder}/{tenant}", mode=0o700, exist_ok=True)
-        handle = os.open(scratch, _CREATE, 0o600)
-    try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-        os.rename(scratch, name)
-    except OSError:
-        os.unlink(scratch)
-        raise
-    finally:
-        os.close(handle)
-
-
 def list_mails(folder: Path, *, tenant: str | None = None, limit: int = 50) -> list[OutboxMail]:
-    """The newest mails first, of one tenant or of all; a file that cannot be read has its place among them."""
+    """The newest mails first, of one tenant or of all; a file that cannot be read is listed too."""
     found = []
     for path in _paths(folder, tenant):
         # The file may be gone by now, or be a link to one that is.
@@ -85,13 +53,13 @@ def list_mails(folder: Path, *, tenant: str | None = None, limit: int = 50) -> l
 
 
 def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple[OutboxMail, EmailMessage, bytes]:
-    """One mail: its line in the list, the parsed message, and the file as it is."""
+    """One mail: its summary, the parsed message, and the file as it is."""
     for path in _paths(folder, tenant):
         if path.stem == str(job_id):
             try:
                 content, written_at = path.read_bytes(), path.stat().st_mtime
                 message = message_from_bytes(content, policy=policy.default)
-                message.items()  # A head is parsed when it is looked at, and refuses to be then.
+                message.items()  # A header is parsed, and may be refused, when it is read.
                 return _described(path, written_at, message, len(content)), message, content
             except (OSError, *_MALFORMED) as error:
                 raise _unreadable(path, error) from error
@@ -99,14 +67,14 @@ def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple
 
 
 def body_of(message: EmailMessage) -> str:
-    """The words of a mail, plain where it has plain ones."""
+    """The text of a mail: the plain one where it has one."""
     part = message.get_body(preferencelist=("plain", "html"))
     if part is None:
         return ""
     try:
         return stored_text(str(part.get_content()))
     except (LookupError, UnicodeError):
-        # A character set that nobody knows, or that is none for words.
+        # An unknown character set, or one that is not for text.
         payload = part.get_payload(decode=True)
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
@@ -121,9 +89,9 @@ def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
         tenants = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
         raise _unreadable(folder, error) from error
-    for place in tenants:
-        if place.is_dir() and (tenant is None or place.name == tenant):
-            yield from place.glob(f"*{ENDING}")
+    for one in tenants:
+        if one.is_dir() and (tenant is None or one.name == tenant):
+            yield from one.glob(f"*{ENDING}")
 
 
 def _summary(path: Path, written_at: float) -> OutboxMail:

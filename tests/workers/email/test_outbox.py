@@ -20,7 +20,8 @@ from atlas.settings import Settings
 from atlas.workers.email.addresses import Address
 from atlas.workers.email.message import EmailInput
 from atlas.workers.email.mime import render
-from atlas.workers.email.outbox_files import MailUnreadable, list_mails, outbox_folder, write_mail
+from atlas.workers.email.outbox import write_mail
+from atlas.workers.email.outbox_files import MailUnreadable, list_mails, outbox_folder
 from atlas.workers.email.routing import Routes
 from tests.support import DANA, PROOF
 from tests.workers.email.given import MAIL
