@@ -1,13 +1,13 @@
 """The mail ledger: how far the sending of a mail came, written before and after each request that matters.
 
 Every note is a short transaction of its own, because it must outlive the attempt that makes it. A worker that dies
-after `sending` leaves the note behind; the attempt after it asks the provider before it does anything.
+after `requesting` leaves the note behind. The next attempt then asks the provider before it does anything else.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 import asyncpg
 
@@ -15,10 +15,11 @@ from atlas.db.pool import UNREACHABLE
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.jobs import JobContext, Snooze
 from atlas.errors import LeaseLost
+from atlas.workers.email.mail_state import MailEvent, MailState
 
 TAKE = statement("workers/email/sql/take.sql")
 BEGIN = statement("workers/email/sql/begin.sql")
-SENDING = statement("workers/email/sql/sending.sql")
+REQUEST = statement("workers/email/sql/sending.sql")
 NOT_SENT = statement("workers/email/sql/not_sent.sql")
 WITHOUT_DRAFT = statement("workers/email/sql/without_draft.sql")
 DISCARDING = statement("workers/email/sql/discarding.sql")
@@ -26,11 +27,9 @@ STILL_ORDERED = statement("workers/email/sql/still_ordered.sql")
 SENT = statement("workers/email/sql/sent.sql")
 SENT_MEANWHILE = statement("workers/email/sql/sent_meanwhile.sql")
 
-# A worker looks for due jobs once a second. A mail comes back that much before its moment and waits for it here, or
-# those of a second would go out together.
-PATIENCE_SECONDS = 1.0
-
-State = Literal["begun", "drafted", "sending", "sent"]
+# A worker looks for due jobs once a second. A mail comes back that much before its send slot and waits for it here.
+# Else the mails of a second would go out together.
+EARLY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,81 +46,70 @@ class Pace:
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """One mail at one provider, in the hands of one attempt."""
+    """One mail at one provider, held by one attempt."""
 
     ctx: JobContext
     provider: str
     sender: str
-    state: State = "begun"
+    state: MailState = MailState.BEGUN
     draft_id: str | None = None
     message_id: str | None = None
     # Seconds since the first request whose outcome may be open.
     age: float | None = None
-    # An operator read that the outcome is unknown and ordered a retry; no request was made since.
-    ordered: bool = False
-    # An earlier attempt asked the provider to send it, and nobody knows what came of it.
-    unsure: bool = False
-    # The request of this attempt was made on an operator's order.
-    by_order: bool = False
-    # A worker set out to remove the draft: if it is gone, it was not sent.
-    discarded: bool = False
-    # A moment in the pace is reserved for it.
-    reserved: bool = False
+    # A send slot is reserved for it.
+    has_slot: bool = False
     # The provider said in this attempt that asking it again makes no second mail.
     repeatable: bool = False
 
-    @property
-    def is_open(self) -> bool:
-        """The provider may have the mail, and nobody ordered it again: no other may be tried."""
-        return self.state == "sending" and not self.ordered
+    async def requesting(self, draft_id: str | None = None) -> None:
+        """Note that the provider is about to be asked; LeaseLost if the job is another worker's by now."""
+        values = {"sender": self.sender, "draft_id": draft_id, "worker": self.ctx.worker_id}
+        await self._move(REQUEST, MailEvent.REQUESTED, **values)
+        self.draft_id = draft_id
 
-    async def sending(self, draft_id: str | None = None) -> None:
-        """Note that the request is about to be made; LeaseLost if the job is another worker's by now."""
-        if await self._write(SENDING, sender=self.sender, draft_id=draft_id, **self._fence) is None:
-            raise await self._lost()
-        self.state, self.draft_id = "sending", draft_id
-        self.by_order, self.ordered = self.ordered, False
-
-    async def not_sent(self, *, keep_draft: bool = False) -> None:
+    async def refused(self, *, keep_draft: bool = False) -> None:
         """Note that the provider refused. If the note cannot be written, the next attempt asks the provider."""
-        if self.unsure:
-            # An earlier request is as open as it was before this one, or as much an operator's business.
-            if self.by_order:
-                self.ordered = await self._write_if_possible(STILL_ORDERED, attempt=self.ctx.attempt)
-            return
         kept = self.draft_id if keep_draft else None
-        if await self._write_if_possible(NOT_SENT, draft_id=kept, attempt=self.ctx.attempt):
-            self.state, self.draft_id = ("drafted" if kept else "begun"), kept
+        after = self.state.after(MailEvent.DRAFT_REFUSED if kept else MailEvent.REFUSED)
+        if after is None:
+            return
+        if after is MailState.ORDERED:
+            noted = await self._write_if_possible(STILL_ORDERED, attempt=self.ctx.attempt)
+        else:
+            noted = await self._write_if_possible(NOT_SENT, draft_id=kept, attempt=self.ctx.attempt)
+        if noted:
+            self.state, self.draft_id = after, kept
 
     async def discarding(self) -> bool:
         """Note that the draft is about to be removed; False if that cannot be noted, and it must stay."""
-        self.discarded = await self._write_if_possible(DISCARDING, attempt=self.ctx.attempt)
-        return self.discarded
+        if not await self._write_if_possible(DISCARDING, attempt=self.ctx.attempt):
+            return False
+        self.state = self.state.after(MailEvent.DISCARDED) or self.state
+        return True
 
-    async def without_draft(self) -> None:
+    async def draft_gone(self) -> None:
         """Note that the draft is removed, or left behind; LeaseLost if the job is another worker's by now."""
-        if await self._write(WITHOUT_DRAFT, attempt=self.ctx.attempt) is None:
-            raise await self._lost()
-        self.state = "begun" if self.state == "drafted" else self.state
-        self.draft_id, self.discarded, self.repeatable = None, False, False
+        await self._move(WITHOUT_DRAFT, MailEvent.DRAFT_GONE)
+        self.draft_id, self.repeatable = None, False
 
     async def sent(self, message_id: str) -> None:
-        """Note that it is out. If the note cannot be written, the job's own outcome still tells it."""
+        """Note that it is out. If the note cannot be written, the job's own outcome still says so."""
         # Until it is noted, only this attempt knows.
-        self.state, self.message_id = "sending", message_id
+        self.state, self.message_id = MailState.SENDING, message_id
         await self._write_if_possible(SENT, message_id=message_id)
-        self.state = "sent"
+        self.state = MailState.SENT
+
+    async def _move(self, query: Any, event: MailEvent, **values: Any) -> None:
+        if await self._write(query, attempt=self.ctx.attempt, **values) is None:
+            raise await self._lost()
+        self.state = self.state.after(event) or self.state
 
     async def _lost(self) -> LeaseLost:
-        """The job is another worker's; or one that was taken for dead has sent it meanwhile, and the entry says so."""
+        """The job is another worker's; or a worker that was taken for dead has sent it, and the entry says so."""
         row = await self._write(SENT_MEANWHILE)
         if row is not None:
-            self.state, self.message_id = "sent", row["message_id"]
+            self.state, self.message_id = MailState.SENT, row["message_id"]
         return LeaseLost(self.ctx.job_id, self.ctx.attempt)
-
-    @property
-    def _fence(self) -> dict[str, Any]:
-        return {"worker": self.ctx.worker_id, "attempt": self.ctx.attempt}
 
     async def _write(self, query: Any, **values: Any) -> Any | None:
         async with self.ctx.pool.acquire() as conn:
@@ -136,7 +124,7 @@ class LedgerEntry:
 
 
 async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> LedgerEntry:
-    """Open the entry of a provider. Raises Snooze while the pace has no room: waiting uses up no retry."""
+    """Open the entry of a provider. Raises Snooze until its send slot: waiting uses up no retry."""
     async with ctx.pool.acquire() as conn:
         row = await fetch_row(
             conn,
@@ -149,20 +137,21 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
             buckets=[pace.bucket for pace in paces],
             per_minute=[pace.per_minute for pace in paces],
             at_once=[pace.at_once for pace in paces],
-            patience=PATIENCE_SECONDS,
+            patience=EARLY_SECONDS,
         )
     assert row is not None
     if not row["held"]:
         raise LeaseLost(ctx.job_id, ctx.attempt)
-    if row["wait"] > PATIENCE_SECONDS:
-        raise Snooze(row["wait"] - PATIENCE_SECONDS, "waits for its turn in the sender's pace")
+    if row["wait"] > EARLY_SECONDS:
+        raise Snooze(row["wait"] - EARLY_SECONDS, "waits for its send slot in the sender's pace")
     if row["wait"] > 0:
         await asyncio.sleep(row["wait"])
-    return LedgerEntry(ctx, provider, row["sender"], "drafted" if row["draft_id"] else "begun", row["draft_id"])
+    state = MailState.DRAFTED if row["draft_id"] else MailState.BEGUN
+    return LedgerEntry(ctx, provider, row["sender"], state, row["draft_id"])
 
 
 async def take(ctx: JobContext) -> list[LedgerEntry]:
-    """What earlier attempts of this job noted, now in this one's hands."""
+    """What earlier attempts of this job noted, taken over by this one."""
     values = TAKE.bind({"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt})
     rows = await ctx.pool.fetch(TAKE.sql, *values)
     return [
@@ -170,14 +159,20 @@ async def take(ctx: JobContext) -> list[LedgerEntry]:
             ctx,
             row["provider"],
             row["sender"],
-            cast(State, row["state"]),
+            _taken(row),
             row["draft_id"],
             row["message_id"],
             row["age"],
-            row["ordered"],
-            unsure=row["state"] == "sending" or row["ordered"],
-            discarded=row["discarded"],
-            reserved=row["reserved"],
+            row["reserved"],
         )
         for row in rows
     ]
+
+
+def _taken(row: Any) -> MailState:
+    found = MailState(row["state"])
+    if row["ordered"]:
+        return found.after(MailEvent.TAKEN_ON_ORDER) or MailState.DRAFT_ORDERED
+    if found is MailState.DRAFTED and row["discarded"]:
+        return MailState.DISCARDING
+    return found.after(MailEvent.TAKEN) or found

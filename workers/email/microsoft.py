@@ -11,6 +11,7 @@ from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
 from atlas.workers.email.graph import Found, Graph
 from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.mail_state import MailState
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
@@ -33,11 +34,11 @@ class Microsoft:
                     return left
                 case "gone":
                     # What is made anew lies with the sender of now.
-                    await entry.without_draft()
+                    await entry.draft_gone()
                     left, entry.sender = None, str(mail.sender)
         draft_id = left or await self._graph.create_draft(_mailbox(entry), message_of(mail))
         try:
-            await entry.sending(draft_id)
+            await entry.requesting(draft_id)
         except LeaseLost:
             # Whoever has the job now makes a draft of its own.
             if left is None:
@@ -48,9 +49,9 @@ class Microsoft:
         except NotSent as refusal:
             if refusal.answered and await self._is_sent_after_all(refusal, entry):
                 return draft_id
-            await entry.not_sent(keep_draft=True)
+            await entry.refused(keep_draft=True)
             # While an earlier request may be under way, the draft is all there is to look at.
-            if refusal.permanent and not entry.is_open:
+            if refusal.permanent and not entry.state.is_open:
                 await self._remove(entry)
             raise
         return draft_id
@@ -72,7 +73,7 @@ class Microsoft:
             case "sent":
                 return entry.draft_id
             case "gone":
-                await entry.without_draft()
+                await entry.draft_gone()
             case "draft":
                 if not await self._remove(entry):
                     raise NotSent("The draft that is left with Microsoft Graph could not be removed.")
@@ -95,10 +96,10 @@ class Microsoft:
         try:
             found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
         except CannotTell:
-            if not entry.ordered:
+            if not entry.state.is_ordered:
                 raise
             return "gone"
-        if found == "gone" and not entry.ordered and not entry.discarded:
+        if found == "gone" and not entry.state.is_ordered and entry.state is not MailState.DISCARDING:
             raise _gone(entry)
         return found
 
@@ -108,10 +109,10 @@ class Microsoft:
         if not await entry.discarding():
             return False
         removed = await self._graph.delete_draft(_mailbox(entry), entry.draft_id)
-        if removed == "gone" and not entry.ordered:
+        if removed == "gone" and not entry.state.is_ordered:
             raise CannotTell(GONE)
         if removed != "there":
-            await entry.without_draft()
+            await entry.draft_gone()
         return removed != "there"
 
     async def close(self) -> None:

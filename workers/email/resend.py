@@ -40,11 +40,11 @@ class Resend:
 
     async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
         """Ask Resend to send it, under the job's id."""
-        await entry.sending()
+        await entry.requesting()
         try:
             return await self._call(mail)
         except NotSent:
-            await entry.not_sent()
+            await entry.refused()
             raise
 
     async def resolve(self, entry: LedgerEntry) -> str | None:

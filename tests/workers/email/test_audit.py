@@ -7,8 +7,7 @@ import orjson
 import pytest
 import structlog
 
-from atlas.audit.personal_data import conceal, erase
-from atlas.workers.email.commitments import concealed
+from atlas.audit.personal_data import erase
 from tests.support import DANA
 from tests.workers.email.given import KEY, MAIL, SECRET
 from tests.workers.email.server import Play
@@ -48,15 +47,6 @@ async def test_a_sent_mail_is_told_with_commitments_in_place_of_people(post, ser
     ]
     for commitment, (_, value, salt) in kept.items():
         assert hashlib.sha256(salt + value.encode()).hexdigest() == commitment
-
-
-async def test_the_commitments_are_those_of_the_audit(monkeypatch):
-    monkeypatch.setattr("os.urandom", lambda size: bytes(size))
-    meta, rows = concealed("a job", ["ada@example.com", "bob@example.com"], "About Ada")
-    wanted, kept = conceal(
-        {"recipients": ["ada@example.com", "bob@example.com"], "subject": "About Ada"}, entity_id="a job"
-    )
-    assert (meta, rows) == (wanted, [value.row for value in kept])
 
 
 async def test_a_person_can_be_erased_with_the_subjects_of_their_mails(post, server):
