@@ -1,4 +1,4 @@
-"""Mails: the job type EMAIL_SEND, its providers, and the ledger that keeps a mail from going out twice."""
+"""Mail: the job type EMAIL_SEND, its providers, and the ledger that keeps a mail from being sent twice."""
 
 from typing import TYPE_CHECKING
 
@@ -18,18 +18,17 @@ EMAIL_SEND = "EMAIL_SEND"
 
 
 def know_email() -> None:
-    """Have mails, and what tenants decide about them, checked in this process, whoever sends them."""
+    """Check the inputs of mails and the mail settings of tenants in this process, without sending mails."""
     know_input(EMAIL_SEND, EmailInput)
     know_limit("email", TenantEmailSettings)
 
 
 def register_email(settings: Settings) -> "Mailer":
-    """Make EMAIL_SEND known to this process: workers serve it from now on, and enqueueing checks its input.
+    """Register EMAIL_SEND in this process: workers serve it, and enqueueing checks its input.
 
-    Wrong senders in the settings are refused here, and so is a wrong SSL_CERT_FILE. Called again, it replaces the
-    mailer of the call before.
+    Refuses wrong senders in the settings and a wrong SSL_CERT_FILE. Called again, it replaces the mailer.
     """
-    # Here, so that those who only check mails do not wait for the providers' libraries.
+    # Imported here: programs that only check mails need not load the providers' libraries.
     from atlas.http import tls_context
     from atlas.workers.email.handler import Mailer
     from atlas.workers.email.routing import check_senders

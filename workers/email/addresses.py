@@ -1,7 +1,7 @@
-"""Mail addresses and other words of a mail's head: what may stand there, and how they are written and shown.
+"""Mail addresses and other header values: what they may hold, and how they are written and shown.
 
-A head is lines. A value that brings a line break of its own adds lines that nobody checked (another recipient,
-another sender), so everything that any reader might take for one is refused, not removed.
+A value with a line break adds header lines that were not checked: another recipient, another sender. So every
+character that some reader takes for a line break is refused, not removed.
 """
 
 import re
@@ -30,13 +30,13 @@ _NEEDS_QUOTES = re.compile(r"[^\w !#$%&\'*+/=?^`{|}~-]")
 
 
 class Address(NamedTuple):
-    """A mailbox, and the name of whom it belongs to where one was given."""
+    """A mailbox, and its owner's name where one was given."""
 
     address: str
     name: str = ""
 
     def __str__(self) -> str:
-        """As it stands in a head, before anything is done about letters beyond ASCII."""
+        """As a header holds it, before letters beyond ASCII are encoded."""
         if not self.name:
             return self.address
         return f"{quoted(self.name)} <{self.address}>"
@@ -52,11 +52,11 @@ def parse_addresses(given: object) -> tuple[Address, ...]:
         raise ValueError("must be an address or a list of addresses")
     if len(given) > MOST_RECIPIENTS:
         raise ValueError(f"has more than {MOST_RECIPIENTS} addresses")
-    return tuple(_nth(given, place) for place in range(len(given)))
+    return tuple(_nth(given, index) for index in range(len(given)))
 
 
 def parse_some_addresses(given: object) -> tuple[Address, ...]:
-    """The same, and at least one."""
+    """Parse addresses, at least one."""
     found = parse_addresses(given)
     if not found:
         raise ValueError("has no address")
@@ -66,7 +66,7 @@ def parse_some_addresses(given: object) -> tuple[Address, ...]:
 def parse_address(given: object) -> Address:
     """One address, or a ValueError that says what is wrong with it without repeating it."""
     if isinstance(given, str):
-        # Nearly all addresses are of this kind, and nothing is left to check in them.
+        # Nearly all addresses match this pattern, and need no further check.
         plain = _PLAIN.fullmatch(given)
         if plain is not None and len(given) <= LONGEST_LOCAL:
             return Address(plain[2], plain[1] or "")
@@ -79,18 +79,18 @@ def parse_address(given: object) -> Address:
         raise ValueError("must be an address, or an object with address and name")
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         raise ValueError(f"has a name that is not a text of at most {LONGEST_NAME} characters")
-    return Address(_checked(check_head(address)), check_head(name).strip())
+    return Address(_checked(check_header(address)), check_header(name).strip())
 
 
-def check_head(text: str) -> str:
-    """The text, if it can stand in a head: no line break and no control character of any kind."""
+def check_header(text: str) -> str:
+    """Return the text if a header can hold it: no line break and no control character of any kind."""
     if _BREAKS.search(text):
         raise ValueError("holds a line break or a control character")
     return text
 
 
 def quoted(name: str) -> str:
-    """A name as a head takes it: in quotes where it holds more than words."""
+    """A name as a header holds it: in quotes where it has special characters."""
     if not _NEEDS_QUOTES.search(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -102,11 +102,11 @@ def shorten(text: str) -> str:
     return _SHOWN.sub(r"\1***@", text)
 
 
-def _nth(given: Sequence[object], place: int) -> Address:
+def _nth(given: Sequence[object], index: int) -> Address:
     try:
-        return parse_address(given[place])
+        return parse_address(given[index])
     except ValueError as error:
-        raise ValueError(f"address {place + 1} of {len(given)} {error}") from None
+        raise ValueError(f"address {index + 1} of {len(given)} {error}") from None
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _split(text: str) -> tuple[str, str]:
     if len(name) >= 2 and name[0] == name[-1] == '"':
         return re.sub(r"\\(.)", r"\1", name[1:-1]), address
     if any(mark in name for mark in '<>"@,;'):
-        raise ValueError("must be a single address; a name with marks in it stands in quotes")
+        raise ValueError("must be a single address; a name with special characters must be in quotes")
     return name, address
 
 
@@ -127,7 +127,7 @@ def _checked(address: str) -> str:
     local, at, domain = address.rpartition("@")
     if not at or len(local) > LONGEST_LOCAL or not _LOCAL.fullmatch(local):
         raise ValueError("is not an address such as ada@example.com")
-    # Before anything is done about a domain, and after: it grows when it is written in ASCII.
+    # Checked before and after the conversion: a domain grows when it is written in ASCII.
     if len(domain) <= LONGEST_DOMAIN and not domain.isascii():
         domain = _in_ascii(domain)
     if len(domain) > LONGEST_DOMAIN:
@@ -139,7 +139,7 @@ def _checked(address: str) -> str:
 
 def _in_ascii(domain: str) -> str:
     try:
-        # By the rules of 2008: those of 2003, which the standard library knows, make another domain of straße.de.
+        # IDNA 2008: the standard library knows IDNA 2003, which makes another domain of straße.de.
         return idna.encode(domain, uts46=True).decode()
     except UnicodeError:
         raise ValueError("has a domain that cannot exist") from None

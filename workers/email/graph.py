@@ -1,6 +1,6 @@
-"""The few calls of Microsoft Graph that sending a mail takes: make a draft, send it, look it up, remove it.
+"""The calls of Microsoft Graph that sending a mail takes: create a draft, send it, look it up, delete it.
 
-Ids are asked for in their immutable form, so that the draft's id still names the message once it lies in Sent Items.
+It asks for immutable ids, so that the draft's id still names the message once it is in Sent Items.
 """
 
 import asyncio
@@ -14,16 +14,23 @@ import orjson
 from atlas.http import FAILURES, NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
 from atlas.workers.email.entra_token import EntraTokens
-from atlas.workers.email.provider_responses import describe, is_an_id, refusal, retry_after, trouble, words
+from atlas.workers.email.provider_responses import (
+    describe,
+    is_an_id,
+    refusal,
+    retry_after,
+    server_failure,
+    shown_message,
+)
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent
 
 WHO = "Microsoft Graph"
-# All of one call, however slowly the answer comes.
+# The time limit of one call, however slowly the response comes.
 CALL_SECONDS = 60.0
-# An accepted mail is accepted; its answer's body is read only to keep the connection.
+# The mail is accepted; the body of the response is read only to keep the connection.
 REST_SECONDS = 2.0
 
-# A 404 that speaks of the mailbox and tells nothing about the message.
+# A 404 about the mailbox, which says nothing about the message.
 _NO_MAILBOX = ("ErrorInvalidUser", "MailboxNotEnabledForRESTAPI", "MailboxNotSupportedForRESTAPI", "ResourceNotFound")
 
 Found = Literal["draft", "sent", "gone"]
@@ -32,7 +39,7 @@ Removed = Literal["removed", "gone", "there"]
 
 @dataclass(frozen=True, slots=True)
 class GraphResponse:
-    """What came back: the status, the headers, and the body as JSON, or None where it is not."""
+    """The status, the headers, and the body as JSON, or None where it is not JSON."""
 
     status: int
     headers: httpx.Headers
@@ -40,25 +47,25 @@ class GraphResponse:
 
     @property
     def code(self) -> str:
-        """Graph's own name of an error."""
+        """Graph's code of an error."""
         error = self.body.get("error") if isinstance(self.body, dict) else None
         return str(error.get("code", "")) if isinstance(error, dict) else ""
 
     @property
     def is_gone(self) -> bool:
-        """True where Graph knows the mailbox and not the message."""
+        """True when Graph knows the mailbox and not the message."""
         return self.status == 404 and self.code not in _NO_MAILBOX
 
     @property
     def said(self) -> str:
-        """Graph's own words about an error."""
+        """Graph's message about an error."""
         if not self.code:
-            return "" if self.body else "the answer is not JSON"
+            return "" if self.body else "the response is not JSON"
         return f"{self.code}: {self.body['error'].get('message', '')}"
 
 
 class Graph:
-    """A client of one installation's Graph."""
+    """A client of Microsoft Graph for one installation."""
 
     def __init__(self, settings: Settings) -> None:
         self._url = settings.ms_graph_url.rstrip("/")
@@ -67,79 +74,81 @@ class Graph:
         self._client: httpx.AsyncClient | None = None
 
     async def create_draft(self, sender: str, message: dict[str, Any]) -> str:
-        """Make a draft in the sender's mailbox and answer its id. However this fails, no mail is out."""
+        """Create a draft in the sender's mailbox and return its id. However this fails, no mail is out."""
         try:
-            answer = await self._call("POST", _messages(sender), message)
+            response = await self._call("POST", _messages(sender), message)
         except FAILURES as error:
-            raise NotSent(f"{WHO} could not be reached: {self._trouble(error)}.") from error
-        draft_id = answer.body.get("id") if isinstance(answer.body, dict) else None
-        if 200 <= answer.status < 300 and is_an_id(draft_id):
+            raise NotSent(f"{WHO} could not be reached: {self._describe(error)}.") from error
+        draft_id = response.body.get("id") if isinstance(response.body, dict) else None
+        if 200 <= response.status < 300 and is_an_id(draft_id):
             return draft_id
-        if 400 <= answer.status < 500:
-            raise self._refusal(answer)
+        if 400 <= response.status < 500:
+            raise self._refusal(response)
         raise NotSent(
-            f"{WHO} made no draft ({answer.status}): {self._said(answer) or 'the answer names no id'}.",
-            retry_after=retry_after(answer.headers),
+            f"{WHO} made no draft ({response.status}): {self._said(response) or 'the response holds no id'}.",
+            retry_after=retry_after(response.headers),
         )
 
     async def send_draft(self, sender: str, draft_id: str) -> None:
-        """Send a draft. Any answer of success is one, whatever else it says."""
+        """Send a draft. Every 2xx is a success, whatever else the response says."""
         try:
-            answer = await self._call("POST", f"{_messages(sender)}/{quote(draft_id, safe='')}/send")
+            response = await self._call("POST", f"{_messages(sender)}/{quote(draft_id, safe='')}/send")
         except NEVER_SENT as error:
-            raise NotSent(f"{WHO} could not be reached: {self._trouble(error)}.") from error
+            raise NotSent(f"{WHO} could not be reached: {self._describe(error)}.") from error
         except FAILURES as error:
-            raise MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {self._trouble(error)}.") from error
-        if 200 <= answer.status < 300:
+            reason = self._describe(error)
+            raise MaybeSent(f"{WHO} was asked to send the mail, and the connection broke: {reason}.") from error
+        if 200 <= response.status < 300:
             return
-        if 400 <= answer.status < 500:
-            raise self._refusal(answer)
-        raise trouble(WHO, answer.status, self._said(answer), answer.headers)
+        if 400 <= response.status < 500:
+            raise self._refusal(response)
+        raise server_failure(WHO, response.status, self._said(response), response.headers)
 
     async def look_up(self, sender: str, draft_id: str) -> Found:
-        """What became of a draft: it still is one, it has been sent, or it is gone."""
+        """Return what became of a draft: it still is one, it has been sent, or it is gone."""
         try:
-            answer = await self._call("GET", f"{_messages(sender)}/{quote(draft_id, safe='')}?$select=id,isDraft")
+            response = await self._call("GET", f"{_messages(sender)}/{quote(draft_id, safe='')}?$select=id,isDraft")
         except FAILURES as error:
-            raise MaybeSent(f"{WHO} could not be asked about an earlier sending: {self._trouble(error)}.") from error
+            raise MaybeSent(f"{WHO} could not be asked about an earlier request: {self._describe(error)}.") from error
         except NotSent as error:
             raise (CannotTell if error.permanent else MaybeSent)(error.message) from error
-        if answer.status == 200 and isinstance(answer.body, dict) and isinstance(answer.body.get("isDraft"), bool):
-            return "draft" if answer.body["isDraft"] else "sent"
-        if answer.is_gone:
+        is_draft = response.body.get("isDraft") if isinstance(response.body, dict) else None
+        if response.status == 200 and isinstance(is_draft, bool):
+            return "draft" if is_draft else "sent"
+        if response.is_gone:
             return "gone"
-        if answer.status in (401, 403, 404):
-            raise CannotTell(f"{WHO} does not tell what became of an earlier sending: {self._said(answer)}.")
+        if response.status in (401, 403, 404):
+            raise CannotTell(f"{WHO} does not say what became of an earlier request: {self._said(response)}.")
         raise MaybeSent(
-            f"{WHO} did not tell what became of an earlier sending ({answer.status}): {self._said(answer)}.",
-            retry_after=retry_after(answer.headers),
+            f"{WHO} did not say what became of an earlier request ({response.status}): {self._said(response)}.",
+            retry_after=retry_after(response.headers),
         )
 
     async def delete_draft(self, sender: str, draft_id: str) -> Removed:
-        """Remove a draft that will not be sent: it is removed, was gone before, or may still be there."""
+        """Delete a draft that will not be sent: it is removed, was gone before, or may still be there."""
         try:
-            answer = await self._call("DELETE", f"{_messages(sender)}/{quote(draft_id, safe='')}")
+            response = await self._call("DELETE", f"{_messages(sender)}/{quote(draft_id, safe='')}")
         except (*FAILURES, NotSent):
             return "there"
-        if answer.status == 204:
+        if response.status == 204:
             return "removed"
-        return "gone" if answer.is_gone else "there"
+        return "gone" if response.is_gone else "there"
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._tokens.close()
         if self._client is not None:
             await self._client.aclose()
 
     async def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> GraphResponse:
-        """One call; a token that is refused is replaced once. NotSent if there is no token at all."""
+        """Make one call; a token that is refused is replaced once. Raises NotSent if there is no token at all."""
         async with asyncio.timeout(CALL_SECONDS):
             token = await self._tokens.get()
-            answer = await self._exchange(method, path, body, token)
-            if answer.status == 401:
+            response = await self._exchange(method, path, body, token)
+            if response.status == 401:
                 self._tokens.forget(token)
-                answer = await self._exchange(method, path, body, await self._tokens.get())
-            return answer
+                response = await self._exchange(method, path, body, await self._tokens.get())
+            return response
 
     async def _exchange(self, method: str, path: str, body: dict[str, Any] | None, token: str) -> GraphResponse:
         if self._client is None:
@@ -162,15 +171,15 @@ class Graph:
         except FAILURES:
             return
 
-    def _refusal(self, answer: GraphResponse) -> NotSent:
-        refused = refusal(WHO, answer.status, self._said(answer), answer.headers)
+    def _refusal(self, response: GraphResponse) -> NotSent:
+        refused = refusal(WHO, response.status, self._said(response), response.headers)
         refused.answered = True
         return refused
 
-    def _said(self, answer: GraphResponse) -> str:
-        return words(answer.said, self._tokens.secrets).strip(" .:")
+    def _said(self, response: GraphResponse) -> str:
+        return shown_message(response.said, self._tokens.secrets).strip(" .:")
 
-    def _trouble(self, error: BaseException) -> str:
+    def _describe(self, error: BaseException) -> str:
         return describe(error, self._tokens.secrets)
 
 

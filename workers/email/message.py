@@ -1,4 +1,4 @@
-"""What an EMAIL_SEND job asks for. Everything that could be refused later is refused here, field by field."""
+"""The input of an EMAIL_SEND job. What a provider would refuse is refused here, field by field."""
 
 import base64
 import binascii
@@ -17,18 +17,18 @@ from pydantic import (
 )
 
 from atlas.db.pg_json import is_larger
-from atlas.workers.email.addresses import MOST_RECIPIENTS, Address, check_head, parse_addresses, parse_some_addresses
+from atlas.workers.email.addresses import MOST_RECIPIENTS, Address, check_header, parse_addresses, parse_some_addresses
 
 MIB = 1024 * 1024
 LARGEST = 3 * MIB
 LONGEST_SUBJECT = 998
-# It is a line of the mail with its parameters, and lines end at 998 characters.
+# With its parameters it is one line of the mail, and lines have at most 998 characters.
 LONGEST_CONTENT_TYPE = 255
 
 _CONTENT_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)*"
 _IS_CONTENT_TYPE = re.compile(_CONTENT_TYPE)
-# The same rules for those who enqueue by the published schema, without this code: as much of them as it can say.
-_HEAD = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"}
+# The same rules for callers that know only the published schema, as far as a schema can express them.
+_HEADER = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"}
 _ADDRESS = r"[^@<>\s,;\u0000-\u001f\u007f-\u009f\u2028\u2029]+@[^@<>\s,;\u0000-\u001f\u007f-\u009f\u2028\u2029]+"
 _ONE = {
     "anyOf": [
@@ -41,7 +41,7 @@ _ONE = {
             "type": "object",
             "properties": {
                 "address": {"type": "string", "pattern": f"^{_ADDRESS}$"},
-                "name": {"type": ["string", "null"], **_HEAD},
+                "name": {"type": ["string", "null"], **_HEADER},
             },
             "required": ["address"],
             "additionalProperties": False,
@@ -54,20 +54,20 @@ _ANY = {"anyOf": [*_ONE["anyOf"], _LIST, {"type": "null"}]}
 
 Addresses = Annotated[tuple[Address, ...], PlainValidator(parse_addresses), WithJsonSchema(_ANY)]
 SomeAddresses = Annotated[tuple[Address, ...], PlainValidator(parse_some_addresses), WithJsonSchema(_SOME)]
-HeadText = Annotated[str, AfterValidator(check_head), Field(json_schema_extra=_HEAD)]
+HeaderText = Annotated[str, AfterValidator(check_header), Field(json_schema_extra=_HEADER)]
 
 
 def _or_null(schema: dict[str, Any]) -> None:
-    """Null is another way to say none."""
+    """Accept null for none."""
     schema["anyOf"] = [{name: schema.pop(name) for name in ("type", "items")}, {"type": "null"}]
 
 
 class Attachment(BaseModel):
-    """A file that goes with the mail."""
+    """A file that is sent with the mail."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: HeadText = Field(min_length=1, max_length=255)
+    name: HeaderText = Field(min_length=1, max_length=255)
     content_type: str = Field(
         alias="contentType", max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"}
     )
@@ -110,11 +110,11 @@ class EmailInput(BaseModel):
     cc: Addresses = ()
     bcc: Addresses = ()
     reply_to: Addresses = Field(default=(), alias="replyTo")
-    subject: HeadText = Field(min_length=1, max_length=LONGEST_SUBJECT)
+    subject: HeaderText = Field(min_length=1, max_length=LONGEST_SUBJECT)
     html: str | None = Field(default=None, max_length=LARGEST)
     text: str | None = Field(default=None, max_length=LARGEST, validate_default=True)
     from_agent: str | None = Field(default=None, alias="fromAgent", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
-    trace_id: HeadText | None = Field(default=None, alias="traceId", max_length=200)
+    trace_id: HeaderText | None = Field(default=None, alias="traceId", max_length=200)
     attachments: tuple[Attachment, ...] = Field(default=(), json_schema_extra=_or_null)
 
     @field_validator("cc", "bcc")
@@ -134,7 +134,7 @@ class EmailInput(BaseModel):
     @field_validator("text")
     @classmethod
     def _says_something(cls, value: str | None, info: ValidationInfo) -> str | None:
-        # A html that is missing from the data was refused by itself.
+        # An html that is missing from the data was refused already.
         if not value and "html" in info.data and not info.data["html"]:
             raise ValueError("is required where there is no html")
         if value and is_larger(value + (info.data.get("html") or ""), LARGEST):
@@ -149,8 +149,8 @@ class EmailInput(BaseModel):
     @field_validator("attachments")
     @classmethod
     def _are_not_too_large(cls, value: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
-        words = sum(len((info.data.get(field) or "").encode()) for field in ("text", "html"))
-        if words + sum(len(one.base64) for one in value) > LARGEST:
+        texts = sum(len((info.data.get(field) or "").encode()) for field in ("text", "html"))
+        if texts + sum(len(one.base64) for one in value) > LARGEST:
             raise ValueError(f"brings the mail to more than {LARGEST // MIB} MiB")
         return value
 

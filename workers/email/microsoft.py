@@ -1,7 +1,7 @@
-"""Mail by Microsoft Graph, which knows no idempotency key.
+"""Sends mail by Microsoft Graph, which has no idempotency key.
 
-A draft takes the key's place: it is made, its id is noted, and then it is sent. One draft can be sent once, so
-after an answer that never came the draft itself tells whether the mail is out.
+A draft takes the place of the key: it is created, its id is noted, and then it is sent. A draft can be sent once. So if
+a response never came, the draft itself shows whether the mail is out.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from atlas.workers.email.mail_state import MailState
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
-# Right after a sending Graph may know the message neither as a draft nor in Sent Items, where its copy comes late.
+# Right after a request to send, Graph may show the message neither as a draft nor in Sent Items.
 SETTLING_SECONDS = 15 * 60.0
 
 
@@ -26,21 +26,21 @@ class Microsoft:
         self._graph = Graph(settings)
 
     async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
-        """Send the draft, made now or left by an earlier attempt."""
+        """Send the draft, created now or left by an earlier attempt."""
         left = entry.draft_id
         if left is not None and not entry.repeatable:
             match await self._look_again(entry):
                 case "sent":
                     return left
                 case "gone":
-                    # What is made anew lies with the sender of now.
+                    # A new draft is made in the mailbox of the current sender.
                     await entry.draft_gone()
                     left, entry.sender = None, str(mail.sender)
         draft_id = left or await self._graph.create_draft(_mailbox(entry), message_of(mail))
         try:
             await entry.requesting(draft_id)
         except LeaseLost:
-            # Whoever has the job now makes a draft of its own.
+            # The worker that has the job now makes a draft of its own.
             if left is None:
                 await self._graph.delete_draft(_mailbox(entry), draft_id)
             raise
@@ -50,23 +50,23 @@ class Microsoft:
             if refusal.answered and await self._is_sent_after_all(refusal, entry):
                 return draft_id
             await entry.refused(keep_draft=True)
-            # While an earlier request may be under way, the draft is all there is to look at.
+            # While an earlier request may be under way, only the draft can show what became of it.
             if refusal.permanent and not entry.state.is_open:
                 await self._remove(entry)
             raise
         return draft_id
 
     async def resolve(self, entry: LedgerEntry) -> str | None:
-        """Look the draft up. Somebody may have removed one that is gone, before or after it was sent."""
+        """Look the draft up. A draft that is gone may have been removed by a person, before or after it was sent."""
         if entry.draft_id is None:
-            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is not known any more.")
+            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is no longer known.")
         found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
         if found == "gone":
             raise _gone(entry)
         return entry.draft_id if found == "sent" else None
 
     async def discard(self, entry: LedgerEntry) -> str | None:
-        """Remove a refused draft: it might be sent late, or by hand."""
+        """Remove a refused draft: Graph might still send it late, or a person by hand."""
         if entry.draft_id is None:
             return None
         match await self._look_again(entry):
@@ -80,18 +80,18 @@ class Microsoft:
         return None
 
     async def _is_sent_after_all(self, refusal: NotSent, entry: LedgerEntry) -> bool:
-        """Providers have sent what they said they refused, and an earlier request may have been on its way."""
+        """Look a refused draft up: Graph has sent drafts it refused, and an earlier request may have been under way."""
         assert entry.draft_id is not None
         try:
             found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
-        except MaybeSent as doubt:
-            raise MaybeSent(f"{refusal.message} {doubt.message}", retry_after=refusal.retry_after) from doubt
+        except MaybeSent as error:
+            raise MaybeSent(f"{refusal.message} {error.message}", retry_after=refusal.retry_after) from error
         if found == "gone":
             raise _gone(entry, refusal)
         return found == "sent"
 
     async def _look_again(self, entry: LedgerEntry) -> Found:
-        """What became of a draft whose sending was refused. `gone`: it was not sent, or an operator does not mind."""
+        """Look up a draft that was refused. `gone`: it was not sent, or an operator ordered the mail again."""
         assert entry.draft_id is not None
         try:
             found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
@@ -104,7 +104,7 @@ class Microsoft:
         return found
 
     async def _remove(self, entry: LedgerEntry) -> bool:
-        """Remove a draft, with the intent noted first: else an attempt that finds it gone could not tell why."""
+        """Remove a draft. The intent is noted first, or an attempt that finds it gone could not know why."""
         assert entry.draft_id is not None
         if not await entry.discarding():
             return False
@@ -116,12 +116,12 @@ class Microsoft:
         return removed != "there"
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._graph.close()
 
 
 def _gone(entry: LedgerEntry, refusal: NotSent | None = None) -> MaybeSent | CannotTell:
-    """A draft that is not found, after a refusal in this attempt or without one: soon after a sending it is a doubt."""
+    """The error for a draft that is not found: soon after a request to send, it may still appear in Sent Items."""
     is_young = refusal is not None or entry.age is None or entry.age < SETTLING_SECONDS
     message = GONE if refusal is None else f"{refusal.message} {GONE}"
     if is_young and entry.ctx.job.has_retries_left:
@@ -134,7 +134,7 @@ def _mailbox(entry: LedgerEntry) -> str:
 
 
 def message_of(mail: Outgoing) -> dict[str, Any]:
-    """The mail as Graph's message. It holds one form of the words: the html where there is one."""
+    """The mail as Graph's message, which holds one form of the text: the html where there is one."""
     asked = mail.mail
     html = asked.html or None
     message: dict[str, Any] = {

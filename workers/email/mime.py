@@ -1,7 +1,7 @@
-"""A mail as RFC 5322 text. Written out by hand: the standard library's way takes ten times a job's whole time.
+"""Renders a mail as RFC 5322 text. Written by hand: the standard library takes ten times as long as a whole job.
 
-Lines end in CRLF and are short; what is not plain ASCII is base64. A mail is at most four layers of parts: the
-words in one or two forms, and files beside them.
+Lines end in CRLF and are short; what is not plain ASCII is base64. A mail has at most four layers of parts: the text
+in one or two forms, and files beside it.
 """
 
 import base64
@@ -18,24 +18,24 @@ from atlas.workers.email.message import Attachment, EmailInput
 
 LONGEST_LINE = 76
 # Lines of ASCII, none near the 998 characters that RFC 5322 allows.
-_PLAIN_WORDS = re.compile(r"[\t\x20-\x7e]{0,900}(?:\n[\t\x20-\x7e]{0,900})*")
-# Filenames beyond these are written in RFC 2231's way.
+_PLAIN_TEXT = re.compile(r"[\t\x20-\x7e]{0,900}(?:\n[\t\x20-\x7e]{0,900})*")
+# File names with other characters are written as RFC 2231 says.
 _PLAIN_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 !#$&+-.^_`{}~()[]@=,;'")
 
 
 def render(mail: EmailInput, *, sender: Address, message_id: str, headers: dict[str, str]) -> bytes:
-    """The whole mail. The blind copies are named: this text is kept, not handed to a mail server."""
-    head = (
+    """The whole mail. Blind copies are named: this text is stored, not given to a mail server."""
+    header = (
         f"Message-ID: <{message_id}>\r\nDate: {_date(int(time.time()))}\r\n"
         f"From: {_address(sender)}\r\nTo: {_addresses(mail.to)}\r\n"
     )
     for name, addresses in (("Cc", mail.cc), ("Bcc", mail.bcc), ("Reply-To", mail.reply_to)):
         if addresses:
-            head += f"{name}: {_addresses(addresses)}\r\n"
-    head += f"Subject: {_text('Subject', mail.subject)}\r\n"
+            header += f"{name}: {_addresses(addresses)}\r\n"
+    header += f"Subject: {_text('Subject', mail.subject)}\r\n"
     for name, value in headers.items():
-        head += f"{name}: {_text(name, value)}\r\n"
-    return f"{head}MIME-Version: 1.0\r\n{_body(mail)}".encode("ascii")
+        header += f"{name}: {_text(name, value)}\r\n"
+    return f"{header}MIME-Version: 1.0\r\n{_body(mail)}".encode("ascii")
 
 
 @lru_cache(maxsize=2)
@@ -45,9 +45,9 @@ def _date(second: int) -> str:
 
 def _body(mail: EmailInput) -> str:
     if mail.text and mail.html:
-        body = _parts("alternative", [_words("plain", mail.text), _words("html", mail.html)])
+        body = _parts("alternative", [_text_part("plain", mail.text), _text_part("html", mail.html)])
     else:
-        body = _words("plain", mail.text) if mail.text else _words("html", mail.html or "")
+        body = _text_part("plain", mail.text) if mail.text else _text_part("html", mail.html or "")
     if mail.attachments:
         body = _parts("mixed", [body, *(_file(one) for one in mail.attachments)])
     return body
@@ -59,10 +59,10 @@ def _parts(kind: str, parts: Iterable[str]) -> str:
     return f'Content-Type: multipart/{kind}; boundary="{boundary}"\r\n\r\n{inner}--{boundary}--\r\n'
 
 
-def _words(form: str, text: str) -> str:
+def _text_part(form: str, text: str) -> str:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if _PLAIN_WORDS.fullmatch(text):
+    if _PLAIN_TEXT.fullmatch(text):
         lines = text.replace("\n", "\r\n")
         return f"Content-Type: text/{form}; charset=us-ascii\r\n\r\n{lines}"
     return (
@@ -112,7 +112,7 @@ def _address(address: Address) -> str:
 
 
 def _text(name: str, value: str) -> str:
-    # What looks like an encoded word is encoded, so that it is read as it was given.
+    # A text that looks like an encoded word is encoded, so that readers show it as it was given.
     if value.isascii() and len(name) + len(value) + 2 <= LONGEST_LINE and "=?" not in value:
         return value
     return _encoded(value, name)

@@ -1,4 +1,4 @@
-"""What a mail provider is to the handler, and the three ways in which a sending can go wrong."""
+"""The interface of mail providers, and the three ways in which sending a mail can fail."""
 
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -23,12 +23,12 @@ class NotSent(AtlasError):
         super().__init__(message, remedy=remedy)
         self.permanent = permanent
         self.retry_after = retry_after
-        # The provider got the request, and said so.
+        # The provider received the request and responded.
         self.answered = False
 
 
 class MaybeSent(AtlasError):
-    """The request was made and the mail may be out. `answered`: the provider spoke of a failure of its own."""
+    """The request was made and the mail may be out. `answered`: the provider reported a failure of its own."""
 
     def __init__(self, message: str, *, answered: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class MaybeSent(AtlasError):
 
 
 class CannotTell(AtlasError):
-    """Nobody can find out any more whether an earlier attempt sent the mail. An operator decides."""
+    """Whether an earlier attempt sent the mail can no longer be found out. An operator decides."""
 
 
 class Outgoing(NamedTuple):
-    """A mail on its way out: what was asked for, whose it is, from whom it goes, and which job it stands for."""
+    """A mail to send: the input, its job, its tenant's slug, its sender and its extra headers."""
 
     mail: EmailInput
     job_id: UUID
@@ -51,26 +51,27 @@ class Outgoing(NamedTuple):
 
 
 class Provider(Protocol):
-    """Someone who sends mails, with an entry of the ledger that tells the next attempt how far this one came."""
+    """Sends mails, and notes in the ledger how far it came, for the next attempt."""
 
     async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
-        """Send it and answer the provider's id of the message; raises NotSent or MaybeSent."""
+        """Send it and return the provider's id of the message; raises NotSent, MaybeSent or CannotTell."""
         ...
 
     async def resolve(self, entry: LedgerEntry) -> str | None:
-        """What became of an earlier sending whose end is not known.
+        """Find out what became of an earlier request whose outcome is unknown.
 
-        The id of the message if it is out, None if sending again cannot make two of it, CannotTell otherwise.
+        Returns the id of the message if it is out, None if sending again cannot make two of it. Raises CannotTell
+        otherwise.
         """
         ...
 
     async def discard(self, entry: LedgerEntry) -> str | None:
         """Remove the draft that was refused, before another provider is tried.
 
-        The id of the message if it turns out to be out, NotSent if the draft is there and cannot be removed.
+        Returns the id of the message if it is out after all. Raises NotSent if the draft cannot be removed.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...

@@ -1,7 +1,7 @@
-"""Mail by Resend, whose idempotency key is the job's id: a request made again within a day sends nothing twice.
+"""Sends mail by Resend. The idempotency key is the job's id: a request repeated within a day sends nothing twice.
 
-The SDK keeps its key, address and HTTP client in module variables. They are set right before each call, which reads
-them before it first waits, so that several installations in one process do not mix.
+The SDK keeps its key, address and HTTP client in module variables. They are set right before each call, and the call
+reads them before it first awaits, so that several installations in one process do not mix.
 """
 
 import asyncio
@@ -15,18 +15,25 @@ from resend.exceptions import NoContentError, ResendError
 from atlas.http import NEVER_SENT, http_client, read_answer
 from atlas.settings import Settings
 from atlas.workers.email.ledger import LedgerEntry
-from atlas.workers.email.provider_responses import describe, is_an_id, refusal, secrets_of, trouble, words
+from atlas.workers.email.provider_responses import (
+    describe,
+    is_an_id,
+    refusal,
+    secrets_of,
+    server_failure,
+    shown_message,
+)
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
 
 WHO = "Resend"
 DEFAULT_URL = "https://api.resend.com"
 CALL_SECONDS = 60.0
-# Resend keeps a key for 24 hours; a request made again must arrive well before they end.
+# Resend keeps a key for 24 hours; a repeated request must arrive well before.
 KEY_SECONDS = 23.75 * 3600
 
 _OTHER_CONTENT = "invalid_idempotent_request"
-# Another request with this key is under way, or this one took too long: what becomes of it is open.
-_IN_DOUBT = (408, 409)
+# Another request with this key is under way, or this one took too long: the mail may be sent.
+_MAYBE_SENT = (408, 409)
 
 
 class Resend:
@@ -39,7 +46,7 @@ class Resend:
         self._http = _Client()
 
     async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
-        """Ask Resend to send it, under the job's id."""
+        """Ask Resend to send it, with the job's id as key."""
         await entry.requesting()
         try:
             return await self._call(mail)
@@ -48,59 +55,59 @@ class Resend:
             raise
 
     async def resolve(self, entry: LedgerEntry) -> str | None:
-        """The key makes asking again safe, for as long as Resend remembers it."""
+        """The key makes it safe to ask again, for as long as Resend keeps it."""
         if entry.age is None or entry.age < KEY_SECONDS:
             return None
         raise CannotTell(
-            f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never answered;"
-            " its idempotency key is forgotten by now."
+            f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never responded;"
+            " its idempotency key has expired."
         )
 
     async def discard(self, entry: LedgerEntry) -> str | None:
-        """Resend is left with nothing."""
+        """Resend keeps no drafts."""
         return None
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._http.close()
 
     async def _call(self, mail: Outgoing) -> str:
         resend.api_key, resend.api_url, resend.default_async_http_client = self._key, self._url, self._http
         params = cast(resend.Emails.SendParams, params_of(mail))
         try:
-            answer = await resend.Emails.send_async(params, {"idempotency_key": str(mail.job_id)})
+            response = await resend.Emails.send_async(params, {"idempotency_key": str(mail.job_id)})
         except ResendError as error:
             raise self._verdict(error) from error
         except NoContentError as error:
-            raise trouble(WHO, 200, "the answer is empty", {}) from error
+            raise server_failure(WHO, 200, "the response is empty", {}) from error
         except Exception as error:
-            # The SDK reads answers trustingly: too deep, too long a number, a list for a name.
+            # The SDK does not check responses: too deep, too long a number, a list for a name.
             said = describe(error, self._secrets)
-            raise MaybeSent(f"{WHO} gave an answer that cannot be read: {said}.", answered=True) from error
-        message_id = answer.get("id") if isinstance(answer, dict) else None
+            raise MaybeSent(f"{WHO} gave a response that cannot be read: {said}.", answered=True) from error
+        message_id = response.get("id") if isinstance(response, dict) else None
         if not is_an_id(message_id):
-            raise trouble(WHO, 200, "the answer names no id", {})
+            raise server_failure(WHO, 200, "the response holds no id", {})
         return message_id
 
     def _verdict(self, error: ResendError) -> NotSent | MaybeSent | CannotTell:
-        """What the SDK's error says about the mail. A broken line is an error 500 to it; its cause tells more."""
+        """What the SDK's error says about the mail. It reports a broken connection as a 500; the cause says more."""
         cause = error.__context__
         if error.error_type == "HttpClientError":
             if isinstance(cause, NEVER_SENT):
                 return NotSent(f"{WHO} could not be reached: {describe(cause, self._secrets)}.")
-            said = describe(cause, self._secrets) if cause is not None else "the line broke"
-            return MaybeSent(f"{WHO} was asked to send the mail, and the line broke: {said}.")
+            said = describe(cause, self._secrets) if cause is not None else "no reason given"
+            return MaybeSent(f"{WHO} was asked to send the mail, and the connection broke: {said}.")
         status = int(error.code) if str(error.code).isdecimal() else 0
-        said = words(f"{error.error_type}: {error.message}", self._secrets).strip(" .:")
+        said = shown_message(f"{error.error_type}: {error.message}", self._secrets).strip(" .:")
         if error.error_type == _OTHER_CONTENT:
             return CannotTell(f"{WHO} was asked before to send another mail under this job's id: {said}.")
-        if status in _IN_DOUBT or not 400 <= status < 500:
-            return trouble(WHO, status, said, error.headers)
+        if status in _MAYBE_SENT or not 400 <= status < 500:
+            return server_failure(WHO, status, said, error.headers)
         return refusal(WHO, status, said, error.headers)
 
 
 def params_of(mail: Outgoing) -> dict[str, Any]:
-    """The mail as Resend's request. It is the same for every attempt, or the key would be refused."""
+    """The mail as Resend's request. It must be the same in every attempt, or Resend refuses the key."""
     asked = mail.mail
     params: dict[str, Any] = {
         "from": str(mail.sender),
@@ -122,7 +129,7 @@ def params_of(mail: Outgoing) -> dict[str, Any]:
 
 
 class _Client(resend.AsyncHTTPClient):
-    """How the SDK reaches the network: by Atlas's own client, with its trust, limits and reuse of connections."""
+    """Makes the SDK use Atlas's own HTTP client, with its certificates, limits and connection reuse."""
 
     def __init__(self) -> None:
         self._client: httpx.AsyncClient | None = None

@@ -1,4 +1,4 @@
-"""Which way a mail goes: by which providers, in which order, from which sender, and at which pace.
+"""Routes a mail: by which providers, in which order, from which sender, and at which pace.
 
 The installation's settings decide, and a tenant may differ: `tenants.limits` holds
 `{"email": {"providers": [...], "from": "...", "agents": [...], "per_minute": n}}`, each part optional.
@@ -24,9 +24,9 @@ from atlas.workers.email.tenant_settings import TenantEmailSettings
 
 TENANT = statement("workers/email/sql/tenant.sql")
 
-# How long a tenant's row is trusted before it is read again.
+# How long a tenant's row is cached.
 FRESH_SECONDS = 5.0
-NOBODY = Address("atlas@localhost", "Atlas")
+DEFAULT_SENDER = Address("atlas@localhost", "Atlas")
 
 # The variables without which a provider cannot work.
 NEEDS = {
@@ -40,7 +40,7 @@ _DEFAULT_SENDER = {"microsoft": "ms_sender_upn", "resend": "outbound_email_from"
 
 @dataclass(frozen=True, slots=True)
 class TenantRoute:
-    """One tenant's name and choices."""
+    """One tenant's slug and mail settings."""
 
     tenant_id: UUID
     slug: str
@@ -48,7 +48,7 @@ class TenantRoute:
 
 
 class Routes:
-    """The choices of the tenants whose mails pass here, each read again every few seconds."""
+    """The installation's mail settings, and a cache of those of its tenants."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -58,7 +58,7 @@ class Routes:
         self._known: dict[UUID, tuple[float, TenantRoute]] = {}
 
     async def of(self, pool: Pool, tenant_id: UUID) -> TenantRoute:
-        """The choices of one tenant."""
+        """The mail settings of one tenant."""
         known = self._known.get(tenant_id)
         if known is not None and known[0] > time.monotonic():
             return known[1]
@@ -74,7 +74,7 @@ class Routes:
         return route.email.providers or self._order
 
     def require(self, provider: str) -> None:
-        """Refuse a provider that is not set up, by the name of the variable it lacks."""
+        """Raise NotSent for a provider that is not set up, with the variable it lacks."""
         if provider == "none":
             raise NotSent(
                 "No mail provider is set up, so mails are refused.",
@@ -90,7 +90,7 @@ class Routes:
                 )
 
     def sender(self, route: TenantRoute, provider: str, agent: str | None) -> Address:
-        """From whom a mail goes: the agent it names, else the tenant's sender, else the provider's own."""
+        """The sender of a mail: the agent it names, else the tenant's sender, else the provider's."""
         if agent is not None:
             if route.email.agents is not None and _key(agent) not in map(_key, route.email.agents):
                 raise NotSent(f"The tenant {route.slug} may not send as the agent {agent}.", permanent=True)
@@ -103,7 +103,7 @@ class Routes:
         if value is not None:
             return _address(variable.upper(), value)
         if provider == "outbox":
-            return NOBODY
+            return DEFAULT_SENDER
         raise NotSent(
             f"The mail provider {provider} has no sender: {variable.upper()} is not set.",
             permanent=True,
@@ -111,13 +111,13 @@ class Routes:
         )
 
     def paces(self, route: TenantRoute, provider: str, sender: Address, *, with_tenant: bool) -> list[Pace]:
-        """Whose paces a mail must fit into: its mailbox's or the account's, and its tenant's where it has one."""
+        """The paces a mail must keep: its mailbox's or the provider account's, and its tenant's where it has one."""
         paces = []
         if provider == "microsoft":
             bucket = f"sender:microsoft:{sender.address.lower()}"
             paces.append(Pace(bucket, self._settings.ms_messages_per_minute))
         elif provider == "resend":
-            # Resend counts what an account asks for by the second, whoever the sender.
+            # Resend limits the requests of an account per second, for all senders together.
             paces.append(Pace("resend", self._settings.resend_messages_per_minute, at_once=1))
         if with_tenant and route.email.per_minute is not None:
             paces.append(Pace(f"tenant:{route.tenant_id}", route.email.per_minute))
@@ -125,7 +125,7 @@ class Routes:
 
 
 def check_senders(settings: Settings) -> None:
-    """Refuse senders that are no addresses when the program starts, not when the first mail goes out."""
+    """Refuse senders that are not addresses when the program starts, not when the first mail is sent."""
     named = {"OUTBOUND_EMAIL_FROM": settings.outbound_email_from, "MS_SENDER_UPN": settings.ms_sender_upn}
     named |= {f"AGENT_EMAIL_{agent}": address for agent, address in settings.agent_emails.items()}
     for variable, value in named.items():

@@ -1,4 +1,4 @@
-"""What a tenant decides about its mails: the part `email` of its limits."""
+"""The mail settings of a tenant: the part `email` of its limits."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ ProviderName = Literal["microsoft", "resend", "outbox", "none"]
 
 
 class TenantEmailSettings(BaseModel):
-    """What a tenant decides about its mails."""
+    """How a tenant's mails are sent; what is not set is the installation's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
