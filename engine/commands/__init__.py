@@ -1,1 +1,1 @@
-"""Decides about command jobs: definitions, their argv and their environment."""
+"""Command jobs: definitions, their argv and their environment."""

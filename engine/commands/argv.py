@@ -1,10 +1,10 @@
 """The argv of a command: a template that an operator wrote, filled with a checked payload.
 
-A template is a list, never a line for a shell. Its elements are texts with placeholders, `{{ field }}` for a field of
+A template is a list, never a shell command line. Its elements are texts with placeholders, `{{ field }}` for a field of
 the payload and `{{ tenant.id }}`, `{{ tenant.slug }}` or `{{ job.id }}`, and `{"when": field, "args": [...]}` for
-arguments that are there only when the field is given. Each text becomes exactly one argument, whatever the values
-hold. A value can never become an option: it may not bring the dash an argument begins with, and a value that is
-neither an option's nor behind a literal `--` is refused when the template is saved.
+arguments that are left out unless the field is given. Each text becomes exactly one argument, whatever the values hold.
+A value can never become an option. It may not begin an argument with a dash. A template is refused when it is saved
+if a value is neither an option's nor after a literal `--`.
 """
 
 import re
@@ -39,7 +39,7 @@ class Facts:
 
 
 def fill_argv(argv: Sequence[Any], payload: Mapping[str, Any], facts: Facts) -> list[str]:
-    """The arguments, one for each text of the template. A value that cannot stand where it should is InvalidInput."""
+    """Return the arguments, one for each text of the template. Raises InvalidInput for a value that cannot be one."""
     values = {**scalars(payload), **facts.as_values()}
     filled: list[str] = []
     for element in argv:
@@ -51,7 +51,7 @@ def fill_argv(argv: Sequence[Any], payload: Mapping[str, Any], facts: Facts) -> 
 
 
 def check_argv(argv: Any, schema: Mapping[str, Any]) -> list[FieldError]:
-    """What speaks against accepting a template for payloads of this schema."""
+    """Return what is wrong with a template for payloads of this schema."""
     if not isinstance(argv, list) or not argv or len(argv) > MOST_ELEMENTS:
         return [FieldError("argv", f"is not a list of 1 to {MOST_ELEMENTS} elements")]
     misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
@@ -60,30 +60,30 @@ def check_argv(argv: Any, schema: Mapping[str, Any]) -> list[FieldError]:
     found = list(_check_program(argv[0]))
     before: tuple[str, str | None] = ("", None)
     operands: tuple[bool, str | None] = (False, None)
-    for place, text, given in _flat(argv):
-        found += check_text(place, text, schema, given=() if given is None else (given,))
+    for path, text, given in _flat(argv):
+        found += check_text(path, text, schema, given=() if given is None else (given,))
         if (
             _begins_with_value(text)
             and not _holds(operands, given)
             and not _holds((_is_option(before[0]), before[1]), given)
         ):
-            found.append(FieldError(place, "needs a literal -- or an option such as --name before it"))
+            found.append(FieldError(path, "needs a literal -- or an option such as --name before it"))
         if text == "--" and not _holds(operands, given):
             operands = (True, given)
         before = (text, given)
     return found
 
 
-def check_text(place: str, text: str, schema: Mapping[str, Any], *, given: Collection[str]) -> list[FieldError]:
-    """What is wrong with one text of a template. `given` are optional fields that are there when the text is used."""
+def check_text(path: str, text: str, schema: Mapping[str, Any], *, given: Collection[str]) -> list[FieldError]:
+    """Return what is wrong with one text of a template. `given`: optional fields that are set when the text is used."""
     found = []
     if "\0" in text:
-        found.append(FieldError(place, "holds the character U+0000"))
+        found.append(FieldError(path, "holds the character U+0000"))
     if re.search(r"\{\{|\}\}", _PLACEHOLDER.sub("", text)):
         reason = f"has a placeholder that is neither a field's name nor one of {', '.join(FACTS)}"
-        found.append(FieldError(place, reason))
+        found.append(FieldError(path, reason))
     for field in fields_of(text):
-        found += [FieldError(place, reason) for reason in _check_field(field, schema, given)]
+        found += [FieldError(path, reason) for reason in _check_field(field, schema, given)]
     return found
 
 
@@ -93,7 +93,7 @@ def fields_of(text: str) -> list[str]:
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:
-    """One text with its placeholders filled. What a value holds is never looked at again."""
+    """Fill the placeholders of one text. Placeholders within a value are not filled."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
@@ -122,7 +122,7 @@ def _refused(field: str, reason: str) -> InvalidInput:
 
 
 def scalars(payload: Mapping[str, Any]) -> dict[str, str]:
-    """The payload's scalars as they stand in an argument: texts as they are, the rest as JSON writes it."""
+    """The payload's scalars as an argument holds them: texts as they are, the rest as JSON."""
     return {
         name: value if isinstance(value, str) else orjson.dumps(value).decode()
         for name, value in payload.items()
@@ -130,19 +130,19 @@ def scalars(payload: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _check_shape(place: str, element: Any, schema: Mapping[str, Any]) -> Iterator[FieldError]:
+def _check_shape(path: str, element: Any, schema: Mapping[str, Any]) -> Iterator[FieldError]:
     match element:
         case str():
             return
         case {"when": str(field), "args": [*texts], **rest} if not rest and all(
             isinstance(text, str) for text in texts
         ):
-            if place == "argv.0":
-                yield FieldError(place, "is the program and cannot be optional")
+            if path == "argv.0":
+                yield FieldError(path, "is the program and cannot be optional")
             if field not in (schema.get("properties") or {}):
-                yield FieldError(f"{place}.when", f"names {field}, which the schema's properties do not have")
+                yield FieldError(f"{path}.when", f"names {field}, which the schema's properties do not have")
         case _:
-            yield FieldError(place, 'is neither a text nor {"when": field, "args": [texts]}')
+            yield FieldError(path, 'is neither a text nor {"when": field, "args": [texts]}')
 
 
 def _check_program(program: str) -> Iterator[FieldError]:
@@ -152,7 +152,7 @@ def _check_program(program: str) -> Iterator[FieldError]:
 
 
 def _flat(argv: Sequence[Any]) -> Iterator[tuple[str, str, str | None]]:
-    """Each text with its place, and the field its `when` asks for."""
+    """Each text with its path in the template, and the field its `when` names."""
     for nth, element in enumerate(argv):
         if isinstance(element, str):
             yield f"argv.{nth}", element, None
@@ -170,7 +170,7 @@ def _is_option(text: str) -> bool:
 
 
 def _holds(seen: tuple[bool, str | None], given: str | None) -> bool:
-    """True where something was seen that is there whenever this text is: what another `when` holds may be missing."""
+    """True when something was seen that is present whenever this text is: what another `when` holds may be missing."""
     return seen[0] and seen[1] in (None, given)
 
 

@@ -1,7 +1,7 @@
 """Command definitions: the allow-list of programs that jobs may run. Only operators write it.
 
-A definition's key is the job type of its jobs: what is true of a job type, its limit, its retries, its schema, is kept
-in step with the definition by the statements that write one.
+A definition's key is the job type of its jobs. The statements that write a definition also write the job type's limit,
+retries and schema.
 """
 
 from collections.abc import Mapping
@@ -42,9 +42,9 @@ class Definition:
     updated_at: datetime
 
     def as_json(self) -> dict[str, Any]:
-        """The whole of it, for those who read it."""
-        moments = {"created_at": self.created_at, "updated_at": self.updated_at}
-        return {"id": str(self.id), **self.spec.model_dump(), **moments}
+        """The definition as the API and the CLI show it."""
+        times = {"created_at": self.created_at, "updated_at": self.updated_at}
+        return {"id": str(self.id), **self.spec.model_dump(), **times}
 
 
 async def add_definition(conn: Connection, described: Mapping[str, Any], *, actor: Actor) -> Definition:
@@ -54,7 +54,7 @@ async def add_definition(conn: Connection, described: Mapping[str, Any], *, acto
         try:
             row = await fetch_row(conn, ADD, id=new_id(), **_columns(spec))
         except asyncpg.UniqueViolationError:
-            row = None  # A worker published the same job type at this moment.
+            row = None  # A worker published the same job type at the same time.
         if row is None:
             raise Conflict(
                 f"The key {spec.key} is taken, by a definition or by a job type that a handler serves.",
@@ -66,7 +66,7 @@ async def add_definition(conn: Connection, described: Mapping[str, Any], *, acto
 
 
 async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any], *, actor: Actor) -> Definition:
-    """Change some of a definition. It holds for every attempt that begins afterwards, of waiting jobs too."""
+    """Change some fields of a definition. Every attempt that begins afterwards uses them, also of waiting jobs."""
     if "key" in changes and changes["key"] != key:
         raise InvalidInput("The definition", [FieldError("key", "cannot be changed: jobs are stored under it")])
     async with conn.transaction():
@@ -81,7 +81,7 @@ async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any]
 
 
 async def disable_definition(conn: Connection, key: str, *, actor: Actor) -> Definition:
-    """Run it no more: no job of it is made or begun. What runs goes on; what waits waits until it is active again."""
+    """Stop making and starting its jobs. Running jobs go on; waiting ones wait until it is active again."""
     async with conn.transaction():
         held = await _held(conn, key)
         definition = _definition(await fetch_row(conn, DISABLE, id=held["id"]))
@@ -91,7 +91,7 @@ async def disable_definition(conn: Connection, key: str, *, actor: Actor) -> Def
 
 
 async def find_definition(conn: Queryable, key: str) -> Definition:
-    """The definition of this key; `NotFound` where there is none."""
+    """Return the definition of this key; raises NotFound where there is none."""
     row = await conn.fetchrow(FIND.sql, *FIND.bind({"key": key}))
     if row is None:
         raise _unknown(key)
@@ -104,13 +104,13 @@ async def list_definitions(conn: Queryable, *, active_only: bool = False) -> lis
 
 
 async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Definition, str] | None:
-    """What an attempt runs under at this moment: the definition, if it is active, and the tenant's short name."""
+    """Return the current definition and the tenant's slug, or None if the definition is not active."""
     row = await conn.fetchrow(TERMS.sql, *TERMS.bind({"key": key, "tenant_id": tenant_id}))
     return None if row is None else (_definition(row), row["tenant_slug"])
 
 
 async def _held(conn: Connection, key: str) -> Any:
-    """The row of a definition, held until the end of the transaction."""
+    """The row of a definition, locked until the end of the transaction."""
     row = await fetch_row(conn, HOLD, key=key)
     if row is None:
         raise _unknown(key)
@@ -120,7 +120,7 @@ async def _held(conn: Connection, key: str) -> Any:
 def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
     known = before.model_dump()
     if "max_attempts" in changes:
-        del known["max_retries"]  # Another word for the same.
+        del known["max_retries"]  # Both names mean the same.
     merged = {**known, **changes}
     if isinstance(limits := changes.get("limits"), Mapping):
         merged["limits"] = {**known["limits"], **limits}
@@ -133,7 +133,7 @@ def _columns(spec: DefinitionSpec) -> dict[str, Any]:
 
 
 def _definition(row: Any) -> Definition:
-    # Checked when it was written: one that has become wrong since must not keep the others from being read.
+    # It was checked when it was written. One that is invalid by now must not keep the others from being read.
     values = {name: orjson.loads(row[name]) if name in _JSON else row[name] for name in DefinitionSpec.model_fields}
     values["limits"] = Limits.model_construct(**values["limits"])
     return Definition(row["id"], DefinitionSpec.model_construct(**values), row["created_at"], row["updated_at"])
@@ -144,7 +144,7 @@ def _unknown(key: str) -> NotFound:
 
 
 def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> Event:
-    """The event names what a program may be given, not what its environment holds."""
+    """The event holds the names of the environment, not its values."""
     spec = definition.spec
     terms = spec.model_dump(include={"key", "argv", "timeout_seconds", "max_retries", "concurrency", "is_active"})
     return Event(

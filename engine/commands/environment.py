@@ -1,7 +1,7 @@
-"""The environment of a command: empty, but for the names its definition lists.
+"""The environment of a command: only the variables that its definition lists.
 
-A name has a text to fill, like those of the argv, or null for the value that the worker itself was started with. Names
-that change how programs are loaded or started are never accepted.
+A variable has a text with placeholders, like those of the argv, or null for the worker's own value. Names that change
+how programs are loaded or started are never accepted.
 """
 
 import os
@@ -13,7 +13,7 @@ from atlas.engine.commands.argv import Facts, check_text, fields_of, fill_text, 
 from atlas.errors import FieldError, InvalidInput
 
 MOST_NAMES = 100
-# Of NAME=value, as the kernel has it.
+# The kernel's limit of NAME=value.
 LONGEST_VARIABLE = 128 * 1024 - 1
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
@@ -23,30 +23,30 @@ _FORBIDDEN = re.compile(
     r"|PERL.*|RUBY.*|NODE_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|CLASSPATH|LUA_.*|PHP.*|GIT_.*|EDITOR|PAGER",
     re.IGNORECASE,
 )
-# Fine as an operator wrote it, not as a payload would have it.
+# An operator may set these, a payload may not.
 _LITERAL_ONLY = {"PATH", "HOME", "SHELL", "TMPDIR", "USER", "LOGNAME"}
-# Values of the worker's own environment under such names are kept out of what the program says.
+# Values of the worker's own environment under such names are redacted from the program's output.
 _SOUNDS_SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
-    """What speaks against accepting an environment for payloads of this schema."""
+    """Return what is wrong with an environment for payloads of this schema."""
     if not isinstance(env, dict) or len(env) > MOST_NAMES:
         return [FieldError("env", f"is not an object of at most {MOST_NAMES} names")]
     found = []
     for name, text in env.items():
-        place = f"env.{name}"
+        path = f"env.{name}"
         if not _NAME.fullmatch(name):
-            found.append(FieldError(place, "is not a name of letters, digits and underscores"))
+            found.append(FieldError(path, "is not a name of letters, digits and underscores"))
         elif _FORBIDDEN.fullmatch(name):
-            found.append(FieldError(place, "changes how programs are started and is never passed on"))
+            found.append(FieldError(path, "changes how programs are started and is never passed on"))
         elif text is not None and not isinstance(text, str):
-            found.append(FieldError(place, "is neither a text nor null"))
+            found.append(FieldError(path, "is neither a text nor null"))
         elif text is not None:
             # A variable whose optional field is not given is left out.
-            found += check_text(place, text, schema, given=fields_of(text))
+            found += check_text(path, text, schema, given=fields_of(text))
             if name in _LITERAL_ONLY and fields_of(text):
-                found.append(FieldError(place, "may not come from a payload"))
+                found.append(FieldError(path, "may not come from a payload"))
     return found
 
 
@@ -66,7 +66,7 @@ def fill_env(
 
 
 def inherited_secrets(env: Mapping[str, str | None], inherited: Mapping[str, str]) -> list[str]:
-    """The values of the worker's own environment that a program gets and should not tell, as its output shows them."""
+    """The values of the worker's own environment that must be redacted from the program's output, as it shows them."""
     return [
         os.fsencode(inherited[name]).decode("utf-8", "replace")
         for name, text in env.items()

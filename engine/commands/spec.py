@@ -1,4 +1,4 @@
-"""A command definition as an operator writes it: checked as a whole before anything of it is stored."""
+"""A command definition as an operator writes it, checked as a whole before it is stored."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from atlas.engine.schemas import check_schema
 from atlas.engine.secrets.fields import MARK
 from atlas.errors import FieldError, InvalidInput
 
-# Job types that Atlas itself gives a meaning.
+# Job types of Atlas itself.
 RESERVED = {"EMAIL_SEND", "ENGINE_RUN", *ALIASES, *SERVER_TYPES}
 
 Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -35,7 +35,7 @@ class Limits(BaseModel):
 
 
 class DefinitionSpec(BaseModel):
-    """What an operator says about a command. `env` maps each name to a text, or to null for the worker's own value."""
+    """A definition of a command. `env` maps each name to a text, or to null for the worker's own value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -58,7 +58,7 @@ class DefinitionSpec(BaseModel):
 
 
 def read_spec(described: Mapping[str, Any]) -> DefinitionSpec:
-    """The definition that a JSON object describes, or InvalidInput with everything that is wrong with it."""
+    """Return the definition that a JSON object describes; raises InvalidInput with everything that is wrong."""
     wanted = dict(described)
     if "max_attempts" in wanted and isinstance(wanted["max_attempts"], int) and "max_retries" not in wanted:
         wanted["max_retries"] = wanted.pop("max_attempts") - 1
@@ -77,7 +77,7 @@ def _check(spec: DefinitionSpec) -> None:
     if holds_nul(orjson.dumps(spec.model_dump()).decode()):
         found.append(FieldError("", "holds the character U+0000"))
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
-    # What cannot be used cannot tell which fields there are.
+    # An unusable schema does not say which fields there are.
     found += unusable or check_argv(spec.argv, spec.arg_schema) + check_env(spec.env, spec.arg_schema)
     try:
         spec.policy.delay(0)

@@ -1,1 +1,1 @@
-"""Decides about hosts and remote workers, which lease jobs one by one."""
+"""Hosts and remote workers, which lease jobs one by one."""

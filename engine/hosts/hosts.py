@@ -35,7 +35,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class ServerInstance:
-    """A server that a host looks after."""
+    """A server that runs on a host."""
 
     id: UUID
     tenant_id: UUID
@@ -45,7 +45,7 @@ class ServerInstance:
 
 
 async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor) -> Host:
-    """Make a host known. It fetches jobs with a token of its tenant's role `host`."""
+    """Add a host. It fetches jobs with a token of the role `host` of its tenant."""
     _check(name)
     async with conn.transaction():
         row = await fetch_row(conn, ADD, id=new_id(), tenant_id=tenant_id, name=name)
@@ -57,7 +57,7 @@ async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor
 
 
 async def add_server_instance(conn: Connection, host: Host, *, name: str, actor: Actor) -> ServerInstance:
-    """Make a server of a host known, so that jobs can be about it."""
+    """Add a server of a host, so that jobs can name it."""
     _check(name)
     async with conn.transaction():
         row = await fetch_row(conn, ADD_INSTANCE, id=new_id(), host_id=host.id, name=name)
@@ -70,18 +70,18 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
 
 
 async def edit_host(conn: Connection, host: Host, *, is_active: bool, actor: Actor) -> Host:
-    """Let a host fetch jobs, or not. What it runs goes on."""
+    """Allow a host to fetch jobs, or not. Its running job goes on."""
     async with conn.transaction():
         row = await fetch_row(conn, EDIT, id=host.id, is_active=is_active)
         if row is None:
             raise NotFound("host", host.id)
-        word = "HOST_ENABLED" if is_active else "HOST_DISABLED"
-        await record(conn, _event(word, "host", host.id, host.tenant_id, actor, name=host.name))
+        action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
+        await record(conn, _event(action, "host", host.id, host.tenant_id, actor, name=host.name))
     return Host(**row)
 
 
 async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None) -> Host:
-    """The host of this id, or of this name in a tenant; `NotFound` where there is none."""
+    """Return the host of this id, or of this name in a tenant; raises NotFound where there is none."""
     row = await fetch_row(conn, FIND, id=as_id(name_or_id), name=name_or_id, tenant_id=tenant_id)
     if row is None:
         raise NotFound("host", name_or_id, remedy="`atlas host list` shows the hosts there are.")
@@ -89,12 +89,12 @@ async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None
 
 
 async def list_hosts(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Host]:
-    """The hosts of one tenant, or all."""
+    """Return the hosts of one tenant, or all."""
     return [Host(**row) for row in await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))]
 
 
 async def list_server_instances(conn: Connection, host_id: UUID) -> list[ServerInstance]:
-    """What a host looks after."""
+    """Return the server instances of a host."""
     return [ServerInstance(**row) for row in await fetch(conn, LIST_INSTANCES, host_id=host_id)]
 
 

@@ -78,13 +78,13 @@ def host_holder(host_id: UUID) -> LeaseHolder:
 
 
 def remote_worker(token_id: UUID) -> LeaseHolder:
-    """A remote worker, by the id of its token: another token cannot speak about its jobs."""
+    """A remote worker, by the id of its token: a call with another token has lost the lease."""
     return LeaseHolder(f"remote:{token_id}", ATLAS, WorkerFailed)
 
 
 @dataclass(frozen=True, slots=True)
 class JobLease:
-    """One attempt at one job, in the hands of its holder. Every call about the job names it."""
+    """One attempt at one job, leased to its holder. Every call about the job names it."""
 
     holder: LeaseHolder
     job_id: UUID

@@ -9,7 +9,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.types import DuplicateJobType, JobType, canonical
 from atlas.engine.schemas import require_fit
-from atlas.engine.secrets.fields import secret_places, steps
+from atlas.engine.secrets.fields import secret_values, steps
 from atlas.engine.templates import references
 from atlas.errors import FieldError
 
@@ -43,7 +43,7 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
 async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, Any], *, path: str) -> list[FieldError]:
     """Find where a stored payload, of which a job is made later, would hold a secret in clear."""
     text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
-    marked = secret_places({} if text is None else orjson.loads(text), template)
+    marked = secret_values({} if text is None else orjson.loads(text), template)
     reason = f"is a secret of {canonical(job_type)}, and would be kept here in clear"
     return [FieldError(".".join([path, *steps(at)]), reason) for at, value in marked if not references(value)]
 

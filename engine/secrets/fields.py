@@ -1,7 +1,6 @@
-"""Which fields of an input a schema marks as secret.
+"""Finds the fields of an input that a schema marks as secret.
 
-A field counts as secret where any part of the schema that could apply to it says so: too much is hidden rather than
-too little.
+A field is secret if any part of the schema that could apply to it says so: rather too much is hidden than too little.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
 
 
 def has_secrets(schema: Any) -> bool:
-    """True where a schema marks anything."""
+    """True when a schema marks anything."""
     match schema:
         case dict():
             return schema.get(MARK) is True or any(has_secrets(part) for part in schema.values())
@@ -24,8 +23,8 @@ def has_secrets(schema: Any) -> bool:
             return False
 
 
-def secret_places(schema: Mapping[str, Any], input: Any) -> Iterator[tuple[str, Any]]:
-    """The places of an input that its schema marks, as JSON pointers, and what stands there."""
+def secret_values(schema: Mapping[str, Any], input: Any) -> Iterator[tuple[str, Any]]:
+    """The values of an input that its schema marks, each with its JSON pointer."""
 
     def look(value: Any, parts: list[Any], path: str) -> Iterator[tuple[str, Any]]:
         here = applying(parts, schema)
@@ -42,7 +41,7 @@ def secret_places(schema: Mapping[str, Any], input: Any) -> Iterator[tuple[str, 
 
 
 def applying(parts: list[Any], root: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The schemas in force at one place: those given, what they refer to, and every branch they combine."""
+    """The schemas that may apply to one value: those given, what they refer to, and every branch they combine."""
     waiting, seen = [part for part in parts if isinstance(part, dict)], dict[int, dict[str, Any]]()
     while waiting:
         part = waiting.pop()
@@ -53,7 +52,7 @@ def applying(parts: list[Any], root: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_marked(parts: list[dict[str, Any]]) -> bool:
-    """True where one of the schemas in force marks its place."""
+    """True when one of the schemas that apply marks its value."""
     return any(part.get(MARK) is True for part in parts)
 
 
@@ -62,7 +61,7 @@ def of_name(parts: list[dict[str, Any]], name: str) -> list[Any]:
     found: list[Any] = []
     for part in parts:
         own = part.get("properties") or {}
-        # Any pattern may fit, as far as hiding is concerned.
+        # Patterns are not evaluated: each may match.
         found += [own.get(name), *(part.get("patternProperties") or {}).values()]
         if name not in own:
             found += [part.get("additionalProperties"), part.get("unevaluatedProperties")]

@@ -1,4 +1,4 @@
-"""The key of the secrets: in a file of the installation, never in the database."""
+"""The key that encrypts secrets: in a file of the installation, never in the database."""
 
 import hashlib
 import hmac
@@ -27,21 +27,21 @@ class SecretKey:
     def __init__(self, raw: bytes) -> None:
         self.id = hashlib.sha256(b"atlas secret key id" + raw).hexdigest()[:16]
         self._cipher = AESGCM(hmac.digest(raw, b"atlas secret encryption", "sha256"))
-        self._printer = hmac.digest(raw, b"atlas secret fingerprint", "sha256")
+        self._fingerprint_key = hmac.digest(raw, b"atlas secret fingerprint", "sha256")
 
-    def encrypt(self, value: Any, place: bytes) -> tuple[bytes, bytes]:
-        """A fresh nonce and the sealed value, good in this place alone."""
+    def encrypt(self, value: Any, context: bytes) -> tuple[bytes, bytes]:
+        """Return a fresh nonce and the ciphertext, which can be decrypted only with the same context."""
         nonce = os.urandom(12)
-        return nonce, self._cipher.encrypt(nonce, orjson.dumps(value), place)
+        return nonce, self._cipher.encrypt(nonce, orjson.dumps(value), context)
 
-    def decrypt(self, nonce: bytes, sealed: bytes, place: bytes) -> Any:
-        """The value; fails where the row was moved or changed, or sealed under another key."""
-        return orjson.loads(self._cipher.decrypt(nonce, sealed, place))
+    def decrypt(self, nonce: bytes, ciphertext: bytes, context: bytes) -> Any:
+        """Return the value; fails where the row was moved or changed, or encrypted with another key."""
+        return orjson.loads(self._cipher.decrypt(nonce, ciphertext, context))
 
     def fingerprint(self, tenant_id: UUID, value: Any) -> str:
         """The same for equal values of one tenant, and for nothing else."""
-        told = tenant_id.bytes + orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        return hmac.digest(self._printer, told, "sha256").hex()[:16]
+        data = tenant_id.bytes + orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return hmac.digest(self._fingerprint_key, data, "sha256").hex()[:16]
 
 
 _used: SecretKey | None = None
@@ -62,12 +62,12 @@ def secret_key() -> SecretKey:
 
 
 def key_file(settings: Settings) -> Path:
-    """Where the key is."""
+    """The path of the key."""
     return settings.atlas_secret_key_file or settings.home / "keys" / "secret.key"
 
 
 def load_key(file: Path) -> SecretKey:
-    """The key in a file, which is made with a new key where there is none."""
+    """Read the key from a file; a file that does not exist is made with a new key."""
     try:
         if not file.exists():
             _make(file)

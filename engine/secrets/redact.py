@@ -13,13 +13,13 @@ from urllib.parse import quote, quote_plus
 
 import orjson
 
-# Shorter values would take harmless words out of every text, and are no secrets.
+# Shorter values occur in harmless texts, and are not secrets.
 SHORTEST_SECRET = 4
 SHORTEST_LINE = 6
 
 
 class Redactor:
-    """Knows the secrets of one attempt, each under the fingerprint that is shown in its place."""
+    """Replaces the secrets of one attempt, each by its fingerprint."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets` maps a clear value to its fingerprint."""
@@ -27,7 +27,7 @@ class Redactor:
         self.learn(secrets)
 
     def learn(self, secrets: Mapping[str, str]) -> None:
-        """More values that must not be seen, each with what is shown in its place."""
+        """Add more values, each with what is shown instead."""
         for value, fingerprint in secrets.items():
             for shape in _shapes(value):
                 self._shown.setdefault(shape, f"[secret {fingerprint}]")
@@ -35,13 +35,13 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def text(self, text: str) -> str:
-        """The text without the secrets."""
+        """Return the text without the secrets."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self._shown[match[0]], text)
 
     def cut(self, text: str, *, at_start: bool = False, at_end: bool = False) -> str:
-        """The same for a piece of a longer text: what is left of a secret at the place of the cut goes too."""
+        """Redact a piece of a longer text: the part of a secret that is left at the cut is removed too."""
         text = self.text(text)
         if at_end:
             text = text[: len(text) - max((_overlap(text, shape) for shape in self._shown), default=0)]
@@ -50,14 +50,14 @@ class Redactor:
         return text
 
     def report(self, text: str) -> str:
-        """The same for a sentence about a program with the end of what it printed below: both may have been cut."""
+        """Redact a sentence about a program, and below it the end of its output: both may have been cut."""
         sentence, newline, printed = self.text(text).partition("\n")
         return "".join(
             (self.cut(sentence, at_start=True, at_end=True), newline, self.cut(printed, at_start=True, at_end=True))
         )
 
     def value(self, value: Any) -> Any:
-        """A JSON value without the secrets, in its keys too."""
+        """Return a JSON value without the secrets, in its keys too."""
         match value:
             case str():
                 return self.text(value)
@@ -71,12 +71,12 @@ class Redactor:
                 return value
 
     def json(self, text: str) -> str:
-        """JSON text without the secrets."""
+        """Return JSON text without the secrets."""
         return orjson.dumps(self.value(orjson.loads(text))).decode()
 
 
 def needles(value: Any) -> Iterable[str]:
-    """The texts within a secret value that must not be seen."""
+    """The texts within a secret value that must be redacted."""
     match value:
         case str():
             if len(value) >= SHORTEST_SECRET:
@@ -114,14 +114,14 @@ def _shapes(value: str) -> set[str]:
 
 
 def _inside_base64(raw: bytes, offset: int) -> str:
-    """The letters that stand for these bytes in the base64 of a longer text, `offset` bytes into a group of three."""
+    """The base64 letters of these bytes within a longer text, `offset` bytes into a group of three."""
     encoded = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
     shared = 1 if (offset + len(raw)) % 3 else 0
     return encoded[(0, 2, 3)[offset] : len(encoded) - shared]
 
 
 def _overlap(left: str, right: str) -> int:
-    """How much of the end of `left` is the beginning of `right`; a few letters are nothing."""
+    """How much of the end of `left` is the beginning of `right`; fewer than SHORTEST_SECRET letters count as none."""
     probe = right[:16]
     at = left.find(probe, max(0, len(left) - len(right)))
     while at >= 0:

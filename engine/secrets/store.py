@@ -1,9 +1,9 @@
-"""Secret fields of an input: kept apart, encrypted, and shown as a fingerprint.
+"""Secret fields of an input: stored apart, encrypted, and shown as a fingerprint.
 
-A schema marks a field with `"x-secret": true`. At enqueue its value leaves the input for `job_secrets`, encrypted
-under a key that lives in a file and never in the database; in its place stands `{"x-secret": "<fingerprint>"}`. The
-fingerprint is keyed, so that it says whether two secrets are equal and nothing else. Only the attempt that runs the
-job sees the value, and the row goes when the job goes.
+A schema marks a field with `"x-secret": true`. At enqueue its value moves from the input to `job_secrets`, encrypted
+with a key that is in a file and never in the database. The input holds `{"x-secret": "<fingerprint>"}` instead. The
+fingerprint is keyed, so that it shows whether two secrets are equal and nothing else. Only the attempt that runs the
+job sees the value, and the row is deleted with the job.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidTag
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.secrets.fields import MARK, secret_places, steps
+from atlas.engine.secrets.fields import MARK, secret_values, steps
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, secret_key
 from atlas.engine.secrets.redact import SHORTEST_SECRET, Redactor, needles
 from atlas.errors import FieldError, InvalidInput
@@ -27,7 +27,7 @@ LOAD = statement("engine/secrets/sql/load_secrets.sql")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that was taken out of an input: where it stood (a JSON pointer), the value, what is shown."""
+    """A value that was taken out of an input: its JSON pointer, the value, and the fingerprint that is shown."""
 
     field: str
     value: Any
@@ -37,10 +37,10 @@ class Secret:
 def split_secrets(
     schema: Mapping[str, Any], input: Mapping[str, Any], tenant_id: UUID, key: SecretKey
 ) -> tuple[dict[str, Any], tuple[Secret, ...]]:
-    """The input as everyone may see it, and what was taken out of it."""
+    """Return the input without its secrets, and the secrets."""
     shown = orjson.loads(orjson.dumps(input))
     found = [
-        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_places(schema, shown))
+        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_values(schema, shown))
     ]
     _check(found)
     for secret in found:
@@ -49,25 +49,27 @@ def split_secrets(
 
 
 def hide(text: str, secrets: Iterable[Secret]) -> str:
-    """A text of the caller, such as a dedupe key, with fingerprints in place of the secrets in it."""
+    """A text of the caller, such as a dedupe key, with fingerprints instead of the secrets in it."""
     return Redactor({needle: one.fingerprint for one in secrets for needle in needles(one.value)}).text(text)
 
 
 async def store_secrets(conn: Queryable, job_id: UUID, tenant_id: UUID, secrets: Iterable[Secret]) -> None:
-    """Keep the secrets of a job, in the transaction that makes the job."""
+    """Store the secrets of a job, in the transaction that makes the job."""
     key = secret_key()
-    fields, nonces, sealed = [], [], []
+    fields, nonces, ciphertexts = [], [], []
     for secret in secrets:
-        nonce, ciphertext = key.encrypt(secret.value, _place(tenant_id, job_id, secret.field))
+        nonce, ciphertext = key.encrypt(secret.value, _context(tenant_id, job_id, secret.field))
         fields.append(secret.field)
         nonces.append(nonce)
-        sealed.append(ciphertext)
+        ciphertexts.append(ciphertext)
     values = {"job_id": job_id, "tenant_id": tenant_id, "key_id": key.id}
-    await conn.execute(STORE.sql, *STORE.bind({**values, "fields": fields, "nonces": nonces, "ciphertexts": sealed}))
+    await conn.execute(
+        STORE.sql, *STORE.bind({**values, "fields": fields, "nonces": nonces, "ciphertexts": ciphertexts})
+    )
 
 
 async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> tuple[str, Redactor | None]:
-    """A job's input in clear, for the attempt that runs it, and what keeps the attempt from telling."""
+    """Return a job's input in clear, for the attempt that runs it, and the redactor of its secrets."""
     if f'"{MARK}"' not in text:
         return text, None
     rows = await conn.fetch(LOAD.sql, *LOAD.bind({"job_id": job_id, "tenant_id": tenant_id}))
@@ -76,15 +78,15 @@ async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> t
     key, input = secret_key(), orjson.loads(text)
     known: dict[str, str] = {}
     for row in rows:
-        value = _opened(key, row, _place(tenant_id, job_id, row["field"]))
+        value = _decrypted(key, row, _context(tenant_id, job_id, row["field"]))
         _put(input, row["field"], value)
         known.update((needle, key.fingerprint(tenant_id, value)) for needle in needles(value))
     return orjson.dumps(input).decode(), Redactor(known)
 
 
-def _opened(key: SecretKey, row: Any, place: bytes) -> Any:
+def _decrypted(key: SecretKey, row: Any, context: bytes) -> Any:
     try:
-        return key.decrypt(row["nonce"], row["ciphertext"], place)
+        return key.decrypt(row["nonce"], row["ciphertext"], context)
     except InvalidTag as error:
         why = "under another key" if row["key_id"] != key.id else "and was changed since"
         raise SecretsUnreadable(
@@ -93,7 +95,7 @@ def _opened(key: SecretKey, row: Any, place: bytes) -> Any:
         ) from error
 
 
-def _place(tenant_id: UUID, job_id: UUID, field: str) -> bytes:
+def _context(tenant_id: UUID, job_id: UUID, field: str) -> bytes:
     return f"{tenant_id}|{job_id}|{field}".encode()
 
 
