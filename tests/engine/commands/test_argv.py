@@ -69,7 +69,7 @@ def test_each_text_becomes_one_argument_with_its_values_filled_in():
     ]
 
 
-def test_what_a_value_holds_is_never_looked_at_again():
+def test_placeholders_within_a_value_are_not_filled():
     seeded = random.Random(7)
     letters = string.printable + "{}[]$`'\"\\\u202e\U0001f4a9é\x1b"
     for _ in range(2000):
@@ -83,7 +83,7 @@ def test_what_a_value_holds_is_never_looked_at_again():
 
 
 @pytest.mark.parametrize("value", ["-", "--", "-rf", "--config=/etc/passwd", -5, -0.5])
-def test_a_value_does_not_bring_the_dash_an_argument_begins_with(value):
+def test_a_value_cannot_begin_an_argument_with_a_dash(value):
     with pytest.raises(InvalidInput, match="begins with a dash"):
         fill_argv(["/bin/tool", "--", "{{name}}"], {"name": value}, FACTS)
     with pytest.raises(InvalidInput, match="begins with a dash"):
@@ -175,7 +175,7 @@ def test_names_and_values_that_change_how_programs_start_are_refused(env):
     assert check_env(env, SCHEMA)
 
 
-def test_a_value_that_cannot_stand_in_an_environment_is_refused():
+def test_a_value_that_cannot_be_in_an_environment_is_refused():
     with pytest.raises(InvalidInput, match="holds U\\+0000"):
         fill_env({"NAME": "{{name}}"}, {"name": "a\0b"}, FACTS, {})
     with pytest.raises(InvalidInput, match="not a text, a number or a boolean"):

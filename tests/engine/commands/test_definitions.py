@@ -55,7 +55,7 @@ async def test_a_definition_has_the_defaults_that_are_promised(conn):
     assert await actions(conn, made.id) == ["DEFINITION_ADDED"]
 
 
-async def test_its_key_is_a_job_type_that_says_the_same(conn):
+async def test_its_key_is_a_job_type_with_the_same_terms(conn):
     await add_definition(
         conn, {**SYNC, "timeout_seconds": 9, "max_attempts": 5, "concurrency": 3, "retry_policy": "agent"}, actor=DANA
     )
@@ -175,7 +175,7 @@ async def test_a_definition_that_todays_rules_refuse_can_be_disabled(conn):
     assert await actions(conn, made.id) == ["DEFINITION_ADDED", "DEFINITION_DISABLED", "DEFINITION_EDITED"]
 
 
-async def test_what_an_environment_holds_is_not_in_the_account(conn):
+async def test_the_values_of_an_environment_are_not_in_the_audit_log(conn):
     await add_definition(conn, {**SYNC, "env": {"API_URL": "http://user:hunter22@example.test"}}, actor=DANA)
 
     [body] = [
@@ -228,7 +228,7 @@ async def test_no_job_of_a_disabled_definition_is_made(conn):
         await enqueue_definition(conn, "nothing", {}, actor=DANA)
 
 
-async def test_no_waiting_job_of_a_disabled_definition_is_begun_by_a_host_or_a_worker_outside(conn):
+async def test_no_host_and_no_remote_worker_starts_a_job_of_a_disabled_definition(conn):
     tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
     host = await add_host(conn, tenant_id=tenant.id, name="rack-1", actor=DANA)
     await add_definition(conn, {"key": "tidy", "argv": ["/bin/true"]}, actor=DANA)
@@ -255,7 +255,7 @@ async def test_no_waiting_job_of_a_disabled_definition_is_begun_by_a_host_or_a_w
     assert given.job.id == bound
 
 
-async def test_hosts_and_workers_outside_hear_the_time_limit_of_a_definition(conn):
+async def test_hosts_and_remote_workers_get_the_time_limit_of_a_definition(conn):
     tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
     host = await add_host(conn, tenant_id=tenant.id, name="rack-1", actor=DANA)
     await add_definition(conn, {"key": "tidy", "argv": ["/bin/true"], "timeout_seconds": 7}, actor=DANA)
@@ -272,7 +272,7 @@ async def test_hosts_and_workers_outside_hear_the_time_limit_of_a_definition(con
         await complete(conn, given.lease, {}, Notes())
 
 
-async def test_the_door_serves_types_that_have_no_definition_as_well(conn):
+async def test_admission_checks_types_without_a_definition_as_well(conn):
     await conn.execute(
         """insert into atlas.job_types (key, input_schema) values ('report.build', '{"required": ["n"], "type": "object"}')"""
     )

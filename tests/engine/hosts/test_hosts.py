@@ -1,4 +1,4 @@
-"""Hosts: they fetch their own jobs, one at a time, and only the lease that holds a job may speak about it."""
+"""Hosts fetch their own jobs, one at a time, and only the holder of a job's lease may report on it."""
 
 import asyncio
 import random
@@ -207,7 +207,7 @@ async def test_a_heartbeat_keeps_a_lease_and_says_when_to_stop(conn, host):
     assert (await load(conn, job_id))["status"] == "canceled"
 
 
-async def test_a_silent_hosts_job_returns_by_the_watchdog_and_its_late_word_is_refused(conn, host):
+async def test_the_sweep_requeues_a_silent_hosts_job_and_its_late_report_is_refused(conn, host):
     job_id = await given_host_job(conn, host)
     late = await fetched(conn, host)
     await fall_silent(conn, job_id)
@@ -231,7 +231,7 @@ async def test_a_silent_hosts_job_returns_by_the_watchdog_and_its_late_word_is_r
     assert await attempts(conn, job_id) == [(1, "lost", None), (2, "succeeded", None)]
 
 
-async def test_a_result_after_the_lease_is_refused_even_if_nobody_else_has_the_job(conn, host):
+async def test_a_result_after_the_lease_is_refused_even_if_no_other_has_the_job(conn, host):
     job_id = await given_host_job(conn, host)
     given = await fetched(conn, host)
     await fall_silent(conn, job_id)
@@ -240,7 +240,7 @@ async def test_a_result_after_the_lease_is_refused_even_if_nobody_else_has_the_j
         await complete(conn, given.lease, {}, Notes())
 
 
-async def test_a_host_that_comes_back_need_not_wait_for_the_watchdog(conn, host):
+async def test_a_host_that_comes_back_need_not_wait_for_the_sweep(conn, host):
     silent = await given_host_job(conn, host, priority=9)
     other = await given_host_job(conn, host)
     await fetched(conn, host)
@@ -250,7 +250,7 @@ async def test_a_host_that_comes_back_need_not_wait_for_the_watchdog(conn, host)
     assert await attempts(conn, silent) == [(1, "lost", None)]
 
 
-async def test_nothing_is_handed_out_while_atlas_is_offline(conn, host):
+async def test_nothing_is_claimed_while_atlas_is_offline(conn, host):
     await given_host_job(conn, host)
     await switch(conn, online=False, actor=DANA)
     assert await fetched(conn, host) is None
@@ -298,7 +298,7 @@ async def test_an_output_that_is_too_large_is_refused(conn, host):
         await complete(conn, given.lease, {"a": "x" * 300_000}, Notes())
 
 
-async def test_a_host_gets_the_secrets_of_its_job_and_cannot_tell_them(conn, host):
+async def test_a_host_gets_the_secrets_of_its_job_and_its_reports_are_redacted(conn, host):
     use_secret_key(SecretKey(bytes(32)))
     schema = {"properties": {"token": {"type": "string", "x-secret": True}}}
     await conn.execute(

@@ -148,7 +148,7 @@ async def test_a_definitions_secret_does_the_same_for_those_who_know_only_the_sc
     assert await in_clear(conn, made.id) == {"token": "hunter22"}
 
 
-async def test_the_secrets_go_with_their_job(conn):
+async def test_the_secrets_are_deleted_with_their_job(conn):
     made = await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": "hunter22"}}), actor=DANA)
     assert await conn.fetchval("select count(*) from atlas.job_secrets") == 1
 
@@ -203,7 +203,7 @@ async def test_a_row_that_was_moved_or_changed_cannot_be_read(conn):
         await in_clear(conn, second)
 
 
-async def test_another_key_is_told_as_such(conn):
+async def test_a_secret_stored_under_another_key_is_reported_as_such(conn):
     made = await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": "hunter22"}}), actor=DANA)
     use_secret_key(SecretKey(bytes(32)))
 
@@ -211,7 +211,7 @@ async def test_another_key_is_told_as_such(conn):
         await in_clear(conn, made.id)
 
 
-async def test_a_worker_outside_is_handed_the_jobs_beside_one_whose_secrets_cannot_be_read(conn):
+async def test_a_remote_worker_gets_the_other_jobs_when_the_secrets_of_one_cannot_be_read(conn):
     sealed, bare = [
         (await enqueue(conn, NewJob("secret.sign_in", {"login": {"user": "d", "password": text}}), actor=DANA)).id
         for text in ("hunter22", "hunter23")
@@ -225,7 +225,7 @@ async def test_a_worker_outside_is_handed_the_jobs_beside_one_whose_secrets_cann
     assert orjson.loads(row["error"])["type"] == "SecretsUnreadable"
 
 
-async def test_the_key_is_made_on_first_use_and_is_nobody_elses(tmp_path):
+async def test_the_key_is_made_on_first_use_and_only_its_owner_may_read_it(tmp_path):
     file = key_file(load_settings(atlas_home=tmp_path / "home"))
     with ThreadPoolExecutor(8) as threads:
         loop = asyncio.get_running_loop()
@@ -265,7 +265,7 @@ def test_a_secret_is_found_in_every_shape_it_takes():
     assert redactor.text(shapes[-1]) == "7022"
 
 
-def test_a_piece_of_a_secret_at_a_cut_goes_too():
+def test_a_piece_of_a_secret_at_a_cut_is_removed_too():
     redactor = Redactor({"hunter22-and-more": "f00d"})
 
     assert redactor.cut("the key is hunter22-an", at_end=True) == "the key is "
@@ -273,7 +273,7 @@ def test_a_piece_of_a_secret_at_a_cut_goes_too():
     assert redactor.cut("hunter22-an", at_start=True) == "hunter22-an"
 
 
-def test_a_report_about_a_program_tells_no_piece_of_a_secret_at_the_ends_of_its_two_parts():
+def test_a_report_about_a_program_holds_no_piece_of_a_secret_at_the_ends_of_its_two_parts():
     redactor = Redactor({"hunter22-and-more": "f00d", "first\nsecond": "beef"})
 
     assert (
@@ -283,7 +283,7 @@ def test_a_report_about_a_program_tells_no_piece_of_a_secret_at_the_ends_of_its_
     assert redactor.report("and-more first\nsecond") == " [secret beef]"
 
 
-def test_an_error_keeps_what_decides_and_loses_what_must_not_be_told():
+def test_an_error_keeps_its_class_and_loses_the_secrets():
     redactor, notes = Redactor({"hunter22": "f00d"}), Notes(audit_meta={"k": ["hunter22", 5]})
     permanent = redact_error(redactor, PermanentError("bad hunter22", remedy="not hunter22", outcome="unknown"), notes)
     assert isinstance(permanent, PermanentError)
@@ -303,6 +303,6 @@ def test_an_error_keeps_what_decides_and_loses_what_must_not_be_told():
     assert "KeyError" in notes.detail["error_text"]
 
 
-async def test_the_door_checks_what_a_model_knows_before_it_takes_the_secrets_out(conn):
+async def test_admission_checks_the_model_before_it_takes_the_secrets_out(conn):
     with pytest.raises(InvalidInput, match=r"login\.user"):
         await admit(conn, NewJob("secret.sign_in", {"login": {"password": "hunter22"}}))

@@ -1,4 +1,4 @@
-"""Sentences that mail tests are made of."""
+"""What the mail tests share."""
 
 from pathlib import Path
 from typing import Any

@@ -23,7 +23,7 @@ GARBAGE = b"<html>\x00\xff not what anybody asked for"
 
 @dataclass
 class Play:
-    """What the server does with one request, in place of what it should."""
+    """What the server does with one request, instead of what it should."""
 
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Request:
 
 
 class MailServer:
-    """The server, its mailboxes, and its memory of every request."""
+    """The server, its mailboxes, and every request it received."""
 
     def __init__(self, authority: trustme.CA, folder: Path) -> None:
         self.ca_file = folder / "ca.pem"

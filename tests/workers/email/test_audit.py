@@ -1,4 +1,4 @@
-"""What the account, the logs and the rows say about a mail: the facts, no secrets, and people only as commitments."""
+"""What the audit log, the logs and the rows hold about a mail: the facts, no secrets, and people only as commitments."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ PEOPLE = {**MAIL, "to": ["Ada <ada@example.com>", "bob@example.com"], "bcc": "ev
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend", "outbox"])
-async def test_a_sent_mail_is_told_with_commitments_in_place_of_people(post, server, provider):
+async def test_a_sent_mail_is_recorded_with_commitments_instead_of_people(post, server, provider):
     post.use(provider)
     job_id = await post.enqueue({**PEOPLE, "traceId": "trace-1"})
 

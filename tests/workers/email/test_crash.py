@@ -79,7 +79,7 @@ async def test_a_worker_killed_in_the_middle_of_sending_sends_nothing_twice(
 
 @pytest.mark.slow
 async def test_killed_again_and_again_every_mail_goes_out_once(post, server):
-    """Workers with several mails in hand, killed at random moments, by either provider."""
+    """Workers that hold several mails, killed at random times, by either provider."""
     seed = random.Random(7)
     mails, kills = (200, 20) if PROOF else (30, 4)
     jobs = []

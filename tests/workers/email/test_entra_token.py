@@ -1,4 +1,4 @@
-"""Tokens of Microsoft Entra: shared, renewed in time, replaced when refused, and honest about why there is none."""
+"""Tokens of Microsoft Entra: shared, renewed in time, replaced when refused, and a clear reason where there is none."""
 
 from urllib.parse import quote, quote_plus
 
@@ -50,7 +50,7 @@ async def test_a_token_that_is_always_refused_is_a_permanent_error(post, server)
     assert "InvalidAuthenticationToken: Access token is not accepted" in job.error["message"]
 
 
-async def test_a_wrong_client_secret_is_a_permanent_error_in_entras_words(post, server):
+async def test_a_wrong_client_secret_is_a_permanent_error_with_entras_message(post, server):
     said = {"error": "invalid_client", "error_description": f"AADSTS7000215: Invalid client secret: {SECRET}."}
     server.play("token", Play(status=401, body=said))
 
@@ -60,7 +60,7 @@ async def test_a_wrong_client_secret_is_a_permanent_error_in_entras_words(post, 
     assert "AADSTS7000215: Invalid client secret: [secret of the mail provider]" in job.error["message"]
 
 
-async def test_a_secret_is_named_nowhere_in_the_spelling_of_a_form_either(post, server, monkeypatch):
+async def test_a_secret_in_the_encoding_of_a_form_is_redacted_too(post, server, monkeypatch):
     secret = "p+q/r=s3cret&canary"
     post.use("microsoft", ms_client_secret=secret)
 
@@ -82,7 +82,7 @@ async def test_a_secret_is_named_nowhere_in_the_spelling_of_a_form_either(post, 
 @pytest.mark.parametrize(
     "play", [Play(status=500, body=GARBAGE), Play(status=200, body=GARBAGE), Play(status=429, body={})]
 )
-async def test_a_token_endpoint_in_trouble_is_asked_again(post, server, play):
+async def test_a_token_endpoint_that_fails_is_asked_again(post, server, play):
     server.play("token", play)
     job_id = await post.enqueue()
 
@@ -95,9 +95,7 @@ async def test_a_token_endpoint_in_trouble_is_asked_again(post, server, play):
 
 @pytest.mark.parametrize("endpoint", ["token", "discovery"])
 @pytest.mark.parametrize("body", [[], {"token_endpoint": "https://127.0.0.1/token"}, 7], ids=str)
-async def test_an_answer_that_makes_no_sense_is_no_token_and_another_provider_stands_in(
-    post, server, monkeypatch, endpoint, body
-):
+async def test_a_malformed_response_is_no_token_and_another_provider_sends(post, server, monkeypatch, endpoint, body):
     post.use("microsoft", "outbox")
     monkeypatch.setattr(server, f"_{endpoint}", lambda request, play: (200, body))
 

@@ -41,7 +41,7 @@ def by_both(post):
         "send 429",
     ],
 )
-async def test_a_provider_that_surely_did_not_send_it_is_stood_in_for(post, server, endpoint, play):
+async def test_another_provider_sends_what_one_certainly_did_not_send(post, server, endpoint, play):
     server.play(endpoint, play)
     job_id = await post.enqueue()
 
@@ -54,14 +54,14 @@ async def test_a_provider_that_surely_did_not_send_it_is_stood_in_for(post, serv
     assert len(server.drafts) == (play.cut or play.garbled)
 
 
-async def test_a_provider_without_credentials_is_stood_in_for(post, server):
+async def test_another_provider_sends_where_one_has_no_credentials(post, server):
     post.use(ms_client_secret=None)
 
     assert (await post.run(await post.enqueue())).output["provider"] == "resend"
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend"])
-async def test_a_provider_that_nobody_can_trust_is_stood_in_for(post, server, monkeypatch, provider):
+async def test_another_provider_sends_where_one_has_an_untrusted_certificate(post, server, monkeypatch, provider):
     post.use(provider, "outbox")
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
 
@@ -78,7 +78,7 @@ async def test_authorities_that_cannot_be_read_are_refused_at_the_start(post, mo
     post.use("outbox", resend_api_key=None, ms_client_secret=None)  # it needs none
 
 
-async def test_a_provider_that_cannot_be_reached_is_stood_in_for(post, server):
+async def test_another_provider_sends_where_one_cannot_be_reached(post, server):
     post.use(ms_graph_url="https://127.0.0.1:1/v1.0", ms_authority_url="https://127.0.0.1:1")
 
     assert (await post.run(await post.enqueue())).output["provider"] == "resend"
@@ -86,7 +86,7 @@ async def test_a_provider_that_cannot_be_reached_is_stood_in_for(post, server):
 
 @pytest.mark.parametrize("delivered", [False, True])
 @pytest.mark.parametrize("play", [{"cut": True}, {"status": 500}, {"status": 503}], ids=["cut", "500", "503"])
-async def test_a_provider_that_may_have_sent_it_is_asked_again_and_never_stood_in_for(post, server, play, delivered):
+async def test_a_provider_that_may_have_sent_it_is_asked_again_and_no_other_is_tried(post, server, play, delivered):
     server.play("send", Play(**play, deliver=delivered))
     job_id = await post.enqueue()
 
@@ -159,7 +159,7 @@ async def test_when_all_are_throttled_the_first_that_is_free_again_counts(post, 
     assert 80 < (job.next_retry_at - datetime.now(UTC)).total_seconds() < 105
 
 
-async def test_when_all_refuse_for_good_the_job_fails_with_everyones_words(post, server):
+async def test_when_all_refuse_permanently_the_job_fails_with_all_their_messages(post, server):
     server.play("draft", Play(status=403, body=DENIED))
     server.play("resend", Play(status=403, body=INVALID))
 

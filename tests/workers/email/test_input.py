@@ -1,4 +1,4 @@
-"""The input of EMAIL_SEND: refused field by field at enqueue, and failed for good if it got in some other way."""
+"""The input of EMAIL_SEND: refused field by field at enqueue, and failed permanently if it got in some other way."""
 
 import base64
 
@@ -40,7 +40,7 @@ ATTACHMENT = {"name": "a.pdf", "contentType": "application/pdf", "base64": "aGVs
 
 
 def in_head_field(field: str, text: str) -> dict:
-    """A mail with the text in one of the fields that end up in a head."""
+    """A mail with the text in one of the fields that become headers."""
     match field:
         case "to" | "cc" | "bcc" | "replyTo":
             return {**MAIL, field: f"{text}@example.com"}
@@ -72,7 +72,7 @@ HEAD_FIELDS = [
 
 
 @pytest.mark.parametrize("field", HEAD_FIELDS)
-async def test_no_line_can_be_smuggled_into_a_head(post, field):
+async def test_no_line_can_be_injected_into_a_header(post, field):
     for text in SMUGGLED:
         with pytest.raises(InvalidInput) as refused:
             await post.enqueue(in_head_field(field, text))
@@ -175,7 +175,7 @@ async def test_other_spellings_are_stored_as_the_one_and_checked_alike(post, ali
 @pytest.mark.parametrize(
     "input", [{"to": "nobody", "subject": "x", "text": "y"}, {**MAIL, "subject": "a\nBcc: e@x.com"}]
 )
-async def test_wrong_input_that_got_in_some_other_way_fails_the_job_for_good(post, server, input):
+async def test_wrong_input_that_got_in_some_other_way_fails_the_job_permanently(post, server, input):
     job_id = await post.pool.fetchval(
         "select id from atlas.enqueue('system', 'email_send', $1::text::jsonb)", orjson.dumps(input).decode()
     )

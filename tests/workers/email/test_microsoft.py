@@ -78,7 +78,7 @@ async def test_the_sender_is_the_agents_or_the_installations(post, server):
 
 @pytest.mark.parametrize("endpoint", ["draft", "send"])
 @pytest.mark.parametrize("status", [400, 403, 404, 413, 422])
-async def test_a_refusal_is_permanent_and_in_the_providers_words(post, server, endpoint, status):
+async def test_a_refusal_is_permanent_and_keeps_the_providers_message(post, server, endpoint, status):
     server.play(endpoint, Play(status=status, body=REFUSED))
     job_id = await post.enqueue()
 
@@ -95,7 +95,7 @@ async def test_a_refusal_is_permanent_and_in_the_providers_words(post, server, e
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("endpoint", ["draft", "send"])
 @pytest.mark.parametrize("as_date", [False, True])
-async def test_the_provider_is_left_alone_as_long_as_it_asks(post, server, endpoint, status, as_date):
+async def test_a_provider_is_not_called_before_the_time_it_asks_for(post, server, endpoint, status, as_date):
     # The provider's clock is an hour ahead: a date is read by its own clock.
     now = datetime.now(UTC) + timedelta(hours=1)
     asked = format_datetime(now + timedelta(seconds=120), usegmt=True) if as_date else "120"
@@ -123,7 +123,7 @@ async def test_the_provider_is_left_alone_as_long_as_it_asks(post, server, endpo
     ],
     ids=["500", "502 garbage", "201 garbage", "cut"],
 )
-async def test_trouble_with_the_draft_is_retried(post, server, play):
+async def test_a_failure_to_make_the_draft_is_retried(post, server, play):
     server.play("draft", play)
     job_id = await post.enqueue()
 
@@ -152,7 +152,7 @@ async def test_after_a_failure_of_the_provider_the_draft_is_looked_up_first(post
 
 
 @pytest.mark.parametrize("delivered", [False, True])
-async def test_a_line_cut_after_the_request_is_an_unknown_outcome_that_is_resolved(post, server, delivered):
+async def test_a_connection_cut_after_the_request_is_an_unknown_outcome_that_is_resolved(post, server, delivered):
     server.play("send", Play(cut=True, deliver=delivered))
     job_id = await post.enqueue()
 
@@ -168,7 +168,7 @@ async def test_a_line_cut_after_the_request_is_an_unknown_outcome_that_is_resolv
 
 
 @pytest.mark.parametrize("delivered", [False, True])
-async def test_an_answer_that_comes_too_late_is_an_unknown_outcome(post, server, monkeypatch, delivered):
+async def test_a_response_that_comes_too_late_is_an_unknown_outcome(post, server, monkeypatch, delivered):
     await post.run(await post.enqueue())
     monkeypatch.setattr(graph, "CALL_SECONDS", 0.5)
     server.deliveries.clear()
@@ -190,7 +190,7 @@ async def test_an_answer_that_comes_too_late_is_an_unknown_outcome(post, server,
     ],
     ids=["with Retry-After and an error", "garbage", "slow body"],
 )
-async def test_202_is_success_whatever_else_the_answer_says(post, server, monkeypatch, play):
+async def test_202_is_success_whatever_else_the_response_says(post, server, monkeypatch, play):
     monkeypatch.setattr(graph, "REST_SECONDS", 0.2)
     server.play("send", play)
     job_id = await post.enqueue()
@@ -268,7 +268,7 @@ async def test_without_retries_the_attempt_itself_looks_once(post, server, deliv
 
 
 @pytest.mark.parametrize("delivered", [False, True])
-async def test_a_draft_that_is_gone_tells_nothing(post, server, delivered):
+async def test_a_draft_that_is_gone_leaves_the_outcome_unknown(post, server, delivered):
     server.play("send", Play(cut=True, deliver=delivered))
     job_id = await post.enqueue()
     await post.run(job_id)
@@ -280,7 +280,7 @@ async def test_a_draft_that_is_gone_tells_nothing(post, server, delivered):
     assert len(server.asked("send")) == 1
 
 
-async def test_a_mailbox_that_is_gone_tells_nothing(post, server):
+async def test_a_mailbox_that_is_gone_leaves_the_outcome_unknown(post, server):
     server.play("send", Play(cut=True))
     server.play("lookup", Play(status=404, body={"error": {"code": "ErrorInvalidUser", "message": "No such user."}}))
     job = await post.finish(await post.enqueue())
@@ -340,7 +340,7 @@ async def test_a_time_limit_that_strikes_while_the_provider_has_the_mail_leaves_
     assert (job.status, job.error["type"], job.error["outcome"]) == ("failed", "JobTimeout", "unknown")
 
 
-async def test_a_worker_that_lost_its_job_does_not_ask_for_the_sending(post, server):
+async def test_a_worker_that_lost_its_job_does_not_ask_the_provider(post, server):
     held = asyncio.Event()
     server.play("draft", Play(hold=held))
     job_id = await post.enqueue()

@@ -148,7 +148,7 @@ async def test_the_outbox_is_listed_and_shown_by_the_command(post, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["nothing", "../../etc/passwd", "00000000-0000-7000-8000-000000000009"])
-async def test_a_mail_that_is_not_there_is_said_to_be_missing(post, monkeypatch, name):
+async def test_a_mail_that_does_not_exist_is_not_found(post, monkeypatch, name):
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
 
     assert "There is no mail of job" in str(CliRunner().invoke(app, ["outbox", "show", name]).exception)
@@ -215,7 +215,7 @@ async def test_a_mail_that_someone_else_wrote_is_shown_as_far_as_it_can_be(post,
     assert show("show", str(job_id), "--raw").stdout_bytes == content
 
 
-def test_an_empty_outbox_is_an_ordinary_answer(tmp_path):
+def test_an_empty_outbox_is_an_empty_list(tmp_path):
     assert list_mails(outbox_folder(tmp_path)) == []
 
 

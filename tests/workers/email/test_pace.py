@@ -19,7 +19,7 @@ MANY = 2000 if PROOF else 200
 
 
 async def slots(pool, bucket: str, per_minute: int, count: int) -> list[datetime]:
-    """The moments that so many mails get one after the other."""
+    """The send slots that so many mails get one after the other."""
     return [
         await pool.fetchval("select atlas.mail_slot($1::text[], $2::int[])", [bucket], [per_minute])
         for _ in range(count)
@@ -78,7 +78,7 @@ async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend"])
-async def test_a_mail_waits_for_its_turn_without_using_up_a_retry(post, server, provider):
+async def test_a_mail_waits_for_its_send_slot_without_using_up_a_retry(post, server, provider):
     post.use(provider, ms_messages_per_minute=2, resend_messages_per_minute=2)
     jobs = [await post.enqueue(max_retries=0) for _ in range(4)]
 
@@ -99,7 +99,7 @@ async def test_a_mail_waits_for_its_turn_without_using_up_a_retry(post, server, 
     assert server.deliveries == {str(job_id): 1 for job_id in jobs}
 
 
-async def test_a_moment_that_was_missed_by_far_is_given_up_for_a_new_one(post, server):
+async def test_a_send_slot_that_was_missed_by_far_is_exchanged_for_a_new_one(post, server):
     post.use(ms_messages_per_minute=1)
     jobs = [await post.enqueue() for _ in range(3)]
     await post.drain()
@@ -116,7 +116,7 @@ async def test_a_moment_that_was_missed_by_far_is_given_up_for_a_new_one(post, s
     assert sorted([(await post.job(job_id)).status for job_id in waiting]) == ["queued", "succeeded"]
 
 
-async def test_the_moments_of_canceled_mails_go_to_those_that_come_after(post, server):
+async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post, server):
     post.use(ms_messages_per_minute=30)
     jobs = [await post.enqueue() for _ in range(60)]
     await post.drain()
@@ -145,7 +145,7 @@ async def test_the_moments_of_canceled_mails_go_to_those_that_come_after(post, s
     assert len(set(await moments(post))) == len(await moments(post))
 
 
-async def test_many_workers_that_take_over_moments_take_each_once(post, server):
+async def test_many_workers_that_take_over_send_slots_take_each_once(post, server):
     post.use(ms_messages_per_minute=30)
     jobs = [await post.enqueue() for _ in range(60)]
     await post.drain()
@@ -164,7 +164,7 @@ async def test_many_workers_that_take_over_moments_take_each_once(post, server):
     assert sorted([*got, *await moments(post)]) == freed
 
 
-async def test_the_moments_of_live_mails_and_of_others_senders_are_left_alone(post, server):
+async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(post, server):
     post.use(ms_messages_per_minute=1, agent_emails={"A": "a@contoso.example"})
     theirs = [await post.enqueue({**MAIL, "fromAgent": "A"}) for _ in range(4)]
     await post.drain()
@@ -182,7 +182,7 @@ async def test_the_moments_of_live_mails_and_of_others_senders_are_left_alone(po
 
 
 async def moments(post) -> list[datetime]:
-    """The reserved moments, in their order."""
+    """The reserved send slots, in their order."""
     rows = await post.pool.fetch("select slot_at from atlas.mail_ledger where slot_at is not null order by slot_at")
     return [row["slot_at"] for row in rows]
 

@@ -54,7 +54,7 @@ async def test_a_mail_goes_out_under_the_jobs_id(post, server):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-async def test_a_refusal_is_permanent_and_in_the_providers_words(post, server, status):
+async def test_a_refusal_is_permanent_and_keeps_the_providers_message(post, server, status):
     server.play("resend", Play(status=status, body=REFUSED))
 
     job = await post.run(await post.enqueue())
@@ -67,7 +67,7 @@ async def test_a_refusal_is_permanent_and_in_the_providers_words(post, server, s
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("as_date", [False, True])
-async def test_the_provider_is_left_alone_as_long_as_it_asks(post, server, status, as_date):
+async def test_a_provider_is_not_called_before_the_time_it_asks_for(post, server, status, as_date):
     now = datetime.now(UTC) - timedelta(hours=1)
     asked = format_datetime(now + timedelta(seconds=120), usegmt=True) if as_date else "120"
     headers = {"Retry-After": asked, "Date": format_datetime(now, usegmt=True)}
@@ -87,7 +87,7 @@ async def test_the_provider_is_left_alone_as_long_as_it_asks(post, server, statu
 @pytest.mark.parametrize(
     "asked", ["Mon, 01 Jan 2026 00:00:00 +99999999999999999999", "Sun, 31 Dec 9999 23:59:59 -1200", "9" * 4000, "-3"]
 )
-async def test_a_wait_that_makes_no_sense_is_no_trouble(post, server, asked):
+async def test_a_malformed_retry_after_is_ignored(post, server, asked):
     body = {"name": "rate_limit_exceeded", "message": "Slow."}
     server.play("resend", Play(status=429, headers={"Retry-After": asked}, body=body))
     job_id = await post.enqueue()
@@ -128,7 +128,7 @@ async def test_a_wait_that_makes_no_sense_is_no_trouble(post, server, asked):
         "slow body",
     ],
 )
-async def test_whatever_happens_to_the_answer_the_mail_goes_out_once(post, server, monkeypatch, play, unknown):
+async def test_whatever_happens_to_the_response_the_mail_goes_out_once(post, server, monkeypatch, play, unknown):
     monkeypatch.setattr(resend, "CALL_SECONDS", 0.5)
     server.play("resend", play)
     job_id = await post.enqueue()

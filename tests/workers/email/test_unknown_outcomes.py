@@ -1,4 +1,4 @@
-"""Mails that may be out: never sent again by guessing, never called sent or lost without knowing."""
+"""Mails that may be out are never sent again by guessing, and never reported as sent or lost without knowing."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ async def grown_old(post, job_id) -> None:
 
 
 async def stopped_at(post, server, endpoint) -> None:
-    """A worker is stopped while it waits for an answer of this endpoint."""
+    """A worker is stopped while it waits for a response of this endpoint."""
     worker = Worker(post.pool, post.url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=5, grace=0.1))
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(20):
@@ -64,7 +64,7 @@ async def test_failures_to_the_last_retry_end_as_unknown(post, server):
     assert server.deliveries == {str(job_id): 1}
 
 
-async def test_a_retry_by_someone_who_was_told_nothing_is_no_order_to_send_it_again(post, server):
+async def test_a_retry_before_the_outcome_was_reported_unknown_is_no_order_to_send_it_again(post, server):
     post.use("resend")
     server.play("resend", Play(status=500, body=FAILED, deliver=True))
     job_id = await post.enqueue()
@@ -90,7 +90,7 @@ async def test_a_retry_by_someone_who_was_told_nothing_is_no_order_to_send_it_ag
     [["x"], "words", 5, {"id": None}, {"id": {"a": 1}}, {"id": "x" * 100_000}, {"id": "\ud800"}, {"statusCode": "abc"}],
     ids=str,
 )
-async def test_an_answer_without_an_id_leaves_the_outcome_unknown(post, server, body):
+async def test_a_response_without_an_id_leaves_the_outcome_unknown(post, server, body):
     post.use("resend")
     server.play("resend", *(Play(status=200, body=body) for _ in range(4)))
     job_id = await post.enqueue()
@@ -110,7 +110,7 @@ async def test_an_answer_without_an_id_leaves_the_outcome_unknown(post, server, 
     ],
     ids=["a long number", "deep", "a list for a name"],
 )
-async def test_an_answer_that_the_sdk_cannot_read_leaves_the_outcome_unknown(post, server, status, body):
+async def test_a_response_that_the_sdk_cannot_read_leaves_the_outcome_unknown(post, server, status, body):
     post.use("resend", "outbox")
     play = {"status": status, "body": body, "headers": {"Content-Type": "application/json"}}
     server.play("resend", *(Play(**play, deliver=True) for _ in range(4)))
@@ -272,7 +272,7 @@ async def test_no_other_provider_is_tried_while_the_draft_cannot_be_removed(post
 
 
 @pytest.mark.parametrize("removed", [True, False])
-async def test_a_draft_whose_removal_was_not_answered_was_not_sent(post, server, removed):
+async def test_a_draft_whose_removal_had_no_response_was_not_sent(post, server, removed):
     server.play("send", Play(status=403, body=DENIED))
     server.play("delete", Play(hold=30.0, status=None if removed else 500))
     job_id = await post.enqueue()
@@ -355,7 +355,7 @@ async def test_a_mailbox_that_is_gone_was_not_a_mail_that_was_sent(post, server)
     assert server.deliveries == {}
 
 
-async def test_an_operator_can_order_a_mail_again_that_nobody_can_tell_about(post, server):
+async def test_an_operator_can_order_a_mail_again_whose_outcome_stays_unknown(post, server):
     server.play("send", Play(cut=True, deliver=False))
     server.play("lookup", Play(status=403, body=DENIED), Play(status=403, body=DENIED))
     job_id = await post.enqueue()
@@ -492,7 +492,7 @@ async def test_an_ordered_mail_that_one_provider_refuses_goes_out_by_the_next(po
     assert server.deliveries == {str(job_id): 1}
 
 
-async def test_an_ordered_mail_stays_with_a_provider_that_can_tell_a_little_later(post, server):
+async def test_an_ordered_mail_stays_with_a_provider_that_can_say_a_little_later(post, server):
     post.use("resend", "microsoft")
     server.play("resend", *(Play(status=500, body=FAILED, deliver=True) for _ in range(4)))
     job_id = await post.enqueue()
@@ -508,7 +508,7 @@ async def test_an_ordered_mail_stays_with_a_provider_that_can_tell_a_little_late
 
 
 @pytest.mark.parametrize("status", [403, 429])
-async def test_an_ordered_mail_goes_to_the_next_provider_where_this_one_will_not_tell(post, server, status):
+async def test_an_ordered_mail_goes_to_the_next_provider_where_this_one_will_not_say(post, server, status):
     post.use("resend", "microsoft")
     server.play("resend", *(Play(status=500, body=FAILED, deliver=False) for _ in range(4)))
     job_id = await post.enqueue()
@@ -607,7 +607,9 @@ async def test_a_mail_that_lost_its_third_worker_while_a_provider_had_it_ends_as
 
 
 @pytest.mark.parametrize(("provider", "endpoint"), [("microsoft", "send"), ("resend", "resend")])
-async def test_a_worker_that_stops_while_a_provider_has_the_mail_says_so(post, server, provider, endpoint):
+async def test_a_worker_that_stops_while_a_provider_has_the_mail_records_an_unknown_outcome(
+    post, server, provider, endpoint
+):
     post.use(provider)
     server.play(endpoint, Play(hold=30.0, deliver=True))
     job_id = await post.enqueue()
@@ -770,7 +772,7 @@ async def test_a_mail_that_may_be_out_ends_as_unknown_whatever_fault_ends_it(pos
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\u2019"])
-async def test_a_key_that_cannot_be_sent_is_named_nowhere(post, server, key):
+async def test_a_key_that_cannot_be_sent_is_redacted(post, server, key):
     post.use("resend", resend_api_key=key)
     job_id = await post.enqueue(max_retries=0)
 
@@ -795,7 +797,7 @@ async def test_a_token_that_cannot_be_sent_is_no_token(post, server, token):
 
 
 @pytest.mark.parametrize("part", ["slow_body", "slow_head"])
-async def test_an_answer_that_never_ends_keeps_nobody_from_the_next_token(post, server, monkeypatch, part):
+async def test_a_response_that_never_ends_does_not_block_the_next_token(post, server, monkeypatch, part):
     monkeypatch.setattr(entra_token, "FETCH_SECONDS", 0.5)
     server.play("token", *(Play(**{part: True}) for _ in range(3)))
     jobs = [await post.enqueue() for _ in range(5)]
