@@ -5,6 +5,7 @@ after `requesting` leaves the note behind. The next attempt then asks the provid
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,21 +16,21 @@ from atlas.db.pool import UNREACHABLE
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.jobs import JobContext, Snooze
 from atlas.errors import LeaseLost
-from atlas.workers.email.mail_state import MailEvent, MailState
+from atlas.workers.email.mail_state import TRANSITIONS, MailEvent, MailState
 
 TAKE = statement("workers/email/sql/take.sql")
 BEGIN = statement("workers/email/sql/begin.sql")
-REQUEST = statement("workers/email/sql/sending.sql")
-NOT_SENT = statement("workers/email/sql/not_sent.sql")
-WITHOUT_DRAFT = statement("workers/email/sql/without_draft.sql")
-DISCARDING = statement("workers/email/sql/discarding.sql")
-STILL_ORDERED = statement("workers/email/sql/still_ordered.sql")
+REQUEST = statement("workers/email/sql/request.sql")
+MOVE = statement("workers/email/sql/move.sql")
 SENT = statement("workers/email/sql/sent.sql")
 SENT_MEANWHILE = statement("workers/email/sql/sent_meanwhile.sql")
 
 # A worker looks for due jobs once a second. A mail comes back that much before its send slot and waits for it here.
 # Else the mails of a second would go out together.
 EARLY_SECONDS = 1.0
+
+_TAKEN = json.dumps(TRANSITIONS[MailEvent.TAKEN])
+_TAKEN_ON_ORDER = json.dumps(TRANSITIONS[MailEvent.TAKEN_ON_ORDER])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +64,32 @@ class LedgerEntry:
 
     async def requesting(self, draft_id: str | None = None) -> None:
         """Note that the provider is about to be asked; LeaseLost if the job is another worker's by now."""
-        values = {"sender": self.sender, "draft_id": draft_id, "worker": self.ctx.worker_id}
-        await self._move(REQUEST, MailEvent.REQUESTED, **values)
-        self.draft_id = draft_id
+        after = TRANSITIONS[MailEvent.REQUESTED][self.state]
+        if await self._write(REQUEST, **self._moved(after, draft_id), sender=self.sender, worker=self.ctx.worker_id):
+            self.state, self.draft_id = after, draft_id
+        else:
+            raise await self._lost()
 
     async def refused(self, *, keep_draft: bool = False) -> None:
         """Note that the provider refused. If the note cannot be written, the next attempt asks the provider."""
         kept = self.draft_id if keep_draft else None
-        after = self.state.after(MailEvent.DRAFT_REFUSED if kept else MailEvent.REFUSED)
-        if after is None:
-            return
-        if after is MailState.ORDERED:
-            noted = await self._write_if_possible(STILL_ORDERED, attempt=self.ctx.attempt)
-        else:
-            noted = await self._write_if_possible(NOT_SENT, draft_id=kept, attempt=self.ctx.attempt)
-        if noted:
+        after = TRANSITIONS[MailEvent.DRAFT_REFUSED if kept else MailEvent.REFUSED].get(self.state)
+        if after is not None and await self._write_if_possible(MOVE, **self._moved(after, kept)):
             self.state, self.draft_id = after, kept
 
     async def discarding(self) -> bool:
         """Note that the draft is about to be removed; False if that cannot be noted, and it must stay."""
-        if not await self._write_if_possible(DISCARDING, attempt=self.ctx.attempt):
-            return False
-        self.state = self.state.after(MailEvent.DISCARDED) or self.state
-        return True
+        after = TRANSITIONS[MailEvent.DISCARDED][self.state]
+        if noted := await self._write_if_possible(MOVE, **self._moved(after, self.draft_id)):
+            self.state = after
+        return noted
 
     async def draft_gone(self) -> None:
         """Note that the draft is removed, or left behind; LeaseLost if the job is another worker's by now."""
-        await self._move(WITHOUT_DRAFT, MailEvent.DRAFT_GONE)
-        self.draft_id, self.repeatable = None, False
+        after = TRANSITIONS[MailEvent.DRAFT_GONE][self.state]
+        if not await self._write(MOVE, **self._moved(after, None)):
+            raise await self._lost()
+        self.state, self.draft_id, self.repeatable = after, None, False
 
     async def sent(self, message_id: str) -> None:
         """Note that it is out. If the note cannot be written, the job's own outcome still says so."""
@@ -99,10 +98,8 @@ class LedgerEntry:
         await self._write_if_possible(SENT, message_id=message_id)
         self.state = MailState.SENT
 
-    async def _move(self, query: Any, event: MailEvent, **values: Any) -> None:
-        if await self._write(query, attempt=self.ctx.attempt, **values) is None:
-            raise await self._lost()
-        self.state = self.state.after(event) or self.state
+    def _moved(self, after: MailState, draft_id: str | None) -> dict[str, Any]:
+        return {"before": self.state, "after": after, "draft_id": draft_id, "attempt": self.ctx.attempt}
 
     async def _lost(self) -> LeaseLost:
         """The job is another worker's; or a worker that was taken for dead has sent it, and the entry says so."""
@@ -137,7 +134,7 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
             buckets=[pace.bucket for pace in paces],
             per_minute=[pace.per_minute for pace in paces],
             at_once=[pace.at_once for pace in paces],
-            patience=EARLY_SECONDS,
+            early=EARLY_SECONDS,
         )
     assert row is not None
     if not row["held"]:
@@ -152,27 +149,18 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
 
 async def take(ctx: JobContext) -> list[LedgerEntry]:
     """What earlier attempts of this job noted, taken over by this one."""
-    values = TAKE.bind({"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt})
-    rows = await ctx.pool.fetch(TAKE.sql, *values)
+    values = {"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt}
+    rows = await ctx.pool.fetch(TAKE.sql, *TAKE.bind({**values, "taken": _TAKEN, "ordered": _TAKEN_ON_ORDER}))
     return [
         LedgerEntry(
             ctx,
             row["provider"],
             row["sender"],
-            _taken(row),
+            MailState(row["state"]),
             row["draft_id"],
             row["message_id"],
             row["age"],
-            row["reserved"],
+            row["has_slot"],
         )
         for row in rows
     ]
-
-
-def _taken(row: Any) -> MailState:
-    found = MailState(row["state"])
-    if row["ordered"]:
-        return found.after(MailEvent.TAKEN_ON_ORDER) or MailState.DRAFT_ORDERED
-    if found is MailState.DRAFTED and row["discarded"]:
-        return MailState.DISCARDING
-    return found.after(MailEvent.TAKEN) or found

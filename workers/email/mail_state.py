@@ -49,10 +49,6 @@ class MailState(StrEnum):
         """A draft may be left with the provider that was not accepted for sending."""
         return self in (MailState.DRAFTED, MailState.DISCARDING, MailState.DRAFT_ORDERED)
 
-    def after(self, event: "MailEvent") -> "MailState | None":
-        """The state that follows. None: the event changes nothing in this one."""
-        return TRANSITIONS[event].get(self)
-
 
 class MailEvent(StrEnum):
     """What happens to a mail at one provider; any state becomes SENT once the mail is known to be out."""

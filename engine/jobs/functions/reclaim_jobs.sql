@@ -11,7 +11,9 @@ begin
       case when j.cancel_requested_at is not null then 'canceled'
            when j.lost_count + 1 >= poison_after_losses() then 'poisoned'
            else 'requeued' end as verdict,
-      case when exists (select from mail_ledger m where m.job_id = j.id and m.state = 'sending') then 'unknown' end as outcome
+      case when exists (
+        select from mail_ledger m
+        where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')) then 'unknown' end as outcome
     from jobs j
     where j.id = any (p_ids) and j.status = 'running'),
   moved as (

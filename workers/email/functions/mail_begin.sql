@@ -1,11 +1,11 @@
 -- Opens the ledger for one provider and reserves a send slot. `held` false: the job is another worker's. `wait` over zero: a
--- slot is reserved, and the mail may go after so many seconds. One that comes within `p_patience` seconds is waited for by the
--- caller and used up with that; for others the job comes back. A reserved slot that was missed by far is not used later, when
+-- slot is reserved, and the mail may go after so many seconds. The caller waits for one that comes within `p_early` seconds,
+-- which uses it up; for others the job comes back. A reserved slot that was missed by far is not used later, when
 -- others would be missed too: it is exchanged for a new one, or for one that an ended mail leaves behind.
 -- Called by workers/email/ledger.py.
 create or replace function mail_begin(
   p_job uuid, p_worker text, p_attempt int, p_provider text, p_sender text, p_buckets text[], p_per_minute int[],
-  p_at_once int[] default null, p_patience float8 default 0
+  p_at_once int[] default null, p_early float8 default 0
 ) returns table (held boolean, wait float8, sender text, draft_id text) language plpgsql volatile
 set search_path from current as $$
 #variable_conflict use_column
@@ -21,7 +21,7 @@ begin
   select p_job, p_provider, j.tenant_id, p_sender, p_attempt from jobs j where j.id = p_job
   on conflict (job_id, provider) do update
     set attempt_no = p_attempt,
-        -- A draft lies in the mailbox it was made in.
+        -- A draft belongs to the mailbox it was made in.
         sender = case when m.draft_id is null then p_sender else m.sender end
   returning * into entry;
   slot := entry.slot_at;
@@ -33,7 +33,7 @@ begin
     slot := null;
   end if;
   wait := coalesce(greatest(0, extract(epoch from slot - clock_timestamp())), 0);
-  update mail_ledger m set slot_at = case when wait > p_patience then slot end, slot_pace = array_to_string(p_buckets, ' ')
-  where m.job_id = p_job and m.provider = p_provider and m.slot_at is distinct from case when wait > p_patience then slot end;
+  update mail_ledger m set slot_at = case when wait > p_early then slot end, slot_pace = array_to_string(p_buckets, ' ')
+  where m.job_id = p_job and m.provider = p_provider and m.slot_at is distinct from case when wait > p_early then slot end;
   return query select true, wait, entry.sender, entry.draft_id;
 end $$;

@@ -1,4 +1,4 @@
--- sending -> sent. No fence: the mail is out, and whoever holds the job now must know.
+-- Any state -> sent. No fence: the mail is out, and the attempt that holds the job now must know.
 update atlas.mail_ledger
 set state      = 'sent',
     message_id = :message_id,

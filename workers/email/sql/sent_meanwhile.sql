@@ -1,4 +1,4 @@
--- A mail that was found out of reach: is it because somebody has sent it? Names no tenant: the job's id does.
+-- After a write that matched no row: has another worker sent the mail? Names no tenant: the job's id does.
 select message_id
 from atlas.mail_ledger
 where job_id   = :job_id
