@@ -16,10 +16,11 @@ import orjson
 
 from atlas.db.pg_json import is_larger, read_stored
 from atlas.db.pool import Connection
-from atlas.db.statements import Statement, fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob
 from atlas.engine.jobs.finish import Finish, Notes, finish
+from atlas.engine.jobs.lease import heartbeat_job
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.types import INPUT_LIMIT, canonical, dump_output
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, decide, release_attempt, succeed
@@ -30,10 +31,8 @@ from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost, NotFou
 from atlas.logs import get_logger
 
 HOST_SEEN = statement("engine/hosts/sql/host_seen.sql")
-HOST_CLAIM = statement("engine/hosts/sql/host_next.sql")
-REMOTE_CLAIM = statement("engine/hosts/sql/remote_claim.sql")
-HEARTBEAT = statement("engine/hosts/sql/host_heartbeat.sql")
-HELD = statement("engine/hosts/sql/host_job.sql")
+CLAIM = statement("engine/hosts/sql/claim_leased.sql")
+HELD = statement("engine/hosts/sql/leased_job.sql")
 
 MOST_JOBS = 100
 # Another claim counts limits for a millisecond or two; asking again is quicker than the caller's next poll.
@@ -129,8 +128,9 @@ async def claim_for_host(conn: Connection, host_id: UUID, *, lease: float) -> Le
         raise NotFound("host", host_id)
     if not is_active:
         raise Refused(f"Host {host_id} is not active.", remedy="An operator can make it active again.")
-    rows = await _claim(conn, HOST_CLAIM, host_id=host_id, lease=lease)
-    return await _open(conn, host_holder(host_id), rows[0]) if rows else None
+    holder = host_holder(host_id)
+    rows = await _claim(conn, holder, tenant_id=None, job_types=None, limit=1, lease=lease)
+    return await _open(conn, holder, rows[0]) if rows else None
 
 
 async def claim_for_worker(
@@ -138,15 +138,8 @@ async def claim_for_worker(
 ) -> list[LeasedJob]:
     """Claim up to `limit` due jobs of one tenant and some types; none while the gate is closed."""
     holder = remote_worker(token_id)
-    rows = await _claim(
-        conn,
-        REMOTE_CLAIM,
-        claimant=holder.name,
-        tenant_id=tenant_id,
-        job_types=sorted({canonical(one) for one in job_types}),
-        limit=min(limit, MOST_JOBS),
-        lease=lease,
-    )
+    types = sorted({canonical(one) for one in job_types})
+    rows = await _claim(conn, holder, tenant_id=tenant_id, job_types=types, limit=min(limit, MOST_JOBS), lease=lease)
     claimed = []
     for row in rows:
         try:
@@ -159,12 +152,12 @@ async def claim_for_worker(
 
 async def renew_lease(conn: Connection, lease: JobLease, *, seconds: float) -> bool:
     """Renew a job's lease. Returns True when the job was asked to stop: the holder should end it and report."""
-    row = await fetch_row(conn, HEARTBEAT, **_named(lease), lease=seconds)
-    if row is None:
+    asked_to_stop = await heartbeat_job(conn, **_named(lease), lease=seconds)
+    if asked_to_stop is None:
         raise lease.lost()
     if lease.holder.host_id is not None:
         await fetch_value(conn, HOST_SEEN, host_id=lease.holder.host_id)
-    return bool(row["cancel_requested"])
+    return asked_to_stop
 
 
 async def report_leased_progress(
@@ -220,14 +213,13 @@ class _Held:
     redactor: Redactor
 
 
-async def _claim(conn: Connection, query: Statement, **values: Any) -> list[Any]:
+async def _claim(conn: Connection, holder: LeaseHolder, **values: Any) -> list[Any]:
     """Claim, and ask again while another claim counts the limits."""
-    rows = await fetch(conn, query, **values)
-    for _ in range(BUSY_TRIES - 1):
+    for _ in range(BUSY_TRIES):
+        rows = await fetch(conn, CLAIM, claimant=holder.name, host_id=holder.host_id, **values)
         if not rows or rows[0]["kind"] != "busy":
             break
         await asyncio.sleep(BUSY_PAUSE)
-        rows = await fetch(conn, query, **values)
     return [row for row in rows if row["kind"] == "claimed"]
 
 
@@ -242,7 +234,7 @@ async def _open(conn: Connection, holder: LeaseHolder, row: Any) -> LeasedJob:
         with suppress(LeaseLost):
             await _finish(conn, lease, held, decide(job, holder.name, error, holder.policy), Notes())
         raise
-    return LeasedJob(lease, job, read_stored(text), row.get("server_instance_id"))
+    return LeasedJob(lease, job, read_stored(text), row["server_instance_id"])
 
 
 async def _held(conn: Connection, lease: JobLease) -> _Held:

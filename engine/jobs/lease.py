@@ -63,10 +63,12 @@ async def heartbeat(conn: Connection, worker_id: str, *, lease: float, running: 
     return bool(await fetch_value(conn, HEARTBEAT, worker=worker_id, lease=lease, running=running))
 
 
-async def heartbeat_job(conn: Connection, claimant: str, job_id: UUID, attempt: int, *, lease: float) -> bool:
-    """Renew the lease of one job that carries its own. False: it was lost."""
-    renewed = await fetch_value(conn, HEARTBEAT_JOB, claimant=claimant, job_id=job_id, attempt=attempt, lease=lease)
-    return renewed is not None
+async def heartbeat_job(conn: Connection, claimant: str, job_id: UUID, attempt: int, *, lease: float) -> bool | None:
+    """Renew the lease of one job that carries its own. True: it was asked to stop. None: the lease was lost."""
+    asked: bool | None = await fetch_value(
+        conn, HEARTBEAT_JOB, claimant=claimant, job_id=job_id, attempt=attempt, lease=lease
+    )
+    return asked
 
 
 async def serve_types(conn: Connection, worker_id: str, job_types: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from atlas.engine.jobs.new_job import SERVER_TYPES, NewJob
 from atlas.engine.validation import as_id
 from atlas.errors import FieldError, InvalidInput
 
-PLACEMENT = statement("engine/hosts/sql/place.sql")
+PLACEMENT = statement("engine/jobs/sql/placement.sql")
 
 
 async def place(conn: Connection, job: NewJob) -> NewJob:

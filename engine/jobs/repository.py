@@ -82,7 +82,7 @@ class JobsRepository:
         """Renew a job's lease."""
         job = self._held_job(job_id)
         lease = self.claimant.lease or 60.0
-        if not await heartbeat_job(conn, self.claimant.id, job.id, job.attempt, lease=lease):
+        if await heartbeat_job(conn, self.claimant.id, job.id, job.attempt, lease=lease) is None:
             self._held.pop(job_id, None)
             raise LeaseLost(job_id, job.attempt)
 

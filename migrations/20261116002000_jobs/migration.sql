@@ -12,7 +12,6 @@ create type turn_kind as enum (
   'closed',            -- the gate is closed, or this worker is not alive
   'busy',              -- another claim is counting limits: ask again
   'more',              -- jobs were moved to where limits are counted: ask again
-  'running',           -- this host runs a job already
   'alone_waits'        -- a job that must run alone waits: ask for it when nothing else is held
 );
 create type turn_row as (

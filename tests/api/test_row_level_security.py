@@ -89,7 +89,7 @@ async def test_nothing_of_another_tenant_can_be_changed_or_created(conn, owner, 
         "select atlas.switch_gate(false, null, null, 'user', 'mallory', '{}')",
         "select * from atlas.enqueue('other', 'x.work')",
         f"select atlas.publish_event(gen_random_uuid(), '{other}', 'x', '{{}}', null, 'mallory', null)",
-        f"select * from atlas.claim_for_remote('remote:x', '{other}', array['x.work'], 10, 30)",
+        f"select * from atlas.claim_leased('remote:x', null, '{other}', array['x.work'], 10, 30)",
     ]
     refused = 0
     for attempt in attempts:

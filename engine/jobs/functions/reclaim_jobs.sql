@@ -1,6 +1,6 @@
 -- running -> queued, failed or canceled, for jobs whose lease is over; the caller holds their rows. A mail that a provider had
 -- been asked to send may be sent: its attempt, its audit row and, if it is not tried again, its job say that the outcome is
--- unknown. Called by reap_leases and claim_for_host.
+-- unknown. Called by reap_leases and claim_leased.
 create or replace function reclaim_jobs(p_ids uuid[]) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
 set search_path from current as $$
 #variable_conflict use_column

@@ -1,4 +1,5 @@
--- Renews the lease that one job carries itself, while it is alive and in the same hands.
+-- Renews the lease that one job carries itself, while it is alive and has the same holder. Returns whether the job was asked to
+-- stop.
 update atlas.jobs
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second'
 where id = :job_id
@@ -6,4 +7,4 @@ where id = :job_id
   and claimed_by = :claimant
   and attempt_count = :attempt
   and lease_expires_at > clock_timestamp()
-returning id;
+returning cancel_requested_at is not null;

@@ -1,4 +1,4 @@
--- The job that a host reports on, while it is in its hands; with the retry policy of its type, and whether it was asked to stop.
+-- A job while its lease lasts, for the report of its holder; with the retry policy of its type, and whether it was asked to stop.
 select j.id, j.tenant_id, j.job_type, j.input, j.attempt_count, j.retry_count, j.max_retries, j.lost_count, j.timeout_seconds,
   j.definition_id, j.parent_run_id, j.correlation_id, y.retry_policy,
   j.cancel_requested_at is not null as asked_to_stop

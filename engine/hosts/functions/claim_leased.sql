@@ -1,0 +1,95 @@
+-- queued -> running for a host or a remote worker, each job under a lease of its own.
+-- p_host: the jobs of this host, one at a time; what it held before under a lapsed lease is requeued first. Without it: up to
+-- p_limit jobs of p_tenant and p_types.
+-- Rows: claimed; closed; busy, another claim counts the limits. No row: nothing is due, a limit holds it, its definition is
+-- disabled, or the host has a running job. Locks: gate, host, job rows, limits. Called by engine/hosts/leased_jobs.py.
+create or replace function claim_leased(
+  p_claimant text, p_host uuid, p_tenant uuid, p_types text[], p_limit int, p_lease float8
+) returns setof turn_row language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  signal turn_row;
+  -- Types that are not started now: their definition is disabled, or as many as may run are running.
+  full_types text[] := array(select d.key from job_definitions d where not d.is_active);
+  picked uuid[];
+  best record;
+  cap int;
+  most int;
+  taken int := 0;
+begin
+  if not may_claim(null) then
+    signal.kind := 'closed';
+    return next signal;
+    return;
+  end if;
+  if p_host is not null then
+    if not pg_try_advisory_xact_lock(lock_class('host'), hashtext(p_host::text)) then
+      signal.kind := 'busy';
+      return next signal;
+      return;
+    end if;
+    -- A host that returns need not wait for the sweep of expired leases.
+    perform reclaim_jobs(array(
+      select j.id from jobs j
+      where j.claimed_by = p_claimant and j.status = 'running' and j.lease_expires_at < clock_timestamp()
+      order by j.id for update skip locked));
+    if exists (select from jobs j where j.claimed_by = p_claimant and j.status = 'running') then
+      return;
+    end if;
+  end if;
+  perform promote_due(200);
+  loop
+    if p_host is null then
+      picked := pick_for_tenant(p_tenant, p_types, full_types, p_limit);
+    else
+      picked := array(
+        select j.id from jobs j
+        join hosts h on h.id = j.host_id and h.tenant_id = j.tenant_id and h.is_active
+        where j.status = 'queued' and j.next_retry_at is null and j.host_id = p_host and j.job_type <> all (full_types)
+        order by j.priority desc, j.created_at limit 1
+        for update of j skip locked);
+    end if;
+    for best in
+      select j.id, j.tenant_id, j.job_type, j.lost_count from jobs j
+      where j.id = any (picked) and j.status = 'queued' and j.next_retry_at is null
+      order by j.priority desc, j.created_at
+      for update skip locked
+    loop
+      exit when taken >= p_limit;
+      continue when best.job_type = any (full_types);
+      -- A job that workers were lost with is claimed alone.
+      continue when best.lost_count >= alone_after_losses() and taken > 0;
+      cap := (select (t.limits->>'in_flight')::int from tenants t where t.id = best.tenant_id);
+      most := (select y.concurrency from job_types y where y.key = best.job_type);
+      if cap is not null or most is not null then
+        if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then
+          if taken = 0 then
+            signal.kind := 'busy';
+            return next signal;
+          end if;
+          return;
+        end if;
+        if (select count(*) from jobs r where r.status = 'running' and r.tenant_id = best.tenant_id) >= cap then
+          return;
+        end if;
+        if (select count(*) from jobs r where r.status = 'running' and r.job_type = best.job_type) >= most then
+          full_types := full_types || best.job_type;
+          continue;
+        end if;
+      end if;
+      return query
+      update jobs
+      set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_claimant,
+          attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
+      where id = best.id and status = 'queued'
+      returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count,
+        coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)), definition_id,
+        parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
+      taken := taken + 1;
+      exit when best.lost_count >= alone_after_losses();
+    end loop;
+    -- The best job of a host may have a full type: the next pick leaves that type out.
+    exit when p_host is null or taken > 0 or cardinality(picked) = 0;
+  end loop;
+end $$;
