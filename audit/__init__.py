@@ -3,7 +3,7 @@
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditPage, AuditRow, LogPosition, Query, find, follow, log_position
-from atlas.audit.personal_data import PrivateValue, commit, conceal, erase, reveal
+from atlas.audit.personal_data import commit, conceal, erase, reveal
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.record import Event, event_body, record
 from atlas.audit.retention import PrunedRows, new_epoch, prune
@@ -18,7 +18,6 @@ __all__ = [
     "Extract",
     "LastVerified",
     "LogPosition",
-    "PrivateValue",
     "PrunedRows",
     "Query",
     "commit",

@@ -7,7 +7,6 @@ the salt the value cannot be guessed.
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -27,46 +26,33 @@ SALT_BYTES = 16
 FREE_TEXTS = ("subject",)
 
 Personal = Mapping[str, str | Sequence[str]]
+# A row of `audit_private` as the SQL functions take it; bytes are in hex.
+PrivateRow = dict[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateValue:
-    """A value that the audit log only commits to. `entity_id` is its event's: what it belongs to, a mail say."""
-
-    field: str
-    value: str
-    salt: bytes
-    commitment: bytes
-    entity_id: str | None = None
-
-    @property
-    def row(self) -> dict[str, str | None]:
-        """What the SQL functions take; bytes are in hex."""
-        return {
-            "commitment": self.commitment.hex(),
-            "field": self.field,
-            "salt": self.salt.hex(),
-            "value": self.value,
-            "entity_id": self.entity_id,
-        }
-
-
-def commit(field: str, value: str, *, entity_id: str | None = None) -> tuple[dict[str, str], PrivateValue]:
-    """What stands for the value in an event's meta, and what is kept apart."""
+def commit(field: str, value: str, *, entity_id: str | None = None) -> tuple[dict[str, str], PrivateRow]:
+    """What an event's meta holds instead of the value, and what is kept apart, for the entity of the event."""
     salt, value = os.urandom(SALT_BYTES), stored_text(value)
-    commitment = hashlib.sha256(salt + value.encode()).digest()
-    return {"commitment": commitment.hex()}, PrivateValue(field, value, salt, commitment, entity_id)
+    commitment = hashlib.sha256(salt + value.encode()).hexdigest()
+    row = {"commitment": commitment, "field": field, "salt": salt.hex(), "value": value, "entity_id": entity_id}
+    return {"commitment": commitment}, row
 
 
-def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[str, Any], list[PrivateValue]]:
+def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[str, Any], list[PrivateRow]]:
     """The meta of several personal fields, a list where a field has several values, and what is kept apart."""
+    kept: list[PrivateRow] = []
+
+    def committed(field: str, value: str) -> dict[str, str]:
+        shape, row = commit(field, value, entity_id=entity_id)
+        kept.append(row)
+        return shape
+
     meta: dict[str, Any] = {}
-    kept: list[PrivateValue] = []
     for field, given in personal.items():
-        pairs = [commit(field, value, entity_id=entity_id) for value in ([given] if isinstance(given, str) else given)]
-        kept.extend(value for _, value in pairs)
-        shapes = [shape for shape, _ in pairs]
-        meta[field] = shapes[0] if isinstance(given, str) else shapes
+        if isinstance(given, str):
+            meta[field] = committed(field, given)
+        else:
+            meta[field] = [committed(field, value) for value in given]
     return meta, kept
 
 

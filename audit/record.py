@@ -103,6 +103,6 @@ async def record(conn: Connection, event: Event, *, personal: Personal | None = 
             message,
             event.level,
         ),
-        private=stored_json([value.row for value in values]),
+        private=stored_json(values),
     )
     return written

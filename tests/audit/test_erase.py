@@ -56,7 +56,7 @@ async def test_erasing_in_one_tenant_leaves_the_others_alone(conn):
 async def test_values_of_no_thing_are_erased_too(conn):
     _, value = commit("to", "ann@example.org")
     await conn.execute(
-        "select atlas.store_personal_data($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value.row]).decode()
+        "select atlas.store_personal_data($1, $2::text::jsonb)", TENANTS[0], orjson.dumps([value]).decode()
     )
     assert await erase(conn, "ann@example.org", actor=CALLER) == 1
     assert await conn.fetchval("select count(*) from atlas.audit_private") == 0

@@ -31,7 +31,7 @@ async def pruned(conn, owner, installation):
     await audit_log(conn, installation, seals=4)
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": "old@example.org"})
     shape, loose = commit("to", "nobody@example.org")  # a value that no thing was named for
-    await conn.execute("select atlas.store_personal_data(null, $1::text::jsonb)", orjson.dumps([loose.row]).decode())
+    await conn.execute("select atlas.store_personal_data(null, $1::text::jsonb)", orjson.dumps([loose]).decode())
     await record(conn, event(1, meta=shape))
     await seal(conn)
     middle = await conn.fetchval("select max(n) from atlas.audit_seal")

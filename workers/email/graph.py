@@ -173,7 +173,7 @@ class Graph:
 
     def _refusal(self, response: GraphResponse) -> NotSent:
         refused = refusal(WHO, response.status, self._said(response), response.headers)
-        refused.answered = True
+        refused.responded = True
         return refused
 
     def _said(self, response: GraphResponse) -> str:

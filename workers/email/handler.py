@@ -40,7 +40,7 @@ class SendAttempt:
     ctx: JobContext
     route: TenantRoute
     entries: dict[str, LedgerEntry]
-    # It counted in the tenant's pace: another provider that stands in does not count it again.
+    # It counted in the tenant's pace: another provider does not count it again.
     paced: bool = False
 
 
@@ -117,7 +117,7 @@ class Mailer:
         return [*reserved, *(name for name in order if name not in reserved)] if reserved else order
 
     async def _resolve(self, entry: LedgerEntry) -> str | None:
-        """Ask one provider what became of the mail. Where it cannot tell, the mail goes on only on an order."""
+        """Ask one provider what became of the mail. Where it cannot say, only an ordered mail goes on."""
         try:
             self._routes.require(entry.provider)
             message_id = await self._providers[entry.provider].resolve(entry)
@@ -219,7 +219,7 @@ class Mailer:
     def _sent(
         self, mail: EmailInput, ctx: JobContext, entry: LedgerEntry | WrittenMail, *, found: str | None = None
     ) -> dict[str, Any]:
-        """Note for the audit log what was sent, with commitments in place of people, and return the job's output."""
+        """Note for the audit log what was sent, with commitments instead of people, and return the job's output."""
         people = {"recipients": [one.address for one in mail.recipients], "subject": mail.subject}
         meta, kept = conceal(people, entity_id=str(ctx.job_id))
         meta["provider"], meta["message_id"], meta["sender"] = entry.provider, entry.message_id, entry.sender
@@ -229,7 +229,7 @@ class Mailer:
             meta["trace_id"] = mail.trace_id
         notes = ctx.notes
         notes.audit_meta = meta
-        notes.private = [value.row for value in kept]
+        notes.private = kept
         return {"provider": entry.provider, "messageId": entry.message_id, "sender": entry.sender}
 
 

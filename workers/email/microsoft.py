@@ -47,7 +47,7 @@ class Microsoft:
         try:
             await self._graph.send_draft(_mailbox(entry), draft_id)
         except NotSent as refusal:
-            if refusal.answered and await self._is_sent_after_all(refusal, entry):
+            if refusal.responded and await self._is_sent_after_all(refusal, entry):
                 return draft_id
             await entry.refused(keep_draft=True)
             # While an earlier request may be under way, only the draft can show what became of it.

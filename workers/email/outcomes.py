@@ -52,8 +52,8 @@ def still_open(failure: NotSent, *, unsure: bool) -> AtlasError:
 def maybe_sent(found: MaybeSent) -> AtlasError:
     """The next attempt asks the provider. A failure that the provider itself reported is not called unknown."""
     if found.retry_after:
-        return (RetryAfter if found.answered else UnknownUntil)(found.retry_after, found.message)
-    return (MailNotSent if found.answered else OutcomeUnknown)(found.message)
+        return (RetryAfter if found.responded else UnknownUntil)(found.retry_after, found.message)
+    return (MailNotSent if found.responded else OutcomeUnknown)(found.message)
 
 
 def unknown(cause: AtlasError) -> PermanentError:

@@ -66,7 +66,7 @@ def refusal(who: str, status: int, said: str, headers: Mapping[str, str]) -> Not
 def server_failure(who: str, status: int, said: str, headers: Mapping[str, str]) -> MaybeSent:
     """A 5xx response, or a malformed one: the mail may have been sent before the failure."""
     return MaybeSent(
-        f"{who} failed with {status}: {said or 'no reason given'}.", answered=True, retry_after=retry_after(headers)
+        f"{who} failed with {status}: {said or 'no reason given'}.", responded=True, retry_after=retry_after(headers)
     )
 
 

@@ -24,15 +24,15 @@ class NotSent(AtlasError):
         self.permanent = permanent
         self.retry_after = retry_after
         # The provider received the request and responded.
-        self.answered = False
+        self.responded = False
 
 
 class MaybeSent(AtlasError):
-    """The request was made and the mail may be out. `answered`: the provider reported a failure of its own."""
+    """The request was made and the mail may be out. `responded`: the provider reported a failure of its own."""
 
-    def __init__(self, message: str, *, answered: bool = False, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, responded: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.answered = answered
+        self.responded = responded
         self.retry_after = retry_after
 
 

@@ -83,7 +83,7 @@ class Resend:
         except Exception as error:
             # The SDK does not check responses: too deep, too long a number, a list for a name.
             said = describe(error, self._secrets)
-            raise MaybeSent(f"{WHO} gave a response that cannot be read: {said}.", answered=True) from error
+            raise MaybeSent(f"{WHO} gave a response that cannot be read: {said}.", responded=True) from error
         message_id = response.get("id") if isinstance(response, dict) else None
         if not is_an_id(message_id):
             raise server_failure(WHO, 200, "the response holds no id", {})

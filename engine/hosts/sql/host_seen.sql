@@ -1,4 +1,4 @@
--- A host asks for work, or keeps it: remembered at most every five seconds. Answers whether it exists and may have any.
+-- Records that a host asked for work or renewed a lease, at most every five seconds. Returns whether it exists and is active.
 with seen as (
   update atlas.hosts
   set last_seen_at = clock_timestamp()

@@ -1,5 +1,5 @@
 -- Takes over the soonest send slot that an ended mail of the same buckets holds, where the pace is spent for more than a
--- minute. A slot only changes hands, so the pace stays as exact as it was; a mail that is retried finds its slot gone
+-- minute. A slot only changes its owner, so the pace stays as exact as it was; a mail that is retried finds its slot gone
 -- and reserves another. Looks at the first that wait, so that it costs the same however many do.
 create or replace function mail_freed_slot(p_buckets text[]) returns timestamptz language plpgsql volatile
 set search_path from current as $$
@@ -23,7 +23,7 @@ begin
     where exists (select from jobs j where j.id = w.job_id and j.status in ('succeeded', 'failed', 'canceled'))
     order by w.slot_at
   loop
-    -- Whoever has the row at this moment may be taking the moment, or is the mail itself, retried.
+    -- A locked row belongs to a worker that takes this slot too, or to the mail itself, retried.
     select m.slot_at into slot from mail_ledger m
     where m.job_id = ended.job_id and m.provider = ended.provider and m.slot_pace = pace and m.slot_at > since
     for update skip locked;
