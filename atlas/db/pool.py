@@ -35,9 +35,10 @@ UNREACHABLE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
 )
+# A login without the role may not even look into the schema.
 _MAY_ACT_AS_ENGINE = """
-select exists (select from pg_roles where rolname = $1 and pg_has_role(current_user, oid, 'member'))
-   and to_regclass($2) is not null and has_table_privilege($1, $2, 'update')"""
+select case when exists (select from pg_roles where rolname = $1 and pg_has_role(current_user, oid, 'member'))
+  then to_regclass($2) is not null and has_table_privilege($1, to_regclass($2), 'update') else false end"""
 _REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,

@@ -57,9 +57,9 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
 
 async def _account(conn: Connection) -> Diagnosis:
     """Whether the newest jobs, and what people set up, are as their events say."""
-    if await conn.fetchval("select to_regclass($1)", f"{schema_name()}.audit_log") is None:
-        return Diagnosis("account", "ok", "there is none before the first migration")
     try:
+        if await conn.fetchval("select to_regclass($1)", f"{schema_name()}.audit_log") is None:
+            return Diagnosis("account", "ok", "there is none before the first migration")
         disagreements = await cross_check(conn)
     except asyncpg.InsufficientPrivilegeError as error:
         return Diagnosis("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
