@@ -1,15 +1,15 @@
-"""Routes for runs of workflows, and for the intents they start from."""
+"""Routes for runs of workflows."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, create_once, do_once
-from atlas.api.models.common import Body, Document, Id, Limit, Name, Whole
+from atlas.api.models.common import Body, Document, Id, Limit, Name
 from atlas.api.paging import read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
@@ -17,59 +17,20 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Listed, Page
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
-from atlas.engine.workflows.find_intents import IntentRow, list_intents
 from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_runs, list_steps
-from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
 RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
-IntentStatus = Literal["draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"]
 Workflow = Annotated[str | None, Query(max_length=200)]
-
-
-class NewIntentBody(Body):
-    """A request for a workflow. Policy allows it, sends it to a person, or blocks it."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"workflow": "WF-010", "input": {"topic": "energy"}}]})
-
-    workflow: Name
-    input: Document = Field(default_factory=dict)
-    priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = 0
-    spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
-    correlation_id: Name | None = None
 
 
 class RunId(ApiModel):
     """The id of the intent, and of the run that it becomes."""
 
     id: UUID
-
-
-class IntentShown(ApiModel):
-    """A request for a workflow, in its present state."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    input: Document
-    input_hash: str
-    status: IntentStatus
-    reason: str | None
-    decision: Document
-    spend_cents: int
-    priority: int
-    source: str
-    source_ref: str | None
-    correlation_id: str | None
-    requested_by: str
-    forked_from: UUID | None
-    forked_step: str | None
-    queued_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
 
 
 class RunShown(ApiModel):
@@ -146,57 +107,6 @@ class Signaled(ApiModel):
 
     id: UUID
     woken: int
-
-
-@router.post("/intents", status_code=201, summary="Request a workflow", response_model=RunId)
-@requires(*JOB_MAKERS)
-async def request_run(
-    request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None
-) -> Response:
-    async def work(conn: Connection) -> dict[str, UUID]:
-        id = await request_workflow(
-            conn,
-            call.home,
-            body.workflow,
-            body.input,
-            call.actor,
-            priority=body.priority,
-            spend_cents=body.spend_cents,
-            correlation_id=body.correlation_id,
-        )
-        return {"id": id}
-
-    return await create_once(request, call, idempotency_key, work)
-
-
-@router.get("/intents", summary="List intents, newest first")
-@requires(*PEOPLE)
-async def show_intents(
-    call: Calling,
-    workflow: Workflow = None,
-    status: IntentStatus | None = None,
-    limit: Limit = 50,
-    cursor: Id | None = None,
-) -> Page[IntentShown]:
-    """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
-    async with call.transaction(read_only=True) as conn:
-
-        async def read(before: UUID | None, limit: int) -> list[IntentRow]:
-            filters: dict[str, Any] = {"workflow": workflow, "status": status}
-            return await list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
-
-        found, next_cursor = await read_page(read, lambda one: one.input, before=cursor, limit=limit)
-    return Page(items=[_intent(one) for one in found], next_cursor=next_cursor)
-
-
-@router.get("/intents/{intent_id:uuid}", summary="One intent")
-@requires(*PEOPLE)
-async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
-    async with call.transaction(read_only=True) as conn:
-        found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
-    if not found:
-        raise NotFound("intent", intent_id)
-    return _intent(found[0])
 
 
 @router.get("/runs", summary="List runs, newest first")
@@ -300,10 +210,6 @@ async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRo
     if run is None:
         raise NotFound("run", run_id)
     return run
-
-
-def _intent(row: IntentRow) -> IntentShown:
-    return IntentShown.model_validate(row)
 
 
 def _run(row: RunRow) -> RunShown:

@@ -1,0 +1,113 @@
+"""Routes for intents: requests for workflows, which policy decides about."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from atlas.api.idempotency import IdempotencyKey, create_once
+from atlas.api.models.common import Body, Document, Id, Limit, Name, Whole
+from atlas.api.paging import read_page
+from atlas.api.request_context import Calling
+from atlas.api.resources.runs import RunId, Workflow
+from atlas.api.roles import JOB_MAKERS, PEOPLE
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Page
+from atlas.db.pool import Connection
+from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.intents import request_workflow
+from atlas.errors import NotFound
+
+router = APIRouter(prefix=f"{PREFIX}/intents", route_class=GuardedRoute, tags=["runs"])
+
+IntentStatus = Literal["draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"]
+
+
+class NewIntentBody(Body):
+    """A request for a workflow. Policy allows it, sends it to a person, or blocks it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"workflow": "WF-010", "input": {"topic": "energy"}}]})
+
+    workflow: Name
+    input: Document = Field(default_factory=dict)
+    priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = 0
+    spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
+    correlation_id: Name | None = None
+
+
+class IntentShown(ApiModel):
+    """A request for a workflow, in its present state."""
+
+    id: UUID
+    tenant_id: UUID
+    workflow: str
+    input: Document
+    input_hash: str
+    status: IntentStatus
+    reason: str | None
+    decision: Document
+    spend_cents: int
+    priority: int
+    source: str
+    source_ref: str | None
+    correlation_id: str | None
+    requested_by: str
+    forked_from: UUID | None
+    forked_step: str | None
+    queued_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@router.post("", status_code=201, summary="Request a workflow", response_model=RunId)
+@requires(*JOB_MAKERS)
+async def request_run(
+    request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    async def work(conn: Connection) -> dict[str, UUID]:
+        id = await request_workflow(
+            conn,
+            call.home,
+            body.workflow,
+            body.input,
+            call.actor,
+            priority=body.priority,
+            spend_cents=body.spend_cents,
+            correlation_id=body.correlation_id,
+        )
+        return {"id": id}
+
+    return await create_once(request, call, idempotency_key, work)
+
+
+@router.get("", summary="List intents, newest first")
+@requires(*PEOPLE)
+async def show_intents(
+    call: Calling,
+    workflow: Workflow = None,
+    status: IntentStatus | None = None,
+    limit: Limit = 50,
+    cursor: Id | None = None,
+) -> Page[IntentShown]:
+    """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
+    async with call.transaction(read_only=True) as conn:
+
+        async def read(before: UUID | None, limit: int) -> list[IntentRow]:
+            filters: dict[str, Any] = {"workflow": workflow, "status": status}
+            return await list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
+
+        found, next_cursor = await read_page(read, lambda one: one.input, before=cursor, limit=limit)
+    return Page(items=[IntentShown.model_validate(one) for one in found], next_cursor=next_cursor)
+
+
+@router.get("/{intent_id:uuid}", summary="One intent")
+@requires(*PEOPLE)
+async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
+    async with call.transaction(read_only=True) as conn:
+        found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
+    if not found:
+        raise NotFound("intent", intent_id)
+    return IntentShown.model_validate(found[0])
