@@ -16,8 +16,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput
 
 TAKE = statement("engine/sql/take_idempotency_key.sql")
 FIND = statement("engine/sql/find_idempotency_key.sql")
-KEEP = statement("engine/sql/keep_answer.sql")
-FORGET = statement("engine/sql/forget_answers.sql")
+KEEP = statement("engine/sql/keep_response.sql")
+DELETE_OLD = statement("engine/sql/delete_old_responses.sql")
 
 LONGEST_KEY = 200
 # How long a response is kept.
@@ -73,4 +73,4 @@ async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Sto
 
 async def delete_old_responses(conn: Connection, *, most: int = 1000) -> int:
     """Delete up to `most` expired responses; returns how many."""
-    return len(await fetch(conn, FORGET, hours=KEPT_HOURS, most=most))
+    return len(await fetch(conn, DELETE_OLD, hours=KEPT_HOURS, most=most))

@@ -22,7 +22,7 @@ OPEN = statement("engine/sql/open_session.sql")
 FIND = statement("engine/sql/find_session.sql")
 SEEN = statement("engine/sql/session_seen.sql")
 END = statement("engine/sql/end_session.sql")
-FORGET = statement("engine/sql/forget_sessions.sql")
+DELETE_EXPIRED = statement("engine/sql/delete_expired_sessions.sql")
 
 LIFETIME = timedelta(hours=12)
 
@@ -70,7 +70,7 @@ async def end_session(conn: Connection, session: Session, *, actor: Actor) -> No
 
 async def delete_expired_sessions(conn: Connection, *, most: int = 1000) -> int:
     """Delete up to `most` sessions that expired a day ago; returns how many."""
-    return len(await fetch(conn, FORGET, most=most))
+    return len(await fetch(conn, DELETE_EXPIRED, most=most))
 
 
 def csrf_token(clear: str) -> str:

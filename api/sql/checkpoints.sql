@@ -1,4 +1,4 @@
--- A page of checkpoints, newest first. They speak of the whole account, and hold nothing of anyone.
+-- A page of checkpoints, newest first. They cover the whole audit log, and hold no tenant's data.
 select size, key_name, epoch, signed_at, note
 from atlas.audit_checkpoint
 where size < :before

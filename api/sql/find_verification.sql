@@ -1,4 +1,4 @@
--- One verification, and whether the process that runs it has fallen silent.
+-- One verification, and whether the process that runs it no longer reports.
 select key, value, updated_at, updated_at < clock_timestamp() - interval '30 seconds' as is_silent
 from atlas.system_state
 where key = :key;

@@ -1,5 +1,5 @@
--- Which of these hosts could be given a job now: one probe each, and what has come due and nobody made ready yet, the first
--- of it. A host that works has to end that first; one that fell silent on a job gets it back by asking.
+-- Which of these hosts could be given a job now: one index probe each, and the first jobs that are due and not marked
+-- ready yet. A host that runs a job must finish it first; one that lost its connection gets its job back.
 -- Looks across tenants: hosts of all of them wait in one process.
 with due as (
   select host_id from atlas.jobs

@@ -1,4 +1,4 @@
--- How far a verification is; the twenty newest are kept. They belong to the installation.
+-- Store the progress of a verification; the twenty newest are kept. They belong to the installation.
 with kept as (
   insert into atlas.system_state (key, value, updated_by)
   values (:key, :value::text::jsonb, :by)

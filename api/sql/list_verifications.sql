@@ -1,4 +1,4 @@
--- The verifications that are remembered, newest first by their time-ordered ids.
+-- The stored verifications, newest first by their time-ordered ids.
 select key, value, updated_at, updated_at < clock_timestamp() - interval '30 seconds' as is_silent
 from atlas.system_state
 where key like 'verification:%'

@@ -1,4 +1,4 @@
--- Active jobs and dead letters by tenant, type and status, along the partial indexes; for those who see all tenants.
+-- Active jobs and dead letters by tenant, type and status, along the partial indexes; for callers that see all tenants.
 -- More than 100,000 of one status are not counted further.
 with active as (
   (select tenant_id, job_type, case when next_retry_at > clock_timestamp() then 'waiting' else 'queued' end as status

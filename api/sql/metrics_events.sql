@@ -1,5 +1,5 @@
--- What was committed to the account between two snapshots, by action, of all tenants: so many rows after a place in that
--- window, and the place that was reached.
+-- Audit rows committed between two snapshots, counted by action, of all tenants: so many rows after a position in that
+-- window, and the position that was reached.
 with page as materialized (
   select action, xid, id
   from atlas.audit_window(

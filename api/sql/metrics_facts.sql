@@ -1,4 +1,4 @@
--- What else there is to count: workers whose lease stands, connections to this database.
+-- Workers with a valid lease, and connections to this database.
 select
   (select count(*)::int from atlas.job_workers where dead_at is null and lease_expires_at > clock_timestamp()) as workers,
   (select count(*)::int from pg_stat_activity where datname = current_database()) as backends;

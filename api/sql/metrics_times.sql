@@ -1,5 +1,5 @@
 -- How long jobs waited and ran whose end was committed between two snapshots, of all tenants; at most so many.
--- A job that was retried waited for its policy, not for a worker, so its wait is not told.
+-- A job that was retried waited for its policy, not for a worker, so its wait is left out.
 select j.job_type, extract(epoch from j.finished_at - j.started_at)::float8 as run_seconds,
   case when j.attempt_count = 1 then extract(epoch from j.started_at - j.created_at)::float8 end as wait_seconds
 from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w

@@ -1,4 +1,4 @@
--- A page of seals, newest first; for those who see the whole installation.
+-- A page of seals, newest first; for callers that see the whole installation.
 select n, epoch, first_index, count, size, sealed_at, encode(root, 'hex') as root
 from atlas.audit_seal
 where n < :before

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.client.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnauthenticated, Unreachable, not_atlas
-from atlas.client.transport import Request, RetryBudget, Transport
+from atlas.client.transport import ApiRequest, RetryBudget, Transport
 
 # Each call is sent once; its caller decides about retries.
 ONCE = RetryBudget(tries=1)
@@ -60,13 +60,13 @@ class HostCalls:
 
     async def hosts(self) -> dict[str, str]:
         """The hosts of the token: names by id."""
-        found = await self._ask(Request("GET", "/agent/hosts"), "items")
+        found = await self._ask(ApiRequest("GET", "/agent/hosts"), "items")
         return {one["id"]: one["name"] for one in found["items"]}
 
     async def next(self, host_id: str) -> AssignedJob | None:
         """The host's next job, waited for; None if there is none yet."""
         path, wait = f"/agent/hosts/{host_id}/jobs", {"wait": WAIT_SECONDS}
-        found = await self._ask(Request("GET", path, wait, read_seconds=WAIT_SECONDS + LATE_SECONDS))
+        found = await self._ask(ApiRequest("GET", path, wait, read_seconds=WAIT_SECONDS + LATE_SECONDS))
         if found is None:
             return None
         try:
@@ -108,9 +108,11 @@ class HostCalls:
 
     async def _post(self, job: AssignedJob, verb: str, *names: str, **fields: Any) -> Any:
         body = json.dumps({"lease": job.lease, **fields}).encode()
-        return await self._ask(Request("POST", f"/agent/hosts/{job.host_id}/jobs/{job.id}/{verb}", body=body), *names)
+        return await self._ask(
+            ApiRequest("POST", f"/agent/hosts/{job.host_id}/jobs/{job.id}/{verb}", body=body), *names
+        )
 
-    async def _ask(self, request: Request, *names: str) -> Any:
+    async def _ask(self, request: ApiRequest, *names: str) -> Any:
         """The document of the response, which has these names; None if there is none."""
         response = await self._transport.call(request, retry=ONCE)
         if response.status_code == 204:

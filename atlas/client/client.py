@@ -32,7 +32,7 @@ from atlas.client.models import (
     SystemStatus,
     WorkerStatus,
 )
-from atlas.client.transport import Request, RetryBudget, Transport, new_key
+from atlas.client.transport import ApiRequest, RetryBudget, Transport, new_key
 from atlas.client.waiting import JobSignals, NotEnded, poll_until_ended
 from atlas.errors import FieldError, InvalidInput
 
@@ -71,14 +71,14 @@ class AtlasClient:
     async def enqueue(self, job: JobRequest, *, key: str | None = None) -> EnqueuedJob:
         """Enqueue one job. `key` is the idempotency key: a program that may repeat the call after a crash sets it."""
         body = _body(_NEW_JOB, job)
-        return await self._ask(EnqueuedJob, Request("POST", "/jobs", self._params(), body, _key(key)))
+        return await self._ask(EnqueuedJob, ApiRequest("POST", "/jobs", self._params(), body, _key(key)))
 
     async def enqueue_many(self, jobs: Sequence[JobRequest], *, key: str | None = None) -> list[EnqueuedJob]:
         """Enqueue up to 1,000 jobs, all or none."""
         if not jobs:
             return []
         body = _body(_NEW_JOBS, list(jobs))
-        return await self._ask(list[EnqueuedJob], Request("POST", "/jobs", self._params(), body, _key(key)))
+        return await self._ask(list[EnqueuedJob], ApiRequest("POST", "/jobs", self._params(), body, _key(key)))
 
     async def get_job(self, job_id: UUID | str) -> Job:
         """One job; ApiNotFound if there is none for this token."""
@@ -125,13 +125,13 @@ class AtlasClient:
         """Queue the oldest dead letters again, up to 1,000; those of unknown outcome are queued only by `retry`."""
         body = _json({"job_type": job_type, "limit": limit})
         return await self._ask(
-            RetriedMany, Request("POST", "/jobs/dead-letters/retry", self._params(), body, new_key())
+            RetriedMany, ApiRequest("POST", "/jobs/dead-letters/retry", self._params(), body, new_key())
         )
 
     async def delete(self, job_id: UUID | str) -> None:
         """Delete a job that does not run, with its attempts and its secrets."""
         try:
-            await self._transport.call(Request("DELETE", f"/jobs/{_id(job_id)}", self._params(), key=new_key()))
+            await self._transport.call(ApiRequest("DELETE", f"/jobs/{_id(job_id)}", self._params(), key=new_key()))
         except ApiNotFound as error:
             if not error.in_doubt:
                 raise
@@ -142,16 +142,16 @@ class AtlasClient:
 
     async def status(self) -> SystemStatus:
         """The gate, the queue and the live workers; for tokens that belong to no tenant."""
-        return await self._ask(SystemStatus, Request("GET", "/system/status"))
+        return await self._ask(SystemStatus, ApiRequest("GET", "/system/status"))
 
     async def workers(self, *, alive_only: bool = False) -> list[WorkerStatus]:
         """The worker processes, newest first; for tokens that belong to no tenant."""
-        found = await self._ask(Listed[WorkerStatus], Request("GET", "/workers", {"alive_only": alive_only}))
+        found = await self._ask(Listed[WorkerStatus], ApiRequest("GET", "/workers", {"alive_only": alive_only}))
         return found.items
 
     async def gate(self) -> GateStatus:
         """Whether Atlas starts work."""
-        return await self._ask(GateStatus, Request("GET", "/system/atlas-online"))
+        return await self._ask(GateStatus, ApiRequest("GET", "/system/atlas-online"))
 
     async def online(self, *, reason: str | None = None) -> GateStatus:
         """Let work start."""
@@ -183,15 +183,15 @@ class AtlasClient:
         return follow(self._transport, tenant=self._tenant, since=since)
 
     async def _switch(self, wanted: Mapping[str, Any]) -> GateStatus:
-        return await self._ask(GateStatus, Request("PUT", "/system/atlas-online", None, _json(wanted), new_key()))
+        return await self._ask(GateStatus, ApiRequest("PUT", "/system/atlas-online", None, _json(wanted), new_key()))
 
     async def _get(self, kind: type[T], path: str, **params: Any) -> T:
-        return await self._ask(kind, Request("GET", path, self._params(**params)))
+        return await self._ask(kind, ApiRequest("GET", path, self._params(**params)))
 
     async def _post(self, kind: type[T], path: str) -> T:
-        return await self._ask(kind, Request("POST", path, self._params(), key=new_key()))
+        return await self._ask(kind, ApiRequest("POST", path, self._params(), key=new_key()))
 
-    async def _ask(self, kind: type[T], request: Request) -> T:
+    async def _ask(self, kind: type[T], request: ApiRequest) -> T:
         response = await self._transport.call(request)
         described: Any = kind
         try:

@@ -40,7 +40,7 @@ class RetryBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One logical call."""
 
     method: str
@@ -68,7 +68,7 @@ class Transport:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def call(self, request: Request, *, retry: RetryBudget | None = None) -> httpx.Response:
+    async def call(self, request: ApiRequest, *, retry: RetryBudget | None = None) -> httpx.Response:
         """The API's response, or its error once the retry budget is spent."""
         retry = retry or self.retry
         end = time.monotonic() + retry.seconds
@@ -86,7 +86,7 @@ class Transport:
                     raise
             await asyncio.sleep(pause)
 
-    async def _send(self, request: Request) -> httpx.Response:
+    async def _send(self, request: ApiRequest) -> httpx.Response:
         options: dict[str, Any] = {}
         if request.read_seconds is not None:
             options["timeout"] = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=request.read_seconds)

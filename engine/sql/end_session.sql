@@ -1,4 +1,4 @@
--- open -> ended. No row comes back where it had ended before, so that the event is written once.
+-- open -> ended. Returns no row where it had ended before, so that the event is written once.
 update atlas.sessions
 set ended_at = clock_timestamp()
 where id = :id

@@ -1,4 +1,4 @@
--- What was answered to the call that has the key.
+-- The response to the call that has the key.
 select request_hash, status, body
 from atlas.idempotency_keys
 where tenant_id = :tenant_id

@@ -1,4 +1,4 @@
--- One session that is good at this moment, with its token. It looks across tenants: a session is what tells the tenant.
+-- One session that is valid now, with its token. It reads across tenants: the session says which tenant.
 select s.id as session_id, s.created_at as session_created_at, s.expires_at as session_expires_at,
   t.id, t.prefix, t.subject, t.role, t.tenant_id, t.scopes, t.created_at, t.expires_at, t.last_used_at, t.revoked_at
 from atlas.sessions s

@@ -1,5 +1,5 @@
--- One token by its prefix or its id, with its hash and whether it is good at this moment.
--- It looks across tenants: a token is what tells the tenant.
+-- One token by its prefix or its id, with its hash and whether it is valid now.
+-- It reads across tenants: the token says which tenant.
 select id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at, hash,
   revoked_at is null and (expires_at is null or expires_at > clock_timestamp()) as is_good
 from atlas.api_tokens

@@ -1,5 +1,5 @@
--- The subjects that a token goes back to: who made it, who made the token that it was made with, and so on.
--- It looks across tenants: operators, who have none, make tokens for all of them.
+-- The subjects that a token descends from: who created it, who created the token that it was created with, and so on.
+-- It reads across tenants: operators, who have none, create tokens for all of them.
 with recursive makers as (
   select t.id, t.made_with, t.subject
   from atlas.api_tokens t

@@ -1,4 +1,4 @@
--- A new session, good for some seconds from now.
+-- A new session, valid for some seconds from now.
 insert into atlas.sessions (id, token_id, hash, expires_at)
 values (:id, :token_id, :hash, clock_timestamp() + :seconds::float8 * interval '1 second')
 returning id, created_at, expires_at;

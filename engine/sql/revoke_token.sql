@@ -1,4 +1,4 @@
--- good -> revoked, for ever. No row comes back where it was revoked before, so that the event is written once.
+-- valid -> revoked, for ever. Returns no row where it was revoked before, so that the event is written once.
 update atlas.api_tokens
 set revoked_at = clock_timestamp()
 where id = :id

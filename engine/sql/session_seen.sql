@@ -1,4 +1,4 @@
--- Remember that a session was used, at most once a minute: a busy page must not write with every request.
+-- Record that a session was used, at most once a minute: a busy page must not write with every request.
 update atlas.sessions
 set last_seen_at = clock_timestamp()
 where id = :id

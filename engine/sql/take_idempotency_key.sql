@@ -1,5 +1,5 @@
--- nothing, or an answer past its time -> taken, by this call alone. No row comes back where another call has the key;
--- where that call is still at work, this waits for its end.
+-- nothing, or an expired response -> taken, by this call alone. Returns no row where another call has the key; while that
+-- call runs, this waits for its end.
 insert into atlas.idempotency_keys as k (tenant_id, subject, key, request_hash)
 values (:tenant_id, :subject, :key, :request_hash)
 on conflict (tenant_id, subject, key) do update

@@ -1,4 +1,4 @@
--- Remember that a token was used, at most once a minute: a busy token must not write with every request.
+-- Record that a token was used, at most once a minute: a busy token must not write with every request.
 update atlas.api_tokens
 set last_used_at = clock_timestamp()
 where id = :id

@@ -33,7 +33,7 @@ from atlas.client import (
     Refetch,
     RetryBudget,
 )
-from atlas.client.transport import Request
+from atlas.client.transport import ApiRequest
 from atlas.engine.jobs import job as handles
 from atlas.engine.jobs.types import registered
 from atlas.workers.tick import tick
@@ -350,7 +350,7 @@ async def test_a_watcher_beyond_its_rate_connects_after_a_pause(pool, database_u
         world = await furnish(pool, create_app(settings, pool, database_url))
         async with AtlasClient(server.address, world.tokens["acme", "tenant_admin"], retry=QUICK) as atlas:
             with pytest.raises(ApiTooManyRequests):
-                await asyncio.gather(*(atlas._transport._send(Request("GET", "/jobs")) for _ in range(8)))
+                await asyncio.gather(*(atlas._transport._send(ApiRequest("GET", "/jobs")) for _ in range(8)))
             async with asyncio.timeout(10):
                 frames = atlas.live()
                 assert isinstance(await anext(frames), Hello)

@@ -1,4 +1,4 @@
--- taken -> answered, in the transaction that did the work.
+-- taken -> stored, in the transaction that did the work.
 update atlas.idempotency_keys
 set status = :status,
     body   = :body

@@ -1,4 +1,4 @@
--- Answers past their time, some at a time; across tenants, since the installation cleans up for all.
+-- Delete expired responses, some at a time; across tenants, since the installation cleans up for all.
 delete from atlas.idempotency_keys
 where (tenant_id, subject, key) in (
   select tenant_id, subject, key

@@ -1,4 +1,4 @@
--- Sessions nobody can use any more, a day after they ended; across tenants, since they belong to the installation.
+-- Delete sessions a day after they ended or expired; across tenants, since they belong to the installation.
 delete from atlas.sessions
 where id = any (array(
   select id
