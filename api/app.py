@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
-from starlette.types import ASGIApp
 
 from atlas import __version__
 from atlas.api.app_state import AppState, Tick
@@ -43,7 +41,7 @@ from atlas.api.resources import (
     verifications,
     workflows,
 )
-from atlas.api.routing import PREFIX, direct_app
+from atlas.api.routing import PREFIX, DirectApp
 from atlas.db.pool import Pool
 from atlas.engine.idempotency import delete_old_responses
 from atlas.engine.sessions import delete_expired_sessions
@@ -86,7 +84,7 @@ def create_app(
 ) -> FastAPI:
     """The API on an open pool. `url` is the database's address for LISTEN; `tick` runs due jobs in-process."""
     api = AppState(settings, pool, url, tick=tick, rates=rates or Rates())
-    app = FastAPI(
+    app = DirectApp(
         title="Atlas", version=__version__, lifespan=_run, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.api = api
@@ -102,7 +100,8 @@ def create_app(
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     describe(app)
-    app.add_middleware(RequestMiddleware, stats=app.state.stats, direct=_direct_routes(app, ("POST", f"{PREFIX}/jobs")))
+    app.add_middleware(RequestMiddleware, stats=app.state.stats)
+    app.call_directly(f"{PREFIX}/jobs", app.state.stats)
     return app
 
 
@@ -117,14 +116,6 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     yield
     await background.stop()
     await signals.stop()
-
-
-def _direct_routes(app: FastAPI, *addresses: tuple[str, str]) -> dict[tuple[str, str], ASGIApp]:
-    routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    return {
-        (method, path): direct_app(next(one for one in routes if one.path == path and method in (one.methods or ())))
-        for method, path in addresses
-    }
 
 
 async def _delete_expired(api: AppState) -> None:

