@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,16 @@ def test_every_folder_of_code_says_in_a_sentence_what_lives_in_it(floor):
 def says_its_sentence(face: Path) -> bool:
     words = ast.get_docstring(ast.parse(face.read_text())) if face.exists() else None
     return words is not None and words.splitlines()[0].endswith(".")
+
+
+def test_no_class_name_stands_for_two_things():
+    places: dict[str, list[str]] = defaultdict(list)
+    for floor in [*ARROWS, "bench"]:
+        for path in files(ROOT / floor, ".py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 # Shapes of an address that packages are downloaded from. Which packages, and their hashes, is what a lock file is for;
