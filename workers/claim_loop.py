@@ -157,7 +157,8 @@ class ClaimLoop:
     async def _call(self, conn: Connection) -> bool:
         """Record the outbox and claim. False: there was nothing to do."""
         in_flight = self._demand.in_flight
-        await self._reconciler.run_if_due(conn, calls_in_flight=in_flight.calls)
+        if self._reconciler.is_due:
+            await self._reconciler.run(conn, calls_in_flight=in_flight.calls)
         claimant = self._lease.claimant
         if claimant is None:
             return False
@@ -169,16 +170,18 @@ class ClaimLoop:
             return False
         finishes, self._outbox = self._outbox, []
         hints = self._demand.hints
+        in_flight.sent(request, finishes=len(finishes))
         try:
-            with in_flight.call(request, finishes=len(finishes)):
-                turn = await self._finish_and_claim(conn, claimant, finishes, request)
-                if turn.closed and self._drain.when_empty:
-                    await self._check_gate(conn, turn)
+            turn = await self._finish_and_claim(conn, claimant, finishes, request)
+            if turn.closed and self._drain.when_empty:
+                await self._check_gate(conn, turn)
         except BaseException:
             if claimant is self._lease.claimant:
                 self._outbox[:0] = finishes
             self._demand.may_find_jobs = True
             raise
+        finally:
+            in_flight.returned(request, finishes=len(finishes))
         if claimant is self._lease.claimant:
             if len(turn.claimed) < request.jobs and not turn.again:
                 self._demand.found_too_few(hints=hints)
@@ -244,7 +247,8 @@ class ClaimLoop:
     def _settle(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish], request: Request) -> None:
         """Act on what a call returned."""
         had_solo_job = self._held.has_solo_job
-        self._drop_finished(turn, claimant, finishes)
+        if finishes:
+            self._drop_finished(turn, claimant, finishes)
         if request.jobs:
             self._take(turn)
             if turn.again or len(turn.claimed) >= request.jobs:

@@ -6,9 +6,8 @@ asking for more. It does so for a limited time, then asks once, then waits again
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.workers.held_jobs import HeldJobs
@@ -18,8 +17,7 @@ HOLD_BACK_SECONDS = 5.0
 LONGEST_HOLD_BACK_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """How many jobs one call asks for: for free slots, and ahead of them.
 
     `alone`: nothing else is held or asked for, so a job that must run alone may be claimed.
@@ -46,20 +44,17 @@ class InFlight:
         self.jobs = 0
         self.alone = False
 
-    @contextmanager
-    def call(self, request: Request, *, finishes: int) -> Iterator[None]:
-        """Count one call for as long as it lasts."""
+    def sent(self, request: Request, *, finishes: int) -> None:
         self.calls += 1
         self.finishes += finishes
         self.jobs += request.jobs
         self.alone = self.alone or request.alone
-        try:
-            yield
-        finally:
-            self.calls -= 1
-            self.finishes -= finishes
-            self.jobs -= request.jobs
-            self.alone = self.alone and not request.alone
+
+    def returned(self, request: Request, *, finishes: int) -> None:
+        self.calls -= 1
+        self.finishes -= finishes
+        self.jobs -= request.jobs
+        self.alone = self.alone and not request.alone
 
 
 class SoloJobs:

@@ -30,8 +30,12 @@ class Reconciler:
         self._lease = lease
         self._held = held_jobs
         self._stop_lost = stop_lost
-        self._is_due = False
+        self._is_requested = False
         self._running = asyncio.Lock()
+
+    @property
+    def is_due(self) -> bool:
+        return self._is_requested and not self._running.locked()
 
     @property
     def is_running(self) -> bool:
@@ -40,20 +44,20 @@ class Reconciler:
 
     def request(self) -> None:
         """Reconcile before the next claim."""
-        self._is_due = True
+        self._is_requested = True
 
     def reset(self) -> None:
         """There is nothing to reconcile: the worker holds nothing."""
-        self._is_due = False
+        self._is_requested = False
 
-    async def run_if_due(self, conn: Connection, *, calls_in_flight: int) -> None:
-        """Reconcile now if it was requested. While calls are in flight it remains due, as they may claim more."""
+    async def run(self, conn: Connection, *, calls_in_flight: int) -> None:
+        """Reconcile now. While calls are in flight it remains due, as they may claim more."""
         claimant = self._lease.claimant
-        if claimant is None or not self._is_due or self.is_running:
+        if claimant is None:
             return
         async with self._running, asyncio.timeout(self._lease.seconds):
             # A response that is lost from here on makes it due again.
-            self._is_due = calls_in_flight > 0
+            self._is_requested = calls_in_flight > 0
             held_before = self._held.jobs
             in_database = await held(conn, claimant.id)
             await self._stop_undone(conn, claimant, held_before, in_database)

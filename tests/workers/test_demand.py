@@ -52,8 +52,9 @@ def test_an_idle_worker_asks_for_its_free_slots(demand):
 
 def test_what_is_asked_for_already_and_what_occupies_a_slot_is_not_asked_for_again(demand):
     demand.occupied_slots = 1
-    with demand.in_flight.call(Request(2, 0), finishes=0):
-        assert demand.request(ended=0) == Request(slots=1, prefetch=0, alone=False)
+    demand.in_flight.sent(Request(2, 0), finishes=0)
+    assert demand.request(ended=0) == Request(slots=1, prefetch=0, alone=False)
+    demand.in_flight.returned(Request(2, 0), finishes=0)
     assert demand.request(ended=0).slots == 3
 
 
@@ -84,8 +85,10 @@ def test_a_claim_that_found_too_few_ends_the_asking_until_the_next_hint(demand):
 
 
 def test_nothing_is_asked_for_beside_a_job_that_must_run_alone(demand, held):
-    with demand.in_flight.call(demand.request(ended=0), finishes=0):
-        assert demand.request(ended=0) is NO_JOBS
+    request = demand.request(ended=0)
+    demand.in_flight.sent(request, finishes=0)
+    assert demand.request(ended=0) is NO_JOBS
+    demand.in_flight.returned(request, finishes=0)
     suspect = a_job(alone=True)
     demand.taken([suspect], solo_waits=False)
     assert demand.request(ended=0) is NO_JOBS

@@ -131,7 +131,7 @@ async def test_a_program_that_uses_too_much_fails(define, order, run_commands, s
     assert sign in job.error["message"]
 
 
-def test_the_time_limit_holds_where_nobody_reads_what_a_program_tells(program, tmp_path):
+def test_the_timeout_holds_when_nothing_reads_the_output_of_a_program(program, tmp_path):
     path = program("teller", f"while :; do echo '::progress 1 {'😀' * 500}'; sleep 0.05; done")
     bounds = {"limits": {}, "time_limit": 1.0, "grace": 1.0, "own_user": False}
     order = {"argv": [path], "env": {"PATH": os.environ["PATH"]}, "folder": str(tmp_path / "own"), **bounds}
@@ -161,9 +161,9 @@ async def test_a_program_that_is_stopped_before_it_begins_never_does(program, tm
     touch = program("touch", 'touch "$1"')
     order = Order([touch, str(tmp_path / "begun")], {"PATH": os.environ["PATH"]}, {}, 60.0, own_user=False)
     run = await start(uuid4(), order, ignore)
-    account = await run.stop()
+    result = await run.stop()
 
-    assert (account.exit_code, account.timed_out, account.stdout.total) == (-signal.SIGTERM, False, 0)
+    assert (result.exit_code, result.timed_out, result.stdout.total) == (-signal.SIGTERM, False, 0)
     assert not (tmp_path / "begun").exists()
 
 
@@ -198,7 +198,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a program a user of its own")
-async def test_what_fled_is_gone_before_a_job_whose_supervisor_was_killed_has_failed(
+async def test_detached_processes_end_before_a_job_whose_supervisor_was_killed_has_failed(
     define, order, run_commands, story
 ):
     scatter = "setsid sh -c 'while :; do sleep 0.1; done' >/dev/null 2>&1 &\nsleep 300"
@@ -216,7 +216,7 @@ async def test_what_fled_is_gone_before_a_job_whose_supervisor_was_killed_has_fa
     assert left_behind(job_id) == []
 
 
-def test_without_root_descendants_are_found_wherever_they_fled():
+def test_without_root_detached_descendants_are_found():
     """The way of ending everything that needs no user of its own, in a process that can fail by itself."""
     code = """
 import os, signal

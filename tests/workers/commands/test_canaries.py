@@ -75,7 +75,7 @@ def shapes(secret: str) -> list[bytes]:
     return [*found, secret.rpartition("'")[2].encode(), secret[:12].encode()]
 
 
-async def test_no_canary_is_seen_but_by_the_program_and_the_handler(define, order, drain, pool, dump, logged, story):
+async def test_only_the_program_and_the_handler_see_a_planted_secret(define, order, drain, pool, dump, logged, story):
     fields = {"token": SECRET, "open": {"type": "string"}}
     terms: dict[str, Any] = {"fields": fields, "max_retries": 1, "retry_policy": NO_DELAY}
     tell = 'echo "$T"; echo "$T" >&2; printf "%s" "$T" | base64 -w0; echo; echo "::progress 10 $T"; echo "::output {\\"n\\": 1}"'

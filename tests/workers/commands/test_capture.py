@@ -69,7 +69,7 @@ def test_a_line_that_never_ends_is_not_kept():
     assert directives.overlong
 
 
-def test_what_terminals_obey_is_taken_out():
+def test_terminal_control_sequences_are_removed():
     assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07end\x1b]8;;http://x\x1b\\link") == "red endlink"
     assert plain("\x9b31mred\x90payload\x9c!\x1b(Bx\x1bMy\x1b") == "red!xy"
     assert plain("10%\r50%\r\nend\x00\x08\x7f\ttab\u202e!") == "10%\n50%\nend\ttab!"
@@ -77,11 +77,11 @@ def test_what_terminals_obey_is_taken_out():
     assert plain("\x1b]0;never closed") == ""
 
 
-def test_what_was_left_out_is_told_where_it_was():
+def test_output_that_was_left_out_is_counted_where_it_was():
     assert shown(Stream(b"all of it", b"", 9), None) == "all of it"
     assert shown(Stream(b"begin \xc3", b"\xa4 end", 10_012), None) == "begin \n[10000 bytes left out]\n end"
 
 
-def test_the_last_line_that_says_something_is_found():
+def test_the_last_line_that_is_not_blank_is_found():
     assert last_line("a\n  b  \n\n \n") == "b"
     assert last_line("") == ""

@@ -16,7 +16,7 @@ from tests.support import DANA
 TEXT = {"type": "string"}
 
 
-async def test_what_a_program_says_is_kept_with_its_attempt(define, order, run_commands, story):
+async def test_the_output_of_a_program_is_kept_with_its_attempt(define, order, run_commands, story):
     await define("say", "echo out; echo err >&2; echo '::output {\"a\": [1]}'", description="Says something.")
     job_id = await order("say")
     await run_commands()
@@ -49,7 +49,7 @@ async def test_a_flood_of_progress_is_passed_on_as_it_was_last(define, order, ru
     assert (job.progress["percent"], job.progress["message"]) == (100, "step")
 
 
-async def test_a_failure_is_retried_by_policy_and_then_dead(define, order, run_commands, story, pool):
+async def test_a_failure_is_retried_by_policy_and_becomes_a_dead_letter(define, order, run_commands, story, pool):
     policy = {"name": "custom", "base": 0, "factor": 1, "cap": 0, "jitter": 0}
     await define("fail", "echo first; echo 'disk is full' >&2; exit 3", max_retries=2, retry_policy=policy)
     job_id = await order("fail")
@@ -74,7 +74,7 @@ async def test_a_failure_is_retried_by_policy_and_then_dead(define, order, run_c
         ("printf '::output {\"a\": \"'; head -c 300000 /dev/zero | tr '\\0' x; echo '\"}'", "longer than 256 KiB"),
     ],
 )
-async def test_how_a_program_went_wrong_is_told(define, order, run_commands, story, text, reason):
+async def test_how_a_program_failed_is_recorded(define, order, run_commands, story, text, reason):
     await define("wrong", text, max_retries=0)
     job_id = await order("wrong")
     await run_commands()
@@ -84,7 +84,7 @@ async def test_how_a_program_went_wrong_is_told(define, order, run_commands, sto
     assert reason in job.error["message"]
 
 
-async def test_a_program_that_is_not_there_is_told_with_a_remedy(define, order, run_commands, story, pool):
+async def test_a_missing_program_is_reported_with_a_remedy(define, order, run_commands, story, pool):
     await define("gone", "true", max_retries=0)
     async with pool.acquire() as conn:
         await edit_definition(conn, "gone", {"argv": ["/opt/no/such/program"]}, actor=DANA)
@@ -95,7 +95,7 @@ async def test_a_program_that_is_not_there_is_told_with_a_remedy(define, order, 
     assert job.error["message"].startswith("/opt/no/such/program could not be started: No such file or directory.")
 
 
-async def test_a_canceled_command_is_ended_and_what_it_said_is_kept(define, order, serving, eventually, story, pool):
+async def test_a_canceled_command_is_ended_and_its_output_is_kept(define, order, serving, eventually, story, pool):
     await define("wait", "echo waiting; setsid sleep 60 & while :; do sleep 0.05; done", timeout_seconds=60)
     job_id = await order("wait")
     async with serving("test.noop", load_types=load_command_types):
@@ -180,7 +180,7 @@ async def test_no_more_run_at_once_than_a_definition_allows(define, order, servi
     assert most == 2
 
 
-async def test_values_of_the_workers_own_environment_are_not_told(define, order, run_commands, story, monkeypatch):
+async def test_values_of_the_workers_own_environment_are_not_recorded(define, order, run_commands, story, monkeypatch):
     monkeypatch.setenv("UPSTREAM_TOKEN", "t0ps3cret-value")
     await define("leak", "echo $UPSTREAM_TOKEN; exit 1", env={"UPSTREAM_TOKEN": None}, max_retries=0)
     job_id = await order("leak")

@@ -96,7 +96,7 @@ async def test_the_longest_variable_that_is_accepted_can_be_started_with(define,
     assert (job.status, attempt["stdout_tail"]) == ("succeeded", str(longest))
 
 
-async def test_a_payload_that_was_changed_behind_the_door_is_refused_before_the_run(
+async def test_a_payload_that_was_changed_in_the_database_is_refused_before_the_run(
     recorder, order, run_commands, story, owner
 ):
     bad = ["--exec=id", 5, None, ["x"]]
