@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from atlas.audit import commit, erase, record, seal, verify
-from atlas.postgres.cluster import BIN
+from atlas.postgres.pg_ctl import BIN
 from tests.audit.given import CALLER, TENANTS, event
 
 

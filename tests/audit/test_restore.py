@@ -8,7 +8,8 @@ from atlas.audit import new_epoch, seal, verify
 from atlas.audit.checkpoint import InconsistentTree, publish
 from atlas.audit.seal import OtherCluster
 from atlas.db.pool import connect, open_pool
-from atlas.postgres.cluster import BIN, start_embedded
+from atlas.postgres.cluster import start_embedded
+from atlas.postgres.pg_ctl import BIN
 from atlas.test_databases import TEST_SETTINGS
 from tests.audit.given import CALLER, audit_log, kinds, write
 

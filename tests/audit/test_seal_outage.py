@@ -11,7 +11,8 @@ from atlas.audit.verifier.tree import split
 from atlas.db.migrations import migrate
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError
-from atlas.postgres.cluster import _call, start_embedded
+from atlas.postgres.cluster import start_embedded
+from atlas.postgres.pg_ctl import call
 from tests.audit.given import TENANTS, event
 from tests.support import PROOF
 
@@ -32,8 +33,8 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
         async with asyncio.timeout(60):
             while len(confirmed) < before + 60:
                 await asyncio.sleep(0.01)
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
     stop.set()
     await asyncio.gather(*tasks)
 

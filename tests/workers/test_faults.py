@@ -11,7 +11,8 @@ import pytest
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs import JobContext, NewJob, enqueue, job, list_attempts, switch
-from atlas.postgres.cluster import _call, start_embedded
+from atlas.postgres.cluster import start_embedded
+from atlas.postgres.pg_ctl import call
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF
 from tests.workers.processes import start_worker, workers
@@ -189,8 +190,8 @@ async def test_a_claim_that_a_crash_of_the_server_undid_is_recorded_and_its_hand
         async with asyncio.timeout(10):
             while not BEGUN:
                 await asyncio.sleep(0.001)
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
         async with asyncio.timeout(20):
             while worker.finished < 1:
                 await asyncio.sleep(0.05)

@@ -14,7 +14,8 @@ import asyncpg
 import pytest
 
 from atlas.errors import EmbeddedPostgresError
-from atlas.postgres.cluster import EmbeddedPostgres, _as_server_user, _give, start_embedded
+from atlas.postgres.as_root import as_server_user, give_to_server
+from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
 from tests.support import ROOT, until
 
 USER = """
@@ -74,7 +75,7 @@ async def test_processes_that_start_at_once_share_one_server(home):
     assert len(starts) == 1
 
 
-async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_however_it_ends(home):
+async def test_the_server_stops_with_its_last_user_however_that_user_ends(home):
     first, url = await use_in_a_process(home)
     second, _ = await use_in_a_process(home)
     first.kill()
@@ -87,7 +88,7 @@ async def test_the_server_stays_while_anyone_uses_it_and_stops_with_the_last_how
     await until(lambda: not pid_file(home).exists())
 
 
-async def test_a_server_whose_guardian_was_killed_gets_another_from_its_next_user(home):
+async def test_the_next_user_of_a_server_replaces_a_guardian_that_was_killed(home):
     first = await start_embedded(home)
     [guardian] = guardians(home)
     os.kill(guardian, signal.SIGKILL)
@@ -135,21 +136,21 @@ async def test_a_killed_servers_last_processes_are_waited_for(home):
         server.release()
 
 
-async def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_server(home, monkeypatch):
+async def test_a_process_number_that_was_reused_is_not_taken_for_the_server(home, monkeypatch):
     user, _ = await use_in_a_process(home)
     file, socket_file = pid_file(home), home / "postgres" / ".s.PGSQL.5432.lock"
-    told = [(one, one.read_text().splitlines()) for one in (file, socket_file)]
+    files = [(one, one.read_text().splitlines()) for one in (file, socket_file)]
     user.kill()
     await user.wait()
     await until(lambda: not file.exists())
     with (home / "postgres.users.lock").open("a") as users:
         await asyncio.to_thread(fcntl.flock, users, fcntl.LOCK_EX)  # The guardian has ended too.
-    # As a volume looks whose container was killed: the files are there, their number is somebody else's.
-    other = await asyncio.create_subprocess_exec("sleep", "100", **_as_server_user())
-    for one, lines in told:
+    # As on a volume whose container was killed: the files are there, their number is another process's by now.
+    other = await asyncio.create_subprocess_exec("sleep", "100", **as_server_user())
+    for one, lines in files:
         one.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
-        _give(one)
-    monkeypatch.setattr("atlas.postgres.cluster.START_SECONDS", 10)
+        give_to_server(one)
+    monkeypatch.setattr("atlas.postgres.pg_ctl.START_SECONDS", 10)
     try:
         server = await start_embedded(home)
         assert await query(server.url("postgres"), "select 1") == 1
@@ -198,7 +199,7 @@ async def test_a_server_with_a_long_path_is_found_with_another_folder_for_tempor
     server = await start_embedded(home)
     (tmp_path / "other").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "other"))
-    monkeypatch.setattr("atlas.postgres.cluster.START_SECONDS", 10)
+    monkeypatch.setattr("atlas.postgres.pg_ctl.START_SECONDS", 10)
     try:
         again = await start_embedded(home)
         again.release()
@@ -208,7 +209,7 @@ async def test_a_server_with_a_long_path_is_found_with_another_folder_for_tempor
     await until(lambda: not pid_file(home).exists())
 
 
-async def test_a_link_in_the_place_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):
+async def test_a_link_instead_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     home, target = tmp_path / ("a long name" * 10), tmp_path / "target"
     name = hashlib.sha256(os.fsencode(home / "postgres")).hexdigest()[:16]

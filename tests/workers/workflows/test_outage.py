@@ -13,7 +13,8 @@ from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs import SYSTEM_TENANT, job, switch
 from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
 from atlas.engine.workflows.intents import take_intents
-from atlas.postgres.cluster import _call, start_embedded
+from atlas.postgres.cluster import start_embedded
+from atlas.postgres.pg_ctl import call
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls
 from tests.support import PROOF
@@ -92,9 +93,9 @@ async def _outages(data: str) -> None:
         async with asyncio.timeout(60):
             while len(returned) < (number + 1) * RUNS * STEPS // (OUTAGES + 2):
                 await asyncio.sleep(0.02)
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
         await asyncio.sleep(0.3)
-        await asyncio.to_thread(_call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
 
 
 async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(server, tmp_path):
