@@ -9,7 +9,7 @@ endif
 
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup up lint test proof soak bench
+.PHONY: setup up lint test proof soak wheel bench
 
 setup:
 	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
@@ -36,6 +36,11 @@ proof: setup
 # The long ones: an hour of mixed load with random faults.
 soak: setup
 	$(PYTEST) -s tests/soak/mixed_load.py
+
+# What is in build/ from an earlier build would get into the wheel.
+wheel: setup
+	@rm -rf build
+	.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 # Everything is measured beside bare SQL; `make bench ARGS=--peers` measures the comparable queues too.
 bench: setup
