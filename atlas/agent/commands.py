@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas.errors import FieldError, InvalidInput, NotFound, SettingsError
-from atlas.programs.argv import against_argument, against_program
+from atlas.programs.argv import argument_problem, program_problem
 
 FACTS = ("job.id", "job_run.id", "host.id", "server_instance.id")
 _PLACEHOLDER = re.compile(rf"\{{\{{\s*([A-Za-z_][A-Za-z0-9_-]*|{'|'.join(map(re.escape, FACTS))})\s*\}}\}}")
@@ -60,11 +60,11 @@ class AllowedCommands:
 def _check(job_type: str, argv: Any) -> list[FieldError]:
     if not isinstance(argv, list) or not argv or not all(isinstance(text, str) for text in argv):
         return [FieldError(job_type, "is not a list of texts")]
-    reasons = {0: against_program(argv[0])}
+    reasons = {0: program_problem(argv[0])}
     for nth, text in enumerate(argv[1:], 1):
         half = "{{" in text and not _PLACEHOLDER.fullmatch(text)
         known = f"names neither a field nor one of {', '.join(FACTS)}, or is only a part of its argument"
-        reasons[nth] = known if half else against_argument(text)
+        reasons[nth] = known if half else argument_problem(text)
     return [FieldError(f"{job_type}.{nth}", reason) for nth, reason in reasons.items() if reason is not None]
 
 
@@ -76,7 +76,7 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
     if name not in values:
         raise _refused(name, "is missing or not a text, a number or a boolean")
     value = values[name]
-    reason = "begins with a dash, which would make it an option" if value.startswith("-") else against_argument(value)
+    reason = "begins with a dash, which would make it an option" if value.startswith("-") else argument_problem(value)
     if reason is not None:
         raise _refused(name, reason)
     return value

@@ -1,6 +1,6 @@
-"""What is kept of a program's output while all of it is read: the beginning, the end, and the lines meant for Atlas.
+"""Keeps the beginning and the end of a program's output, and finds the lines in it that are meant for Atlas.
 
-The supervisor uses this, in a process that has the standard library alone.
+The supervisor uses this in a process that has only the standard library.
 """
 
 HEAD_BYTES = 16 * 1024
@@ -10,7 +10,7 @@ LONGEST_LINE = 256 * 1024 + 64
 
 
 class Capture:
-    """The first 16 KiB and the last 48 KiB of a stream of any length, in as much memory."""
+    """Keeps the first 16 KiB and the last 48 KiB of a stream of any length, in bounded memory."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -18,7 +18,7 @@ class Capture:
         self._tail = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Take in what comes next."""
+        """Add the next bytes."""
         self.total += len(chunk)
         room = HEAD_BYTES - len(self._head)
         if room > 0:
@@ -34,12 +34,12 @@ class Capture:
 
     @property
     def tail(self) -> bytes:
-        """The end, as far as it is not in the head."""
+        """The end of the stream, without what is in the head."""
         return bytes(self._tail[-TAIL_BYTES:])
 
 
 class Directives:
-    """Finds the lines that begin with `::` in chunks of any size, holding back at most one such line."""
+    """Finds the lines that begin with `::` in chunks of any size, keeping at most one such line in memory."""
 
     def __init__(self) -> None:
         self.overlong = False
@@ -55,12 +55,12 @@ class Directives:
         return found
 
     def end(self) -> list[bytes]:
-        """A last line that nobody closed."""
+        """The last line, if it has no line feed."""
         line, self._line = bytes(self._line), bytearray()
         return [line] if self._collecting and line.startswith(b"::") else []
 
     def _skip(self, chunk: bytes, at: int) -> int:
-        """Pass over what cannot be a directive; answers where one may begin, or -1 at the end of the chunk."""
+        """Skip what cannot be a directive. Returns where one may begin, or -1 at the end of the chunk."""
         found = chunk.find(b"\n::", at)
         if found >= 0:
             self._collecting = True
@@ -72,13 +72,13 @@ class Directives:
         return -1
 
     def _collect(self, chunk: bytes, at: int, found: list[bytes]) -> int:
-        """Gather a line that may be a directive; answers where to go on, or -1 at the end of the chunk."""
+        """Collect a line that may be a directive. Returns where to go on, or -1 at the end of the chunk."""
         end = chunk.find(b"\n", at)
         piece = chunk[at:] if end < 0 else chunk[at:end]
         fits = len(self._line) + len(piece) <= LONGEST_LINE
-        begins_so = (bytes(self._line[:2]) + piece[:2])[:2] in (b"::", b":", b"")
-        if not fits or not begins_so:
-            self.overlong = self.overlong or begins_so
+        may_be_directive = (bytes(self._line[:2]) + piece[:2])[:2] in (b"::", b":", b"")
+        if not fits or not may_be_directive:
+            self.overlong = self.overlong or may_be_directive
             self._line.clear()
             self._collecting = False
             return at

@@ -1,4 +1,4 @@
-"""One run of a program, seen from who ordered it: start its supervisor, hear what it tells, stop it when asked."""
+"""Runs a program for a worker or an agent: starts its supervisor, reads its reports, and stops it."""
 
 import asyncio
 import base64
@@ -17,23 +17,23 @@ from uuid import UUID, uuid4
 
 from atlas.errors import AtlasError
 
-# Between TERM and KILL. With what killing and telling take, a program is gone two seconds after it should be.
+# Between TERM and KILL. With the time that killing and reporting take, a program ends within two seconds.
 GRACE_SECONDS = 1.0
-# What the supervisor may need after that before it is given up.
-PATIENCE_SECONDS = 4.0
-# Workers watch the time as well; the supervisor does so a little later, for a worker that hangs.
+# How much longer the supervisor may take before it is killed.
+SUPERVISOR_SECONDS = 4.0
+# Workers enforce the time limit too. The supervisor does so a little later, in case the worker hangs.
 LATER_SECONDS = 1.0
 LEAVE_SECONDS = 1.0
 LONGEST_REPORT = 4 * 2**20
 
 ROOT = Path(__file__).parent.parent.parent
-# Appended, so that nothing there shadows the standard library, the supervisor's only other company.
+# Appended, so that nothing there shadows the standard library.
 _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from atlas.programs.supervisor import main; main()"
 _END_USER = (
     "import sys; sys.path.append(sys.argv[1]); from atlas.programs.sandbox import end_user; end_user(int(sys.argv[2]))"
 )
 
-# Supervisors that have told everything and are about to end.
+# Supervisors that have reported the result and are about to end.
 _leaving: set[asyncio.Task[int]] = set()
 
 OnProgress = Callable[[float, str | None], Awaitable[None]]
@@ -44,12 +44,12 @@ class ProgramNotStarted(AtlasError):
 
 
 class SupervisorLost(AtlasError):
-    """The supervisor of a program ended without an account of it."""
+    """The supervisor of a program ended without reporting a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run, exactly, and within which bounds. `own_user`: as root, run it as a user that nobody else is."""
+    """What to run, and within which limits. `own_user`: as root, run it as a user that no other program has."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -60,7 +60,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What is kept of stdout or stderr. Nothing is left out between head and tail unless `total` is larger."""
+    """The kept part of stdout or stderr. Between head and tail nothing is missing unless `total` is larger."""
 
     head: bytes
     tail: bytes
@@ -73,7 +73,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What became of a program. A negative exit code is the signal that ended it."""
+    """How a program ended. A negative exit code is the signal that ended it."""
 
     pid: int
     exit_code: int | None
@@ -86,7 +86,7 @@ class ProgramResult:
 
 
 class RunningProgram:
-    """A program that was ordered. `wait` for its account; after a cancellation, `stop` gives it as well."""
+    """A program that was started. `wait` returns its result; after a cancellation, `stop` returns it as well."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: str, on_progress: OnProgress) -> None:
         self._process = process
@@ -94,27 +94,27 @@ class RunningProgram:
         self._on_progress = on_progress
         self._pid: int | None = None
         self._uid: int | None = None
-        self._account = asyncio.create_task(self._hear(), name="atlas command")
+        self._result = asyncio.create_task(self._read_reports(), name="atlas command")
 
     async def wait(self) -> ProgramResult:
-        """The account, when nothing of the program is left. A cancellation leaves it running: then `stop`."""
-        return await asyncio.shield(self._account)
+        """The result, once all processes of the program have ended. A cancellation leaves it running: then `stop`."""
+        return await asyncio.shield(self._result)
 
     async def stop(self) -> ProgramResult:
-        """End the program and all it started, whatever it thinks of it. Further cancellations do not hurry this."""
+        """End the program and all processes it started. Further cancellations do not interrupt this."""
         assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._process.stdin.write(b"stop\n")
-        asyncio.get_running_loop().call_later(GRACE_SECONDS + PATIENCE_SECONDS, self._give_up)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS + SUPERVISOR_SECONDS, self._kill)
         while True:
             try:
-                return await asyncio.shield(self._account)
+                return await asyncio.shield(self._result)
             except asyncio.CancelledError:
-                if self._account.cancelled():
+                if self._result.cancelled():
                     raise
 
-    async def _hear(self) -> ProgramResult:
-        """Take in what the supervisor tells, to the end."""
+    async def _read_reports(self) -> ProgramResult:
+        """Read the reports of the supervisor to the end."""
         assert self._process.stdout is not None
         try:
             while line := await self._process.stdout.readline():
@@ -125,17 +125,17 @@ class RunningProgram:
                         await self._on_progress(percent, message)
                     case {"failed": str(reason)}:
                         raise ProgramNotStarted(reason)
-                    case {"ended": dict(told)}:
-                        return _account(self._pid or 0, told)
-            self._give_up()
-            await self._end_scattered()
+                    case {"ended": dict(ended)}:
+                        return _result(self._pid or 0, ended)
+            self._kill()
+            await self._kill_strays()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-            raise SupervisorLost("The program's supervisor ended without an account of it.")
+            raise SupervisorLost("The program's supervisor ended without reporting a result.")
         finally:
-            await self._let_go()
+            await self._close()
 
-    async def _let_go(self) -> None:
-        """The supervisor removes the program's folder and ends; nobody waits long for that."""
+    async def _close(self) -> None:
+        """Let the supervisor remove the program's folder and end, and wait a short time for it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         leaving = asyncio.create_task(self._process.wait(), name="atlas command ends")
@@ -143,18 +143,18 @@ class RunningProgram:
         leaving.add_done_callback(_leaving.discard)
         await asyncio.wait([leaving], timeout=LEAVE_SECONDS)
 
-    def _give_up(self) -> None:
+    def _kill(self) -> None:
         """Kill the supervisor; the kernel then kills the program."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        if self._pid is not None and not self._account.done():
+        if self._pid is not None and not self._result.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
 
-    async def _end_scattered(self) -> None:
-        """Kill what left the program's group, and so outlives its supervisor, where the program has its own user."""
+    async def _kill_strays(self) -> None:
+        """Kill processes that left the program's group and outlive the supervisor, if the program has its own user."""
         if self._uid is not None:
-            # Its lock on the user falls with its last breath.
+            # Its lock on the user is released when it ends.
             await self._process.wait()
             sweep = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _END_USER, str(ROOT), str(self._uid)),
@@ -168,7 +168,7 @@ class RunningProgram:
 
 
 async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> RunningProgram:
-    """Start a program in a folder of its own, which goes with it."""
+    """Start a program in a folder of its own, which is removed when it ends."""
     folder = f"{tempfile.gettempdir()}/atlas-job-{job_id}-{uuid4().hex[:8]}"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", "-c", _SUPERVISE, str(ROOT)),
@@ -186,10 +186,10 @@ async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> RunningP
     return RunningProgram(process, folder, on_progress)
 
 
-def _account(pid: int, told: dict[str, Any]) -> ProgramResult:
-    plain = {name: told[name] for name in ("exit_code", "timed_out", "cpu_ms", "output", "overlong")}
-    return ProgramResult(pid=pid, stdout=_stream(told["stdout"]), stderr=_stream(told["stderr"]), **plain)
+def _result(pid: int, ended: dict[str, Any]) -> ProgramResult:
+    plain = {name: ended[name] for name in ("exit_code", "timed_out", "cpu_ms", "output", "overlong")}
+    return ProgramResult(pid=pid, stdout=_stream(ended["stdout"]), stderr=_stream(ended["stderr"]), **plain)
 
 
-def _stream(told: dict[str, Any]) -> Stream:
-    return Stream(base64.b64decode(told["head"]), base64.b64decode(told["tail"]), told["total"])
+def _stream(kept: dict[str, Any]) -> Stream:
+    return Stream(base64.b64decode(kept["head"]), base64.b64decode(kept["tail"]), kept["total"])

@@ -1,6 +1,6 @@
-"""Walls around a program: an unprivileged user, resource limits, a session of its own, and an end for all it started.
+"""The sandbox of a program: an unprivileged user, resource limits, a session, and a way to kill all its processes.
 
-The supervisor uses this, in a process that has the standard library alone.
+The supervisor uses this in a process that has only the standard library.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 # As root, each running program has a user of its own out of this range: the kernel counts processes by user, and
-# one signal reaches all processes of a user at once, wherever they fled to.
+# one signal reaches all processes of a user at once.
 FIRST_UID, LAST_UID = 62_000, 62_999
 UID_LOCKS = "/run/atlas-uids"
 KILL_SECONDS = 3.0
@@ -28,12 +28,12 @@ _MEBIBYTE = 2**20
 
 
 def adopt_orphans() -> None:
-    """From now on, whatever descends from this process and loses its parent becomes a child of this process."""
+    """From now on, descendants of this process whose parent ends become its children."""
     _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def lease_uid() -> tuple[int, int] | None:
-    """An unprivileged user that no other program runs as now, and the lock that says so. None: this is not root."""
+    """An unprivileged user that no other program has now, and the lock on it. None if this is not root."""
     if os.geteuid() != 0:
         return None
     _make_lock_folder()
@@ -46,7 +46,7 @@ def lease_uid() -> tuple[int, int] | None:
         except BlockingIOError:
             os.close(lock)
             continue
-        if not _is_somebody(uid):
+        if not _is_known_user(uid):
             return uid, lock
         os.close(lock)
     raise OSError(f"all users from {FIRST_UID} to {LAST_UID} are taken")
@@ -61,7 +61,7 @@ def become_program(
     uid: int | None,
     supervisor: int,
 ) -> None:
-    """Turn this process, a fresh child of `supervisor`, into the program. Returns never; raises OSError."""
+    """Turn this process, a fresh child of `supervisor`, into the program. Never returns; raises OSError."""
     os.setsid()
     os.chdir(folder)
     os.umask(0o077)
@@ -71,7 +71,7 @@ def become_program(
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    # No setuid program gives it back what it has not, and it ends with its supervisor.
+    # No setuid program gives it privileges, and it ends with its supervisor.
     _prctl(_SET_NO_NEW_PRIVS, 1)
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != supervisor:
@@ -81,15 +81,15 @@ def become_program(
     os.execve(
         argv[0].encode(),
         [argument.encode() for argument in argv],
-        # Values that are passed on may hold any byte.
+        # Values from the environment may hold any byte.
         {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in env.items()},
     )
 
 
 def end_all(group: int, uid: int | None) -> Iterator[tuple[int, int, resource.struct_rusage]]:
-    """Kill the program's group and everything else that descends from this process; yields what is reaped.
+    """Kill the program's group and all other descendants of this process. Yields those that are reaped.
 
-    Ends when nothing is left, or after some seconds of trying: a process that hangs in the kernel cannot be killed.
+    Ends when none is left, or after some seconds: a process that hangs in the kernel cannot be killed.
     """
     for _ in range(int(KILL_SECONDS / KILL_PAUSE)):
         _signal(-group, signal.SIGKILL)
@@ -104,9 +104,9 @@ def end_all(group: int, uid: int | None) -> Iterator[tuple[int, int, resource.st
 
 
 def end_user(uid: int) -> None:
-    """Kill what is left of a program whose supervisor is gone. This process becomes its user, and is good for no more.
+    """Kill the processes of a program whose supervisor is gone. Turns this process into the program's user.
 
-    Under the lock that the supervisor held: once another program runs as this user, it is not touched.
+    It takes the lock that the supervisor held: a newer program of the same user is not touched.
     """
     lock = os.open(f"{UID_LOCKS}/{uid}", os.O_RDWR | os.O_NOFOLLOW)
     with contextlib.suppress(BlockingIOError):
@@ -116,7 +116,7 @@ def end_user(uid: int) -> None:
 
 
 def reap() -> Iterator[tuple[int, int, resource.struct_rusage]]:
-    """The children that have ended: pid, wait status, what they used."""
+    """The children that have ended: pid, wait status, resource usage."""
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -127,7 +127,7 @@ def reap() -> Iterator[tuple[int, int, resource.struct_rusage]]:
 
 def _limit(limits: Mapping[str, int], uid: int | None) -> None:
     cpu = limits["cpu_seconds"]
-    # The kernel counts all tasks of a user together; those that are there already are not the program's.
+    # The kernel counts all tasks of a user together, so those that exist already are added.
     processes = limits["processes"] + (_tasks_of_this_user() if uid is None else 0)
     for kind, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
@@ -153,7 +153,7 @@ def _tasks_of_this_user() -> int:
 
 
 def _kill_user(uid: int) -> None:
-    """One signal for all processes of the program's user; the kernel lets none fork past it."""
+    """Send one signal to all processes of the program's user. The kernel lets none escape it by a fork."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -165,7 +165,7 @@ def _kill_user(uid: int) -> None:
 
 
 def _kill_descendants() -> None:
-    """Stop them all before killing any: what is stopped keeps its place in the count and cannot make more."""
+    """Stop all of them before killing any: a stopped process counts against the limit and cannot fork."""
     stopped: set[int] = set()
     while fresh := set(_descendants(os.getpid())) - stopped:
         for pid in fresh:
@@ -213,7 +213,7 @@ def _make_lock_folder() -> None:
         raise OSError(f"{UID_LOCKS} is not a folder that only root can write to")
 
 
-def _is_somebody(uid: int) -> bool:
+def _is_known_user(uid: int) -> bool:
     try:
         pwd.getpwuid(uid)
     except KeyError:

@@ -1,10 +1,10 @@
-"""A supervisor: a small process between one program and the worker or agent that ordered it.
+"""The supervisor: a small process between one program and the worker or agent that runs it.
 
-The worker writes an order on its standard input and keeps that pipe open: `stop`, or the end of the pipe, ends the
-program, so that nothing outlives a worker that was killed. The supervisor reads all the program writes, keeps a
-bounded part of it, passes on progress, and says at the end what became of it, one JSON document a line on its
-standard output. It reads and kills in a process of its own, so that neither a flood of output nor a swarm of processes
-reaches the worker. It has the standard library alone.
+The worker writes an order to its standard input and keeps that pipe open. `stop`, or the end of the pipe, ends the
+program, so that nothing outlives a worker that was killed. The supervisor reads all output of the program, keeps a
+bounded part of it, and reports progress and the result, one JSON document a line, on its standard output. It is a
+process of its own, so that neither a flood of output nor a fork bomb reaches the worker. It uses only the standard
+library.
 """
 
 import base64
@@ -23,25 +23,25 @@ from atlas.programs.sandbox import adopt_orphans, become_program, end_all, lease
 
 CONTROL, REPORT = 0, 1
 CHUNK = 64 * 1024
-# Progress is passed on this often at most.
+# The least time between two reports of progress.
 PROGRESS_SECONDS = 0.1
 LONGEST_MESSAGE = 500
 
 
 def main() -> None:
-    """Obey one order."""
-    # The worker's pipe decides when to stop, not a signal that was meant for the worker.
+    """Carry out one order."""
+    # Only the worker's pipe stops it, not a signal that was meant for the worker.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     text, _, more = _read_order().partition(b"\n")
     if text:
         supervisor = Supervisor(json.loads(text))
-        # More than the order is there already: stop.
+        # Something after the order is a request to stop.
         supervisor.decline() if more else supervisor.run()
 
 
 class Supervisor:
-    """One program, from its start until nothing of it is left."""
+    """One program, from its start until all its processes have ended."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -59,12 +59,12 @@ class Supervisor:
         self._output: str | None = None
 
     def decline(self) -> None:
-        """Tell of a program that was stopped before it began: it never does."""
+        """Report a program as stopped, without starting it."""
         self._status = signal.SIGTERM
-        _report({"ended": self._account()})
+        _report({"ended": self._result()})
 
     def run(self) -> None:
-        """Start the program, watch it to its end, end what it left behind, and tell."""
+        """Start the program, watch it until it ends, kill what it left behind, and report the result."""
         folder = self._order["folder"]
         try:
             self._start(folder)
@@ -74,7 +74,7 @@ class Supervisor:
             _report({"started": self._pid, "uid": self._uid})
             self._watch()
             self._end()
-            _report({"ended": self._account()})
+            _report({"ended": self._result()})
         finally:
             _remove(folder)
 
@@ -87,25 +87,25 @@ class Supervisor:
         if self._uid is not None:
             os.chown(folder, self._uid, self._uid)
         ends = {name: os.pipe() for name in self._captures}
-        failure, telling = os.pipe()
+        failure, failing = os.pipe()
         supervisor = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            self._be_the_program(folder, ends["stdout"][1], ends["stderr"][1], telling, supervisor)
+            self._become_program(folder, ends["stdout"][1], ends["stderr"][1], failing, supervisor)
         for name, (reading, writing) in ends.items():
             os.close(writing)
             os.set_blocking(reading, False)
             self._pipes[reading] = name
-        os.close(telling)
+        os.close(failing)
         self._deadline = time.monotonic() + self._order["time_limit"]
-        # Closed by a start that succeeds; otherwise it says why it did not.
+        # A start that succeeds closes the pipe. One that fails writes the reason to it.
         reason = b"".join(iter(lambda: os.read(failure, CHUNK), b""))
         os.close(failure)
         if reason:
             os.waitpid(self._pid, 0)
             raise OSError(reason.decode())
 
-    def _be_the_program(self, folder: str, out: int, err: int, telling: int, supervisor: int) -> None:
+    def _become_program(self, folder: str, out: int, err: int, failing: int, supervisor: int) -> None:
         order = self._order
         try:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -114,12 +114,12 @@ class Supervisor:
             terms = order["argv"], order["env"], folder, order["limits"]
             become_program(*terms, uid=self._uid, supervisor=supervisor)
         except (OSError, ValueError) as error:
-            os.write(telling, str(getattr(error, "strerror", None) or error).encode())
+            os.write(failing, str(getattr(error, "strerror", None) or error).encode())
         finally:
             os._exit(127)
 
     def _watch(self) -> None:
-        """Until the program has ended, or has been asked to for long enough."""
+        """Wait until the program has ended, or has not within its grace time."""
         control = True
         while self._status is None and (self._kill_at is None or time.monotonic() < self._kill_at):
             ready = self._wait([*self._pipes, self._wake, *([CONTROL] if control else [])])
@@ -134,14 +134,14 @@ class Supervisor:
             if time.monotonic() >= self._deadline and self._kill_at is None:
                 self._timed_out = True
                 self._ask_to_stop()
-            self._pass_on_progress()
+            self._report_progress()
 
     def _wait(self, pipes: list[int]) -> list[int]:
         now = time.monotonic()
-        moments = [self._deadline if self._kill_at is None else self._kill_at]
+        times = [self._deadline if self._kill_at is None else self._kill_at]
         if self._progress is not None:
-            moments.append(self._progress_at + PROGRESS_SECONDS)
-        ready, _, _ = select.select(pipes, [], [], max(0.0, min(moments) - now))
+            times.append(self._progress_at + PROGRESS_SECONDS)
+        ready, _, _ = select.select(pipes, [], [], max(0.0, min(times) - now))
         return ready
 
     def _ask_to_stop(self) -> None:
@@ -151,15 +151,15 @@ class Supervisor:
                 os.killpg(self._pid, signal.SIGTERM)
 
     def _end(self) -> None:
-        """Nothing outlives the program. What was still in its pipes is read; nobody is left to write more."""
+        """Kill all processes of the program, and read what is left in its pipes."""
         self._reap(end_all(self._pid, self._uid))
         for pipe in list(self._pipes):
             while pipe in self._pipes and self._read(pipe):
                 pass
         for line in self._directives.end():
-            self._obey(line)
+            self._handle(line)
         self._progress_at = 0.0
-        self._pass_on_progress()
+        self._report_progress()
 
     def _reap(self, ended: Any) -> None:
         for pid, status, used in ended:
@@ -168,7 +168,7 @@ class Supervisor:
                 self._status = status
 
     def _read(self, pipe: int) -> bool:
-        """Take in what a pipe holds now; False: nothing."""
+        """Read what a pipe holds now. Returns False if that is nothing."""
         try:
             chunk = os.read(pipe, CHUNK)
         except BlockingIOError:
@@ -181,10 +181,10 @@ class Supervisor:
         self._captures[name].feed(chunk)
         if name == "stdout":
             for line in self._directives.feed(chunk):
-                self._obey(line)
+                self._handle(line)
         return True
 
-    def _obey(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
         if word == "::output":
             self._output = rest
@@ -194,29 +194,29 @@ class Supervisor:
                 if math.isfinite(number := float(percent)):
                     self._progress = [number, message.strip()[:LONGEST_MESSAGE] or None]
 
-    def _pass_on_progress(self) -> None:
+    def _report_progress(self) -> None:
         now = time.monotonic()
         if self._progress is None or now < self._progress_at + PROGRESS_SECONDS:
             return
-        # A worker that does not read must not hold up the one who watches the clock: where the pipe takes anything, it
-        # takes a page, and no message makes more.
+        # A worker that does not read must not block the supervisor, which enforces the time limit. A pipe that is
+        # writable takes at least a page, and a report of progress is smaller.
         if select.select([], [REPORT], [], 0)[1]:
             _report({"progress": self._progress})
         self._progress, self._progress_at = None, now
 
-    def _account(self) -> dict[str, Any]:
-        told = {name: _told(capture) for name, capture in self._captures.items()}
+    def _result(self) -> dict[str, Any]:
+        streams = {name: _encoded(capture) for name, capture in self._captures.items()}
         return {
             "exit_code": None if self._status is None else os.waitstatus_to_exitcode(self._status),
             "timed_out": self._timed_out,
             "cpu_ms": round(self._cpu * 1000),
             "output": self._output,
             "overlong": self._directives.overlong,
-            **told,
+            **streams,
         }
 
 
-def _told(capture: Capture) -> dict[str, Any]:
+def _encoded(capture: Capture) -> dict[str, Any]:
     head, tail = (base64.b64encode(part).decode() for part in (capture.head, capture.tail))
     return {"head": head, "tail": tail, "total": capture.total}
 
@@ -249,7 +249,7 @@ def _wake_on_child() -> int:
 
 
 def _remove(folder: str) -> None:
-    """Remove the program's folder, and what it made unreadable for itself. Root needs no such help."""
+    """Remove the program's folder, including what the program made unreadable. Root can read it anyway."""
     shutil.rmtree(folder, ignore_errors=True)
     if os.geteuid() != 0 and os.path.exists(folder):
         for here, names, _ in os.walk(folder):

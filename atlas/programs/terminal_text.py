@@ -1,32 +1,32 @@
-"""What a program wrote, made fit to be stored and shown: no escape sequences, no control characters."""
+"""Removes escape sequences and control characters from the output of a program, to store and show it."""
 
 import re
 import signal
 
-# What terminals obey: colours and cursors, titles and other strings, character sets, and single letters.
+# Escape sequences: colours and cursors, titles and other strings, character sets, single letters.
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-# Tab and line feed stay. The last range turns text around without being seen.
+# Tab and line feed stay. The last ranges change the direction of text invisibly.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _RETURNS = re.compile(r"\r+\n?")
 
 
 def plain(text: str) -> str:
-    """The text that a person would read: a line that was drawn over again and again becomes several."""
+    """The readable text. A line that was overwritten with carriage returns becomes several."""
     return _CONTROLS.sub("", _RETURNS.sub("\n", _SEQUENCES.sub("", text)))
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, in short."""
+    """The last line that is not empty, cut to 200 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""
 
 
 def ending(exit_code: int | None) -> str:
-    """How a program ended, as the end of a sentence about it."""
+    """How a program ended, as the end of a sentence."""
     if exit_code is None:
         return "hangs and cannot be killed"
     if exit_code >= 0:

@@ -17,7 +17,7 @@ import orjson
 
 from atlas.engine.secrets.fields import applying
 from atlas.errors import FieldError, InvalidInput
-from atlas.programs.argv import against_argument, against_program
+from atlas.programs.argv import argument_problem, program_problem
 
 MOST_ELEMENTS = 200
 
@@ -109,7 +109,7 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
     except KeyError as error:
         raise _refused(str(error.args[0]), "is missing or not a text, a number or a boolean") from None
     fields = ", ".join(fields_of(text))
-    reason = against_argument(argument)
+    reason = argument_problem(argument)
     if reason is not None:
         raise _refused(fields, reason)
     if argument.startswith("-") and _begins_with_value(text):
@@ -146,7 +146,7 @@ def _check_shape(path: str, element: Any, schema: Mapping[str, Any]) -> Iterator
 
 
 def _check_program(program: str) -> Iterator[FieldError]:
-    reason = against_program(program)
+    reason = program_problem(program)
     if reason is not None:
         yield FieldError("argv.0", reason)
 

@@ -125,14 +125,14 @@ async def test_a_token_that_was_revoked_is_replaced(up, tmp_path, database_url):
     assert after["token"] != before["token"]
 
 
-async def test_a_port_that_nobody_would_learn_is_refused(atlas):
+async def test_port_0_is_refused(atlas):
     by_option = await atlas("up", "--port", "0", DATABASE_URL=None)
     assert (by_option.code, "--port" in by_option.stderr) == (2, True)
-    assert "ATLAS_PORT = 0 names no port" in (await atlas("up", ATLAS_PORT="0", DATABASE_URL=None)).refusal
+    assert "ATLAS_PORT is 0, which is not a port" in (await atlas("up", ATLAS_PORT="0", DATABASE_URL=None)).refusal
 
 
 async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr("atlas.cli.up.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("atlas.cli.up.RELEASE_SECONDS", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = load_settings(atlas_home=tmp_path / "home", atlas_port=taken.getsockname()[1], database_url=None)
         with pytest.raises(PortUnavailable, match="is in use by another program"):

@@ -19,7 +19,7 @@ FACTS = {"job.id": "j-1"}
         ({"x": ["true"]}, "x.0: is not the absolute path"),
         ({"x": ["/usr/../bin/true"]}, "x.0: is not the absolute path"),
         ({"x": ["{{ program }}"]}, "x.0: is not the absolute path"),
-        ({"x": ["/bin/sh", "-c", "{{ line }}"]}, "x.0: is sh, which runs what its arguments say"),
+        ({"x": ["/bin/sh", "-c", "{{ line }}"]}, "x.0: is sh, which runs its arguments as commands"),
         ({"x": ["/bin/true", "--name={{ name }}"]}, "x.1: names neither"),
         ({"x": ["/bin/true", "{{ tenant.slug }}"]}, "x.1: names neither"),
         ({"x": ["/bin/true", "a\0b"]}, "x.1: holds the character"),

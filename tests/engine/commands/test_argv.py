@@ -109,7 +109,7 @@ def test_a_value_that_cannot_be_an_argument_is_refused(value):
         (["/opt//tool"], "argv.0: is not the absolute path"),
         (["{{name}}"], "argv.0: is not the absolute path"),
         (["/bin/{{name}}"], "argv.0: is not the absolute path"),
-        (["/bin/sh", "-c", "{{name}}"], "argv.0: is sh, which runs what its arguments say"),
+        (["/bin/sh", "-c", "{{name}}"], "argv.0: is sh, which runs its arguments as commands"),
         (["/usr/bin/env", "tool"], "argv.0: is env"),
         ([{"when": "name", "args": ["/bin/tool"]}], "argv.0: is the program"),
         (["/bin/tool", 5], "argv.1: is neither a text nor"),
