@@ -35,7 +35,7 @@ class ChangeSignals:
     @property
     def hears(self) -> bool:
         """True if notifications arrive."""
-        return self._listener.hears
+        return self._listener.is_listening
 
     @property
     def lag_seconds(self) -> float | None:

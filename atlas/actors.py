@@ -1,4 +1,4 @@
-"""Who does something: the name that the audit shows and that four-eyes rules compare."""
+"""Who makes a change: the name in the audit log, which four-eyes rules compare."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ class Actor:
 
     @property
     def meta(self) -> dict[str, str]:
-        """What the audit row adds about the request, when it came from one."""
+        """What an audit row adds about the request, if there is one."""
         found = {"ip": self.ip, "request_id": self.request_id, "token": self.token}
         return {name: value for name, value in found.items() if value is not None}
 

@@ -1,20 +1,20 @@
 """Every error Atlas raises on purpose.
 
-AtlasError                          a cause and a remedy, fit to be shown to a person
+AtlasError                          a cause and a remedy that can be shown to a person
 ├── SettingsError                   a setting has a value that cannot be used
-├── NotFound                        the thing named does not exist, or is not visible to the caller
-├── Conflict                        the request does not fit the state the thing is in
+├── NotFound                        it does not exist, or the caller may not see it
+├── Conflict                        the request does not fit the current state
 │   └── DedupeConflict              an active job holds this key with another input
-├── InvalidInput                    what was given does not have the right shape
+├── InvalidInput                    the input is not valid
 ├── Refused                         a rule forbids it: a role, a policy, the gate
-├── DatabaseError                   the database cannot serve Atlas as it is
-│   ├── DatabaseUnreachable         no connection could be made
+├── DatabaseError                   the database cannot be used as it is
+│   ├── DatabaseUnreachable         a connection could not be made
 │   ├── UnsupportedPostgres         the server is too old
 │   ├── ForeignDatabase             the database belongs to another product
-│   └── MigrationError              the migrations and the database disagree
+│   └── MigrationError              the migration files and the database disagree
 ├── EmbeddedPostgresError           the embedded server could not be started
 └── LeaseLost                       the job belongs to another worker now
-Errors that one capability alone raises stand beside it and extend these.
+Errors that only one module raises are defined there and extend these.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 
 class AtlasError(Exception):
-    """A cause that a person can read, and what to do about it."""
+    """An error with a cause and a remedy that a person can read."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class SettingsError(AtlasError):
 
 
 class NotFound(AtlasError):
-    """The thing named does not exist, or is not visible to the caller."""
+    """It does not exist, or the caller may not see it."""
 
     def __init__(self, kind: str, name: object, *, remedy: str = "") -> None:
         super().__init__(f"There is no {kind} {name}.", remedy=remedy)
@@ -52,7 +52,7 @@ class NotFound(AtlasError):
 
 
 class Conflict(AtlasError):
-    """The request does not fit the state the thing is in."""
+    """The request does not fit the current state."""
 
 
 class DedupeConflict(Conflict):
@@ -69,7 +69,7 @@ class DedupeConflict(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with an input: where it stands and why it is wrong."""
+    """One error of an input: the field and the reason."""
 
     field: str
     reason: str
@@ -79,7 +79,7 @@ class FieldError:
 
 
 class InvalidInput(AtlasError):
-    """What was given does not have the right shape; `errors` names each field and reason."""
+    """The input is not valid; `errors` has each field and reason."""
 
     def __init__(self, what: str, errors: Sequence[FieldError], *, remedy: str = "") -> None:
         shown = "; ".join(str(error) for error in errors[:5])
@@ -92,15 +92,15 @@ class Refused(AtlasError):
 
 
 class DatabaseError(AtlasError):
-    """The database cannot serve Atlas as it is."""
+    """The database cannot be used as it is."""
 
 
 class DatabaseUnreachable(DatabaseError):
-    """No connection could be made."""
+    """A connection could not be made."""
 
 
 class UnsupportedPostgres(DatabaseError):
-    """The server is older than Atlas's statements."""
+    """The server is too old."""
 
 
 class ForeignDatabase(DatabaseError):
@@ -116,7 +116,7 @@ class EmbeddedPostgresError(AtlasError):
 
 
 class LeaseLost(AtlasError):
-    """This job now belongs to another worker; nothing this one did may be recorded."""
+    """The job belongs to another worker now; this one must not record a result."""
 
     def __init__(self, job_id: object, attempt: int) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
-"""Outgoing HTTP: the one module that makes clients, so that trust, time limits and proxies are decided once.
+"""Makes the clients for outgoing HTTP, so that certificates, timeouts and proxies are decided once.
 
-Certificates are checked against the machine's authorities, those that come with httpx, and those in the file that
-SSL_CERT_FILE names. Proxies of the environment are not used, and redirects are not followed: requests here
-carry credentials to addresses that an operator chose.
+Certificates are checked against the authorities of the machine, of certifi, and of the file in SSL_CERT_FILE. Proxies
+of the environment are not used and redirects are not followed, since requests carry credentials to addresses that an
+operator chose.
 """
 
 import os
@@ -18,11 +18,11 @@ from atlas.errors import SettingsError
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
-# Servers close idle connections after a minute or more; a connection that we close first is never found dead.
+# Servers close idle connections after a minute or more. We close them earlier, so that none is found closed.
 KEEP_SECONDS = 20.0
 LONGEST_ANSWER = 8 * 1024 * 1024
 
-# What was certainly not received: the request never left this machine whole.
+# The server has certainly not received the request.
 NEVER_SENT = (
     httpx.ConnectError,
     httpx.ConnectTimeout,
@@ -33,12 +33,12 @@ NEVER_SENT = (
     UnicodeEncodeError,
     SettingsError,
 )
-# However a request can fail. What TLS finds wrong once it stands comes through as it is.
+# All ways in which a request can fail. Errors of an established TLS connection come as SSLError.
 FAILURES = (*NEVER_SENT, httpx.HTTPError, ssl.SSLError, TimeoutError)
 
 
 class AnswerTooLong(httpx.TransportError):
-    """The server answers with more than anyone asked for."""
+    """The response is larger than the limit."""
 
 
 def http_client(**options: Any) -> httpx.AsyncClient:
@@ -47,23 +47,23 @@ def http_client(**options: Any) -> httpx.AsyncClient:
 
 
 async def read_answer(response: httpx.Response, *, limit: int = LONGEST_ANSWER) -> bytes:
-    """The body of a streamed answer, read to its end, or AnswerTooLong once it exceeds `limit`."""
+    """The whole body of a streamed response. Raises AnswerTooLong once it exceeds `limit`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > limit:
-            raise AnswerTooLong(f"The answer is longer than {limit // 1024} KiB.")
+            raise AnswerTooLong(f"The response is longer than {limit // 1024} KiB.")
         parts.append(part)
     return b"".join(parts)
 
 
 def tls_context() -> ssl.SSLContext:
-    """Whom outgoing connections trust."""
+    """The certificates that outgoing connections trust."""
     return _trusting(os.environ.get("SSL_CERT_FILE") or None)
 
 
-# Reading some hundred certificates takes as long as a request; clients share what was read.
+# Reading some hundred certificates takes as long as a request, so clients share the context.
 @lru_cache(maxsize=4)
 def _trusting(extra: str | None) -> ssl.SSLContext:
     context = ssl.create_default_context()
@@ -74,7 +74,7 @@ def _trusting(extra: str | None) -> ssl.SSLContext:
         except OSError as error:
             raise SettingsError(
                 f"SSL_CERT_FILE = {extra!r} cannot be used: {error.strerror or error}.",
-                remedy="Name a file with certificates in PEM format, or unset it.",
+                remedy="Set it to a file with certificates in PEM format, or unset it.",
             ) from error
     return context
 
@@ -86,6 +86,6 @@ def _options() -> dict[str, Any]:
         "follow_redirects": False,
         "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
         "limits": httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEEP_SECONDS),
-        # Compressed answers could be larger than they look.
+        # A compressed response could be larger than it looks.
         "headers": {"User-Agent": f"atlas/{__version__}", "Accept-Encoding": "identity"},
     }

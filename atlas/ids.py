@@ -1,4 +1,4 @@
-"""Time-ordered ids (UUIDv7): neighbours in time are neighbours in every index."""
+"""Time-ordered ids (UUIDv7): rows made together are together in every index."""
 
 import os
 import random
@@ -9,16 +9,16 @@ from asyncpg.pgproto.pgproto import UUID as FastUUID
 
 _last = 0
 _random = random.Random()
-# A forked process must not go on with its parent's numbers.
+# A forked process must not repeat its parent's random numbers.
 os.register_at_fork(after_in_child=_random.seed)
 
 
 def new_id() -> UUID:
     """A UUIDv7 that is greater than every one this process made before.
 
-    The 12 bits after the millisecond hold its fraction, and a clock that stands still or
-    steps back is answered by counting on, so ids made in a tight loop stay in order. It is
-    asyncpg's kind of UUID, which is written into events ten times as fast as the standard one.
+    The 12 bits after the millisecond hold its fraction. If the clock stands still or steps back, they are counted on,
+    so that ids made in a tight loop stay in order. It is asyncpg's UUID class, which is serialised ten times as fast as
+    the standard one.
     """
     global _last
     now = time.time_ns()

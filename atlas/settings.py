@@ -1,4 +1,4 @@
-"""Settings come from the environment (a `.env` is read); a wrong value is refused by its variable's name."""
+"""Settings from the environment and `.env`. A wrong value is refused with the name of its variable."""
 
 import os
 import re
@@ -17,14 +17,14 @@ EMAIL_PROVIDERS = ("microsoft", "resend", "outbox", "none")
 
 
 class Settings(BaseSettings):
-    """What an installation decides. Field names are the variables of the environment, in lower case."""
+    """The settings of an installation. Field names are the environment variables in lower case."""
 
     model_config = SettingsConfigDict(
-        # Secrets that are mounted as files often end with a line break.
         env_file=".env",
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
+        # Secrets that are mounted as files often end with a line break.
         str_strip_whitespace=True,
     )
 
@@ -59,8 +59,8 @@ class Settings(BaseSettings):
     ms_sender_upn: str | None = None
     ms_authority_url: str = "https://login.microsoftonline.com"
     ms_graph_url: str = "https://graph.microsoft.com/v1.0"
-    # What Exchange allows a mailbox, and what Resend allows an account that did not ask for more: two a second, which
-    # needs a little room, since requests take unequally long to arrive.
+    # What Exchange allows a mailbox; and a little less than the two a second that Resend allows an account by default,
+    # since requests take unequally long to arrive.
     ms_messages_per_minute: int = Field(default=30, ge=1, le=100_000)
     resend_messages_per_minute: int = Field(default=100, ge=1, le=100_000)
     # The senders of AGENT_EMAIL_<AGENT>, by agent.
@@ -111,17 +111,17 @@ class Settings(BaseSettings):
 
     @cached_property
     def home(self) -> Path:
-        """The folder of everything this installation keeps outside the database, as an absolute path."""
+        """The folder for everything that is not in the database, as an absolute path."""
         return self.atlas_home.expanduser().resolve()
 
     @property
     def embedded(self) -> bool:
-        """True when Atlas brings its own Postgres."""
+        """Whether Atlas uses its own Postgres."""
         return self.database_url is None
 
 
 def _agent_emails() -> dict[str, str]:
-    """Variables whose names nobody knows beforehand: the environment's, and the `.env`'s where it has none."""
+    """The variables AGENT_EMAIL_…, from the environment or else from `.env`. Pydantic cannot read names by prefix."""
     prefix = "AGENT_EMAIL_"
     found = {**dotenv_values(".env"), **os.environ}
     return {
@@ -132,7 +132,7 @@ def _agent_emails() -> dict[str, str]:
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Read the settings, or say which variable is wrong and what would be right."""
+    """Read the settings. Raises SettingsError with the variable that is wrong."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""JSON as it comes in: read quickly, and refused where two readers could understand it differently.
+"""Reads JSON input quickly, and refuses what two parsers could understand differently.
 
-`orjson` refuses NaN, infinities, broken text and lone surrogates. What it lets pass is looked for here: keys that stand
-twice, whole numbers that it would round, U+0000, and structures too deep or too large to be meant. The usual body
-pays one parse and one walk; the slow second parse is for the few that look suspicious.
+`orjson` refuses NaN, infinities, broken text and lone surrogates. This also refuses duplicate keys, whole numbers that
+orjson would round, U+0000, and structures that are too deep or too large. Most bodies take one parse and one
+walk; only a few that look suspicious are parsed a second time.
 """
 
 import json
@@ -18,13 +18,13 @@ _LARGEST = 2**63
 
 
 def read_json(body: bytes, *, most_nodes: int = MOST_NODES) -> Any:
-    """The value of a body, or InvalidInput with what is wrong with it."""
+    """The value of a body. Raises InvalidInput with what is wrong."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _refused(f"is not JSON: {error.msg} at character {error.pos}") from None
     keys, rounded = _walk(value, most_nodes)
-    # A colon inside a text counts too, so more colons than keys is only a suspicion.
+    # Colons in strings count too, so more colons than keys may still be right.
     if rounded or body.count(b":") != keys:
         _read_slowly(body)
     if b"\\u0000" in body:

@@ -1,4 +1,4 @@
-"""Databases for tests: real ones, each cloned from a migrated template, so that a test starts in milliseconds."""
+"""Real databases for tests, each cloned from a migrated template, so that a test starts in milliseconds."""
 
 import fcntl
 import hashlib
@@ -27,12 +27,12 @@ TEST_SETTINGS = {
 
 
 class TestDatabases:
-    """A server for a test session: the one DATABASE_URL names, or an embedded one in `folder`.
+    """A server for a test session: the one in DATABASE_URL, or an embedded one in `folder`.
 
     Several test processes may share a folder; they then share the server and its template.
     """
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # for pytest: not a test class
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class TestDatabases:
         self._template = f"atlas_template_{hashlib.sha256(f'{marks}{folder}'.encode()).hexdigest()[:12]}"
 
     async def start(self) -> None:
-        """Bring up the server and the template; the second caller finds both."""
+        """Start the server and make the template, unless another process has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._url is None:
             self._embedded = await start_embedded(self.folder, settings=TEST_SETTINGS)
@@ -55,7 +55,7 @@ class TestDatabases:
                 await migrate(self.url(self._template))
 
     def stop(self) -> None:
-        """Let go of the server."""
+        """Stop using the server."""
         if self._embedded is not None:
             self._embedded.release()
 
@@ -69,7 +69,7 @@ class TestDatabases:
 
     @asynccontextmanager
     async def database(self, *, migrated: bool = True) -> AsyncIterator[str]:
-        """A database of one's own, gone afterwards."""
+        """A new database, which is dropped after the block."""
         name = f"test_{os.getpid()}_{uuid4().hex[:12]}"
         await self._make(name, self._template if migrated else "template0")
         try:
@@ -78,7 +78,7 @@ class TestDatabases:
             await self._drop(name)
 
     async def _make(self, name: str, template: str = "template0") -> bool:
-        """Make a database; False if it was there."""
+        """Create a database. Returns False if it exists."""
         conn = await connect(self.url("postgres"), application="atlas tests")
         try:
             await conn.execute(f'create database "{name}" template "{template}"{self._strategy}')

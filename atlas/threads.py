@@ -1,4 +1,4 @@
-"""Functions that run in a thread while a task waits for them."""
+"""Prepares functions to run in a thread that a task awaits."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 def awaitable(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, for a thread that is awaited.
+    """The function with StopIteration turned into RuntimeError.
 
-    A future refuses StopIteration, which one `next` too many raises, and who waits for it would wait for ever.
+    A future refuses StopIteration, which one `next` too many raises, and the task would wait for ever.
     """
 
     def call(*arguments: P.args, **options: P.kwargs) -> T:

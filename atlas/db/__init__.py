@@ -1,1 +1,1 @@
-"""Reaches Postgres: the connection pool, statements, migrations, notifications."""
+"""Access to Postgres: the connection pool, statements, migrations, notifications."""

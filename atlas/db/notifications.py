@@ -1,4 +1,4 @@
-"""Live notifications: hints that something changed. Polling is the truth, so losing one costs a moment, never a job."""
+"""Listens for NOTIFY. Notifications are only hints: polling finds everything, so a lost one costs a short delay."""
 
 import asyncio
 import time
@@ -13,39 +13,39 @@ from atlas.db.schema import channel
 from atlas.errors import DatabaseUnreachable
 from atlas.logs import get_logger
 
-Heard = Callable[[str, str], None]
+OnNotification = Callable[[str, str], None]
 
 PING_SECONDS = 10.0
-ANSWER_SECONDS = 5.0
+PING_TIMEOUT = 5.0
 PAUSE_SECONDS = 1.0
 
 log = get_logger("notifications")
 
 
 class Listener:
-    """Listens on a connection of its own and comes back by itself when that breaks.
+    """Listens on its own connection, and connects again when that fails.
 
-    It sends itself a notification now and then: a connection that looks alive and hears nothing (half open, or behind
-    a transaction pooler) is noticed, told once, and tried anew.
+    It sends itself a notification now and then. A connection that looks open but receives nothing (half open, or behind
+    a transaction pooler) is noticed this way, logged once, and replaced.
     """
 
-    def __init__(self, url: str, channels: Sequence[str], heard: Heard) -> None:
+    def __init__(self, url: str, channels: Sequence[str], on_notification: OnNotification) -> None:
         self._url = url
         self._channels = tuple(channels)
-        self._heard = heard
+        self._on_notification = on_notification
         self._ping = f"atlas_ping_{uuid4().hex[:12]}"
-        self._answered = asyncio.Event()
+        self._received = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.hears = False
-        # How long the last notification to itself was under way.
+        self.is_listening = False
+        # How long the last notification to itself took.
         self.lag_seconds: float | None = None
 
     def start(self) -> None:
-        """Begin to listen, in the background."""
+        """Start to listen in the background."""
         self._task = asyncio.create_task(self._run(), name="atlas listener")
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -55,11 +55,11 @@ class Listener:
             try:
                 await self._listen()
             except (*UNREACHABLE, DatabaseUnreachable, asyncpg.PostgresError) as error:
-                if self.hears:
+                if self.is_listening:
                     log.warning(
-                        "the listening connection broke; polling goes on", reason=str(error) or type(error).__name__
+                        "the listening connection failed; polling goes on", reason=str(error) or type(error).__name__
                     )
-                self.hears = False
+                self.is_listening = False
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _listen(self) -> None:
@@ -68,9 +68,9 @@ class Listener:
             for name in self._channels:
                 await conn.add_listener(channel(name), self._receive)
             await conn.add_listener(self._ping, self._receive)
-            # What was sent while nobody listened is not repeated: look at everything once.
+            # Notifications that were sent before are lost, so each channel is treated as notified once.
             for name in self._channels:
-                self._heard(name, "")
+                self._on_notification(name, "")
             while not conn.is_closed():
                 await self._check(conn)
                 await asyncio.sleep(PING_SECONDS)
@@ -78,16 +78,16 @@ class Listener:
             conn.terminate()
 
     async def _check(self, conn: Any) -> None:
-        self._answered.clear()
+        self._received.clear()
         began = time.monotonic()
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(PING_TIMEOUT):
             await conn.execute("select pg_notify($1, '')", self._ping)
-            await self._answered.wait()
+            await self._received.wait()
         self.lag_seconds = time.monotonic() - began
-        self.hears = True
+        self.is_listening = True
 
-    def _receive(self, _conn: Any, _pid: int, heard_on: str, payload: object) -> None:
-        if heard_on == self._ping:
-            self._answered.set()
+    def _receive(self, _conn: Any, _pid: int, on_channel: str, payload: object) -> None:
+        if on_channel == self._ping:
+            self._received.set()
         else:
-            self._heard(heard_on.removeprefix(channel("")), str(payload))
+            self._on_notification(on_channel.removeprefix(channel("")), str(payload))

@@ -1,7 +1,6 @@
-"""Text and JSON as Postgres takes them: it refuses NUL and lone surrogates, and people's words may hold either.
+"""Makes text and JSON fit for Postgres, which refuses NUL and lone surrogates.
 
-A lone surrogate is what Python makes of a byte that is not UTF-8, in the name of a file say. Each such character
-becomes U+FFFD.
+Python makes a lone surrogate of a byte that is not UTF-8, for example in a file name. It becomes U+FFFD.
 """
 
 import json
@@ -21,22 +20,25 @@ def stored_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = _whole(text)
+        text = _replace_surrogates(text)
     return text.replace("\0", "\ufffd")
 
 
 def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> str:
-    """The value as JSON text without what Postgres refuses. `default` makes something plain of what is not."""
+    """The value as JSON text without what Postgres refuses. `default` converts objects that JSON does not know."""
     try:
         text = orjson.dumps(value, default=default)
     except TypeError:
-        # Looked for only now: nearly every value is whole, and a walk through it takes longer than the rest.
-        text = orjson.dumps(_mended(value), default=None if default is None else lambda one: _mended(default(one)))
+        # Only now: nearly every value is fine, and walking through it takes longer than the rest.
+        text = orjson.dumps(
+            _repaired(value),
+            default=None if default is None else lambda one: _repaired(default(one)),
+        )
     return without_nul(text.decode())
 
 
 def read_stored(text: str) -> Any:
-    """What a JSON text of the database says. A number beyond a float's reach, which jsonb holds, comes as digits."""
+    """The value of a JSON text from the database. A number that no float can hold, but jsonb can, comes as a string."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -44,17 +46,17 @@ def read_stored(text: str) -> Any:
 
 
 def without_nul(text: str) -> str:
-    """JSON text whose strings hold no NUL."""
+    """The JSON text with U+FFFD in place of NUL."""
     return _NUL.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
 
 
 def holds_nul(text: str) -> bool:
-    """True where a string of a JSON text holds a NUL."""
+    """Whether a string in a JSON text holds a NUL."""
     return "\\u0000" in text and _NUL.search(text) is not None
 
 
 def is_larger(text: str, limit: int) -> bool:
-    """True for a text of more than `limit` bytes of UTF-8, which has at most four for a character."""
+    """Whether a text has more than `limit` bytes in UTF-8, which has at most four a character."""
     return len(text) * 4 > limit and len(text.encode()) > limit
 
 
@@ -67,18 +69,18 @@ def _whole_number(digits: str) -> int | float | str:
     return int(digits) if len(digits) <= 18 else _real(digits)
 
 
-def _mended(value: Any) -> Any:
+def _repaired(value: Any) -> Any:
     match value:
         case str():
-            return _whole(value)
+            return _replace_surrogates(value)
         case dict():
-            return {_mended(name): _mended(item) for name, item in value.items()}
+            return {_repaired(name): _repaired(item) for name, item in value.items()}
         case list() | tuple():
-            return [_mended(item) for item in value]
+            return [_repaired(item) for item in value]
         case _:
             return value
 
 
-def _whole(text: str) -> str:
-    # In UTF-16 two halves of a character that stand side by side become that character.
+def _replace_surrogates(text: str) -> str:
+    # In UTF-16 two halves of a character side by side become that character.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

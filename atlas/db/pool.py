@@ -1,4 +1,4 @@
-"""The one way to Postgres: an asyncpg pool that Prisma calls and hand-written SQL share."""
+"""The connection pool on Postgres, shared by Prisma calls and hand-written SQL."""
 
 import asyncio
 import ssl
@@ -14,7 +14,7 @@ from atlas.errors import DatabaseError, DatabaseUnreachable, UnsupportedPostgres
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-# Either: for reads that need no transaction.
+# For reads that need no transaction.
 Queryable: TypeAlias = "Connection | Pool"
 
 OLDEST_POSTGRES = 15
@@ -23,7 +23,7 @@ CONNECT_SECONDS = 10
 RELEASE_SECONDS = 3.0
 CLOSE_SECONDS = 10.0
 
-# What asyncpg raises when a server is not there, not ready, or not willing.
+# What asyncpg raises when a server cannot be reached, or is starting or stopping.
 UNREACHABLE = (
     OSError,
     TimeoutError,
@@ -48,7 +48,7 @@ _REFUSED = (
 
 
 async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> Pool:
-    """Open a pool on a supported server, acting as the programs' own role where the login may."""
+    """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may."""
     conn = await connect(url, application=application)
     try:
         version = conn.get_server_version().major
@@ -68,13 +68,13 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
 
 
 async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
-    """Connections like those of `pool` that only its opener can borrow. None is made before it is needed."""
+    """Open a second pool with the same role as `pool`. It makes connections only when they are needed."""
     role = await pool.fetchval("select nullif(current_setting('role'), 'none')")
     return await _make_pool(url, least=0, most=size, **_options(application, role=role))
 
 
 async def connect(url: str, *, application: str = "atlas") -> Any:
-    """One connection outside any pool, for listening and for work that needs a session of its own."""
+    """Open one connection outside of any pool, for listening and for work that needs its own session."""
     try:
         return await asyncpg.connect(url, **_options(application))
     except (*UNREACHABLE, *_REFUSED, ValueError, asyncpg.ClientConfigurationError) as error:
@@ -99,7 +99,7 @@ async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseError:
-    """The connection failure in words: where, why, and what to try."""
+    """The error for a connection failure: the address, the reason, and a remedy."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return DatabaseUnreachable(
         f"Postgres at {shown(url)} cannot be reached: {reason.rstrip('.')}.",
@@ -108,14 +108,14 @@ def unreachable(url: str, error: BaseException) -> DatabaseError:
 
 
 def shown(url: str) -> str:
-    """The address without its password, fit for a log."""
+    """The address without its password, for logs and messages."""
     try:
         parts = urlsplit(url)
-        place = parts.hostname or "a local socket"
+        host = parts.hostname or "a local socket"
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "the given address"
-    return f"{place}{port}{parts.path}"
+    return f"{host}{port}{parts.path}"
 
 
 class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
@@ -167,7 +167,7 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
 
 
 async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:
-    """What `asyncpg.create_pool` does, by its defaults, for a pool of our own."""
+    """As `asyncpg.create_pool`, with its defaults, for our own class."""
     pool: Pool = await _Pool(
         url,
         min_size=least,
