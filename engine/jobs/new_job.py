@@ -135,7 +135,7 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
         written = orjson.dumps(input)
     except TypeError as error:
         raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
-    _check_size(key, len(written))
+    _check_size(key, written)
     # orjson writes null for NaN and infinities: looked for only where there is a null.
     if b"null" in written and _holds_no_number(input):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
@@ -160,8 +160,10 @@ def _holds_no_number(value: Any) -> bool:
             return False
 
 
-def _check_size(key: str, size: int) -> None:
-    if size > input_limit(key):
+def _check_size(key: str, written: bytes) -> None:
+    if len(written) > input_limit(key):
+        # The type's own model may name the field that is too large.
+        check_input(key, written.decode())
         raise InvalidInput(
             f"The input of {key}",
             [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
