@@ -26,7 +26,11 @@ def known(monkeypatch):
         ({"to": "ada@x"}, "to", "has a domain that cannot exist"),
         ({"to": "a..b@x.com"}, "to", "is not an address such as ada@example.com"),
         ({"to": "ü@x.com"}, "to", "is not an address such as ada@example.com"),
-        ({"to": "Ada, Bob <a@x.com>"}, "to", "must be a single address; a name with special characters must be in quotes"),
+        (
+            {"to": "Ada, Bob <a@x.com>"},
+            "to",
+            "must be a single address; a name with special characters must be in quotes",
+        ),
         ({"to": {"address": "a@x.com", "name": "x" * 201}}, "to", "has a name that is not a text of at most 200"),
         ({"to": ["ada@example.com"] * 30, "cc": ["bob@example.com"] * 21}, "cc", "more than 50"),
         ({"text": None}, "text", "is required where there is no html"),
