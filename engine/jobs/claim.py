@@ -13,7 +13,6 @@ from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch_value, retry_deadlocks, statement
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
-TURN = statement("engine/jobs/sql/turn.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 
 
@@ -94,11 +93,8 @@ async def claim_for_slots(
 
     `alone` says that nothing else is held: a job that was lost twice may then be the only one that is claimed.
     """
-    query, values = CLAIM, claim_values(claimant, slots, prefetch, alone=alone)
-    if conn.is_in_transaction():
-        # This claim does not turn off `synchronous_commit`: how safely it commits is for the caller to say.
-        query, values = TURN, {**dict.fromkeys(TURN.names), **values, "ids": []}
-    return await run_turn(conn, query, values, within=within)
+    values = claim_values(claimant, slots, prefetch, alone=alone) | {"durable": conn.is_in_transaction()}
+    return await run_turn(conn, CLAIM, values, within=within)
 
 
 async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:

@@ -13,7 +13,10 @@ from uuid import UUID
 from atlas.audit.record import event_body
 from atlas.db.pg_json import stored_json, stored_text
 from atlas.db.pool import Connection
-from atlas.engine.jobs.claim import TURN, Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
+from atlas.db.statements import statement
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
+
+TURN = statement("engine/jobs/sql/turn.sql")
 
 LONGEST_MESSAGE = 2000
 

@@ -34,8 +34,8 @@ begin
   if every_status = 'succeeded' and every_action is not null and every_level = 'info' and every_message = ''
      and every_attempt is not null and cardinality(p_meta) = 1
      and num_nulls(p_error, p_delay, p_used, p_cost, p_body, p_detail, p_private) = 7 then
-    opening := format('{"action":%s,"actor_id":%s,"actor_type":"system","entity_id":"', to_json(every_action), to_json(p_worker));
-    closing := format('","entity_type":"job","level":"info","message":"","meta":%s,"tenant_id":"', every_meta);
+    select b.opening, b.closing into opening, closing
+    from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
     with fin as (
       update jobs j
       set status = 'succeeded', output = coalesce(u.output, j.output), finished_at = clock_timestamp(), updated_at = clock_timestamp(),
