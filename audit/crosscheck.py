@@ -59,7 +59,7 @@ async def _things(conn: Connection, limit: int) -> list[Finding]:
     findings = []
     for row in await fetch(conn, THINGS, limit=limit):
         name = f"{row['kind'].replace('_', ' ')} {row['id']}"
-        reason = "has no event" if row["untold"] else f"differs from its last event: {', '.join(row['wrong'])}"
+        reason = "has no event" if row["has_no_event"] else f"differs from its last event: {', '.join(row['wrong'])}"
         findings.append(Finding("outcome", f"The {name} {reason}."))
     return findings
 

@@ -1,6 +1,6 @@
--- Among the newest rows of the account: what was made and is gone, although nobody told of its end, by kind, tenant and
--- day. Jobs go by JOB_DELETED, which names one, and by JOBS_PRUNED, which names how many between a first and a last;
--- policies by POLICY_REMOVED; Atlas never removes the others. Across tenants: the doctor looks at the whole installation.
+-- Among the newest rows of the audit log: entities that were created and are missing without an event that removed them, by kind,
+-- tenant and day. Jobs are removed by JOB_DELETED, which names one, and by JOBS_PRUNED, which gives a count between a first and a
+-- last; policies by POLICY_REMOVED; Atlas never removes the others. Across tenants: the doctor checks the whole installation.
 with newest as (
   select a.action, a.entity_id, a.tenant_id, a.created_at
   from atlas.audit_log a

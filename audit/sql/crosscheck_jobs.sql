@@ -1,4 +1,4 @@
--- The newest jobs beside the last event that tells what became of each, and whether a handler's own event came later.
+-- The newest jobs with their last event that says what became of them, and whether a handler's own event came later.
 -- Jobs older than the rows that were removed by order have nothing left to be compared with.
 select j.id, j.tenant_id, j.status::text as status, j.dead_lettered_at is not null as dead_lettered, e.created, e.last, e.own
 from (

@@ -1,6 +1,6 @@
--- The newest tenants, tokens, hosts, triggers, definitions and policies beside what their events tell of them: which facts
--- differ, or that nobody told of them at all. A thing whose first event was removed by order is compared with what is left.
--- Across tenants: the doctor looks at the whole installation.
+-- The newest tenants, tokens, hosts, triggers, definitions and policies compared with their events: which facts differ, or that
+-- there is no event at all. An entity whose first event was removed by order is compared with what is left.
+-- Across tenants: the doctor checks the whole installation.
 with things as (
   (select 'tenant' as kind, id::text as id, created_at, array['TENANT_ADDED', 'TENANT_EDITED'] as actions,
      jsonb_build_object('slug', slug, 'name', name, 'timezone', timezone, 'limits', limits, 'retention', retention) as facts
@@ -37,7 +37,7 @@ with things as (
    from atlas.policy_rules order by id desc limit :limit)
 ),
 compared as (
-  select t.kind, t.id, e.last is null as untold,
+  select t.kind, t.id, e.last is null as has_no_event,
     array(
       select f.key from jsonb_each(t.facts) f
       where e.last is not null and told.facts ? f.key and told.facts->f.key <> f.value
@@ -52,11 +52,11 @@ compared as (
     from atlas.audit_log a
     where a.entity_id = t.id and a.entity_type = t.kind and a.action = any (t.actions)
   ) e
-  -- what the events tell, in the words of the row
+  -- the facts of the events, named as the row's columns
   cross join lateral (
     select case t.kind
       when 'tenant' then case when e.added then '{"limits": {}, "retention": {}}'::jsonb else '{}' end || coalesce((
-        -- an edit tells only what it changed
+        -- the event of an edit has only what it changed
         select jsonb_object_agg(o.key, o.value)
         from (
           select distinct on (x.key) x.key, x.value
@@ -66,7 +66,7 @@ compared as (
       when 'token' then e.facts || jsonb_build_object('revoked', e.last = 'TOKEN_REVOKED',
         'expires_at', (e.facts->>'expires_at')::timestamptz)
       when 'host' then e.facts || jsonb_build_object('is_active', e.last <> 'HOST_DISABLED')
-      -- what is not set is not told
+      -- what is not set is not in the event
       when 'trigger' then '{"event_name": null, "cron_expr": null, "timezone": null, "definition_key": null, "job_type": null, "workflow": null}'
         || e.facts || jsonb_build_object('removed', e.last = 'TRIGGER_REMOVED')
       when 'policy_rule' then e.facts || '{"is_enabled": true}'
@@ -75,7 +75,7 @@ compared as (
   where e.added or e.last is not null or t.created_at > coalesce((
     select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
 )
-select kind, id, untold, wrong
+select kind, id, has_no_event, wrong
 from compared
-where untold or cardinality(wrong) > 0
+where has_no_event or cardinality(wrong) > 0
 limit 100;

@@ -1,2 +1,2 @@
--- A person's values go, and events tell so. Without a tenant, in every tenant's part of the account.
+-- Deletes a person's values and records it by events. Without a tenant, in every tenant's part of the audit log.
 select atlas.audit_erase(:subject, :tenant_id, :texts::text[], :actor_type, :actor_id, :meta::text::jsonb);

@@ -1,6 +1,6 @@
 -- The rows committed between two snapshots, in the order in which they will be sealed. By id alone, rows that commit
 -- late would be passed over. After a restore and until an epoch has begun, transactions of the old cluster seem to be new:
--- what was sealed there is left out. Whether ids fell back is asked of this statement's own snapshot: a seal that was made
+-- what was sealed there is left out. Whether ids fell back is decided by this statement's own snapshot: a seal that was made
 -- since :cur was taken is ahead of that one.
 select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_type, w.actor_id, w.level, w.action, w.entity_type,
   w.entity_id, w.message, w.meta::text as meta

@@ -1,4 +1,4 @@
--- A page of one tenant's part of the account, newest first, by the index (tenant_id, id).
+-- A page of one tenant's part of the audit log, newest first, by the index (tenant_id, id).
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
 from atlas.audit_log a

@@ -1,4 +1,4 @@
--- The last seal older than a moment whose rows may go: it closes its window and a checkpoint covers it.
+-- The last seal older than a given age whose rows may be removed: it closes its window and a checkpoint covers it.
 select s.n
 from atlas.audit_seal s
 where s.sealed_at < clock_timestamp() - :older_than::interval

@@ -1,4 +1,4 @@
--- What is left of an epoch that has ended, after a place; the same shape as an ordinary window gives.
+-- What is left of an epoch that has ended, after a given row; the same columns as an ordinary window gives.
 select string_agg(
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') || sha256(w.body),

@@ -1,5 +1,5 @@
--- Where sealing stands, and the horizon of the next window. The snapshot is this statement's own: what it shows is
--- visible to every later statement of this transaction, so the rows are read after their horizon, never before.
+-- The last seal, and the snapshot that ends the next window. The snapshot is this statement's own: what it shows is
+-- visible to every later statement of this transaction, so the rows are read after their snapshot, never before.
 select
   e.epoch as epoch,
   e.system_identifier as expected_identifier,

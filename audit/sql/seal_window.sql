@@ -1,5 +1,5 @@
--- The rows of a window after a place, in the tree's order, each as its head and the SHA-256 of its bytes; one string
--- for all, since thousands of small values would cost more to carry than to hash.
+-- The rows of a window after a given row, in the tree's order, each as its head and the SHA-256 of its bytes; one string
+-- for all, since thousands of small values would cost more to send than to hash.
 select string_agg(
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || timestamptz_send(w.created_at)
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') || sha256(w.body),

@@ -1,5 +1,5 @@
--- What a walk through the account has before it: its end, its epochs, what was removed by order, the cluster, the time.
--- Epoch 0: someone has taken the epochs away. Another cluster shows by its identifier, or by transaction ids that fell
+-- What a walk through the audit log needs to know: its end, its epochs, what was removed by order, the cluster, the time.
+-- Epoch 0: the table of epochs was emptied. Another cluster is recognised by its identifier, or by transaction ids that fell
 -- back where a provider hides that.
 select
   (select max(n) from atlas.audit_seal) as last,

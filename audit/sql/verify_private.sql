@@ -1,8 +1,7 @@
--- Personal values that are not what was committed to, and those that no event of their thing and their tenant commits to
--- under their name: they were put there, moved or renamed by someone else, and an export, a removal by order or an erasure
--- would not find them. The search columns are compared with the bytes elsewhere. Values of no thing are
--- compared with their own commitment alone. And values that an event tells as erased: someone has put them back. Across
--- tenants: the account is verified as a whole.
+-- Personal values that differ from their commitment, and those that no event of their entity and tenant commits to under their
+-- name: someone added, moved or renamed them, and an export, a removal by order or an erasure would not find them. The search
+-- columns are compared with the bytes elsewhere. Values without an entity are compared with their own commitment alone. And
+-- values that are there although an event says that they were erased. Across tenants: the audit log is verified as a whole.
 (select field, encode(commitment, 'hex') as commitment, false as erased
  from atlas.audit_private
  where sha256(salt || convert_to(value, 'UTF8')) is distinct from commitment

@@ -1,11 +1,9 @@
--- Rows that no window can ever reach: without an epoch, a transaction or an id, of an epoch that does not exist, or of a
--- transaction that is not over, whose rows
--- nobody else can see (after a restore, before an epoch has begun, transactions of the old cluster seem so), or of one
--- below 3, the first that Postgres gives out. And seals, running numbers, notes and orders that speak of what cannot be or
--- of more than there is, and epochs that no
--- event tells of with their reason, but for those whose event may have been removed by order, or that leave one out.
+-- Rows that no window can reach: without an epoch, a transaction or an id; of an epoch that does not exist; of a transaction that
+-- is not over, whose rows no one else can see (after a restore, before an epoch has begun, transactions of the old cluster look
+-- so); or of a transaction below 3, the first that Postgres assigns. Also seals, running numbers, notes and orders that name
+-- what does not exist. And epochs without an event that gives the same reason, unless that event may have been removed by order.
 with
--- Asked here and not before: another epoch may begin while an account is walked through.
+-- Read here and not before: another epoch may begin during a walk.
 newest as (
   select e.epoch, e.system_identifier = atlas.system_identifier()
     and pg_snapshot_xmax(pg_current_snapshot()) >= coalesce(pg_snapshot_xmax(s.snap_cur), '0') as same_cluster

@@ -1,6 +1,6 @@
 -- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds, behind which the others
--- would never be reached, and not those whose outcome is unknown, which someone decides about one by one: to retry one is
--- to order what may have been done already. Without a tenant it looks across all (operators).
+-- would never be reached, and not those whose outcome is unknown. Those are retried one by one: a retry may do again what was
+-- done already. Without a tenant it looks across all (operators).
 select d.id
 from atlas.jobs d
 where d.dead_lettered_at is not null

@@ -1,4 +1,4 @@
--- What runs under a worker, as the database sees it; with canceled_only, what of it was asked to stop.
+-- The jobs that run under a worker according to the database; with canceled_only, those that were asked to stop.
 -- Looks across tenants: a worker serves them all.
 select id, attempt_count
 from atlas.jobs

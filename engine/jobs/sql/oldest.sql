@@ -1,6 +1,6 @@
 -- How long the oldest due job of all tenants has waited, in seconds.
--- The ready index is entered once for each of the thousand highest priorities in it; of jobs that are taken one by one or by hosts, some are looked at.
--- Jobs whose time has come wait since then, until someone makes them ready; ready ones since they were made.
+-- The ready index is searched once for each of the thousand highest priorities in it; of careful and host-bound jobs, a sample is read.
+-- A due job that is not marked ready yet has waited since it was due; a ready one since it was created.
 with recursive priorities as (
   (select 1 as nth, priority from atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful

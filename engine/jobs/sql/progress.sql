@@ -1,4 +1,4 @@
--- A running job tells how far it is; only the attempt that holds it may.
+-- Stores the progress of a running job; only the attempt that holds it may.
 update atlas.jobs
 set progress = :progress::text::jsonb || jsonb_build_object('at', clock_timestamp())
 where id = :job_id

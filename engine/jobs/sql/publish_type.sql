@@ -1,4 +1,4 @@
--- What a worker's decorator says about a job type; the last worker to start has the last word.
+-- What a worker's decorator says about a job type; the last worker to start overwrites the others.
 -- No row: the type is a command, and its definition has it.
 insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, last_seen_at)
 values (:key, :description, :input_schema::text::jsonb, :max_retries, :timeout_seconds, :retry_policy::text::jsonb, :concurrency,

@@ -1,5 +1,5 @@
--- What happened to all jobs in the last minutes, for operators: read from the end of the account, at most so far;
--- minutes is the time that what was read covers.
+-- Events of all jobs in the last minutes, for operators: read from the end of the audit log, at most :most rows;
+-- minutes is the time that those cover.
 with recent as (
   select action, created_at from atlas.audit_log
   order by epoch desc, xid desc, id desc limit :most::int

@@ -1,5 +1,5 @@
--- What happened to one tenant's jobs in the last minutes, read from the end of its part of the account, at most so far;
--- minutes is the time that what was read covers.
+-- Events of one tenant's jobs in the last minutes, read from the end of its part of the audit log, at most :most rows;
+-- minutes is the time that those cover.
 with recent as (
   select action, created_at from atlas.audit_log
   where tenant_id = :tenant_id

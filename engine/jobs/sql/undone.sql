@@ -1,6 +1,6 @@
--- Attempts that a worker began and the database knows nothing of: a crash undid their claims. queued -> queued, for a little
--- later and as another attempt, with the lost one on record. One that another worker took meanwhile under the same number is
--- told, and left to it. Looks across tenants: a worker serves them all.
+-- Attempts that a worker began and the database does not have: a crash undid their claims. queued -> queued, for a little
+-- later and as another attempt, with the lost one recorded. One that another worker took meanwhile under the same number is
+-- recorded, and left to it. Looks across tenants: a worker serves them all.
 with undone as (
   -- Behind the attempt, or at it under another's name: our claim is not there. A job that we ended, or that was reaped, is at it
   -- under our name or under none.
