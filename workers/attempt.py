@@ -10,8 +10,7 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
-from atlas.engine.jobs.finish import Finish
-from atlas.engine.jobs.redact_outcome import redact_error, redact_notes
+from atlas.engine.jobs.finish import Finish, redact_error, redact_notes
 from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,

@@ -4,6 +4,7 @@ A `Finish` is one row of that statement: the job's new state, its attempt's deta
 The statement is fenced by worker, attempt and lease: a finish whose lease was lost changes nothing.
 """
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,10 +16,13 @@ from atlas.db.pg_json import stored_json, stored_text
 from atlas.db.pool import Connection
 from atlas.db.statements import statement
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
+from atlas.engine.secrets.redact import Redactor
+from atlas.errors import AtlasError
 
 TURN = statement("engine/jobs/sql/turn.sql")
 
 LONGEST_MESSAGE = 2000
+LONGEST_TRACE = 8000
 
 # What the finishes of a batch often share; sent once where they do.
 _SHARED = {
@@ -130,3 +134,27 @@ def with_event(
 def attempt_meta(attempt: int) -> str:
     """The facts of an event of which nothing but the attempt's number is said."""
     return f'{{"attempt":{attempt}}}'
+
+
+def redact_notes(redactor: Redactor, notes: Notes) -> None:
+    """Remove secrets from what a handler noted beside its outcome."""
+    notes.audit_message = redactor.text(notes.audit_message)
+    notes.audit_meta = redactor.value(notes.audit_meta)
+    notes.detail = redactor.value(notes.detail)
+
+
+def redact_error(redactor: Redactor, error: BaseException, notes: Notes) -> BaseException:
+    """Return an error without secrets, and keep its redacted stack in the attempt's details.
+
+    An error of Atlas keeps its class, because the class decides what becomes of the job. Any other error is replaced
+    by one of the same name, because its class may build its message from more than its arguments.
+    """
+    redact_notes(redactor, notes)
+    if isinstance(error, AtlasError):
+        error.message, error.remedy = redactor.text(error.message), redactor.text(error.remedy)
+        error.args = tuple(redactor.value(list(error.args)))
+        return error
+    stack = "".join(traceback.format_exception(error))
+    notes.detail.setdefault("error_text", redactor.text(stack)[-LONGEST_TRACE:])
+    namesake: type[Exception] = type(type(error).__name__, (Exception,), {})
+    return namesake(redactor.text(str(error)))

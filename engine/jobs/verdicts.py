@@ -13,7 +13,7 @@ from uuid import UUID
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import RetryPolicy, jittered, seconds_within
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.finish import LONGEST_MESSAGE, Finish, Notes, attempt_meta, with_event
+from atlas.engine.jobs.finish import LONGEST_MESSAGE, LONGEST_TRACE, Finish, Notes, attempt_meta, with_event
 from atlas.errors import AtlasError
 
 
@@ -178,7 +178,7 @@ def _text_of(error: BaseException) -> str:
     """An error of ours as its message, a handler's own with its stack."""
     if isinstance(error, AtlasError):
         return str(error)[:LONGEST_MESSAGE]
-    return "".join(traceback.format_exception(error))[-8000:]
+    return "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
 
 
 def _attempt_status(error: BaseException) -> str:

@@ -25,9 +25,8 @@ from atlas.engine.jobs import (
     job,
     make_dedupe_key,
 )
-from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.finish import Notes, redact_error
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.redact_outcome import redact_error
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, key_file, load_key, use_secret_key
