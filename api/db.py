@@ -32,6 +32,7 @@ class Database:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self._shares = ConnectionShares(pool.get_max_size())
+        self._tenant_role = role("tenant")
         self._has_row_level_security: bool | None = None
 
     @asynccontextmanager
@@ -89,7 +90,7 @@ class Database:
             # Lists and counts have many shapes; a plan for each is cheaper than one plan for all.
             settings.append("plan_cache_mode = 'force_custom_plan'")
         if tenant_id is not None and await self._check_row_level_security(conn):
-            settings += [f"atlas.tenant = '{tenant_id}'", f"role = '{role('tenant')}'"]
+            settings += [f"atlas.tenant = '{tenant_id}'", f"role = '{self._tenant_role}'"]
         return "; ".join(f"set local {setting}" for setting in settings)
 
     async def _check_row_level_security(self, conn: Connection) -> bool:

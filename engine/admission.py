@@ -42,6 +42,7 @@ class Admission:
     key: str
     tenant_slug: str
     schema: dict[str, Any]
+    has_secrets: bool
     definition_id: UUID | None
     is_active: bool
     argv: list[Any]
@@ -55,7 +56,8 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     if row is None:
         raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
-    return Admission(key, row["slug"], schema, row["definition_id"], bool(row["is_active"]), argv, env)
+    known = (row["definition_id"], bool(row["is_active"]), argv, env)
+    return Admission(key, row["slug"], schema, has_secrets(schema), *known)
 
 
 def admitted(job: NewJob, terms: Admission) -> NewJob:
@@ -70,7 +72,7 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     if terms.definition_id is not None:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
-    if not has_secrets(terms.schema):
+    if not terms.has_secrets:
         return replace(job, secrets=(), input_json=text)
     public, secrets = split_secrets(terms.schema, job.input, job.tenant_id, secret_key())
     return replace(job, input=public, secrets=secrets, input_json=None)

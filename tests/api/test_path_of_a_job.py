@@ -8,7 +8,7 @@ from atlas.api.app import create_app
 from tests.api.conftest import QUICK, furnish
 
 ROOT = Path(__file__).parent.parent.parent
-MOST_FILES = 28
+MOST_FILES = 25
 BODY = {"job_type": "x.work", "payload": {"n": 1}}
 
 
