@@ -20,7 +20,7 @@ from typing import Any
 import uvloop
 
 from atlas.actors import system
-from atlas.cli.long_running import spare_the_collector
+from atlas.cli.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs import NewJob, enqueue_many, job, switch
@@ -101,7 +101,7 @@ async def _main(arguments: argparse.Namespace) -> dict[str, Any]:
             pool = await open_pool(server.url("postgres"))
             async with pool.acquire() as conn:
                 await switch(conn, online=True, actor=ACTOR)
-            spare_the_collector()  # as `atlas worker` does
+            relax_garbage_collection()  # as `atlas worker` does
             found = await run(pool, server.url("postgres"), home, jobs=arguments.jobs, rounds=arguments.rounds)
             written = len(list_mails(outbox_folder(home), limit=10**9))
             assert written == arguments.jobs * (arguments.rounds + 1), f"{written} files"

@@ -38,7 +38,7 @@ async def measure(name: str, url: str, scale: int) -> dict[str, float]:
 async def main(name: str, scale: int) -> None:
     """Measure on a new server, and print."""
     jobs.configure_logs("error")  # type: ignore[attr-defined]  # their modules moved; the benchmarks import them from both
-    jobs.spare_the_collector()  # type: ignore[attr-defined]
+    jobs.relax_garbage_collection()  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as home:
         server = await jobs.start_embedded(Path(home))  # type: ignore[attr-defined]
         try:

@@ -1,4 +1,4 @@
-"""`atlas agent`: a host's program, which fetches the host's jobs over HTTP."""
+"""`atlas agent`: runs on a host and fetches the host's jobs over HTTP."""
 
 import asyncio
 import signal
@@ -17,13 +17,13 @@ from atlas.settings import Settings
 def agent(
     url: Annotated[str | None, typer.Option(help="The API's address; ATLAS_URL if not given.")] = None,
     token: Annotated[str | None, typer.Option(help="A host's token; better in ATLAS_TOKEN.")] = None,
-    host: Annotated[str | None, typer.Option(help="Its name or id, if the token speaks for several.")] = None,
+    host: Annotated[str | None, typer.Option(help="Its name or id, if the token is for several hosts.")] = None,
     commands: Annotated[
         Path | None, typer.Option(help="The allow-list, a JSON file; agent-commands.json in ATLAS_HOME if not given.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run this host's jobs until stopped, by the commands that the host allows."""
+    """Run this host's jobs until stopped, with the commands that its allow-list names."""
 
     async def work(settings: Settings) -> dict[str, int]:
         if settings.atlas_url is None or settings.atlas_token is None:
@@ -40,5 +40,5 @@ def agent(
         return dict(program.counts)
 
     counts = execute(work, atlas_url=url, atlas_token=token)
-    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "no jobs"
-    say({"stopped": True, "jobs": counts}, f"The agent has stopped: {told}.", json=json)
+    summary = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "no jobs"
+    say({"stopped": True, "jobs": counts}, f"The agent has stopped: {summary}.", json=json)

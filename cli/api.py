@@ -1,4 +1,4 @@
-"""`atlas api`: answers people and programs over HTTP."""
+"""`atlas api`: serves the API over HTTP."""
 
 import asyncio
 import contextlib
@@ -11,17 +11,17 @@ import uvicorn
 from atlas.api.change_signals import ChangeSignals
 from atlas.cli.long_running import run_program
 from atlas.cli.output import Json, say
-from atlas.cli.ports import PATIENCE_SECONDS, require_port
+from atlas.cli.ports import RELEASE_SECONDS, require_port
 from atlas.cli.runtime import Atlas
 from atlas.cli.worker import App
 from atlas.logs import get_logger
 from atlas.workers.tick import tick
 from atlas.workers.user_modules import load_apps
 
-# Requests hold a connection for as long as their statement takes; gathered ones share it.
+# A request holds a connection for as long as its statement takes; batched requests share one.
 CONNECTIONS = 20
-# Whoever watches or waits for a job comes back by itself; nobody else takes longer.
-FAREWELL_SECONDS = 3
+# Clients that watch or wait for a job reconnect by themselves; no other request takes longer.
+SHUTDOWN_SECONDS = 3
 LARGEST_FRAME = 64 * 1024
 
 log = get_logger("api")
@@ -44,12 +44,12 @@ def api(
 
 
 async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
-    """Listen and answer until told to stop."""
-    # Here and not above: it takes a second to load, which no other command should wait for.
+    """Serve requests until `stop` is set."""
+    # Imported here: it takes a second to load, which no other command should wait for.
     from atlas.api.app import create_app
 
     settings = atlas.settings
-    await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
+    await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
     app = create_app(settings, atlas.pool, atlas.url, tick=tick)
     config = uvicorn.Config(
         app,
@@ -61,7 +61,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
         server_header=False,
         lifespan="on",
         ws_max_size=LARGEST_FRAME,
-        timeout_graceful_shutdown=FAREWELL_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     server = _Server(config)
     stopping = asyncio.create_task(_stop_when(stop, server, app.state.signals))
@@ -73,7 +73,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the program it is part of."""
+    """A server that installs no signal handlers: the program has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

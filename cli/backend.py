@@ -1,4 +1,4 @@
-"""What the commands about jobs and the gate ask of an installation, whichever way it is reached."""
+"""What the commands about jobs and the gate need of an installation, over HTTP or on its database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from atlas.engine.workflows.find_intents import EngineState
 
 
 @dataclass(frozen=True, slots=True)
-class JobAsked:
-    """A job that someone at a terminal wants. Without a tenant it is Atlas's own, or that of the token."""
+class EnqueueOptions:
+    """A job to enqueue. Without a tenant it belongs to the token's tenant, or to the tenant `system`."""
 
     job_type: str
     input: dict[str, Any]
@@ -26,7 +26,7 @@ class JobAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class JobsAsked:
+class ListOptions:
     """Which jobs to list."""
 
     status: str | None
@@ -37,7 +37,7 @@ class JobsAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStory:
+class JobDetails:
     """A job, its attempts, and why it is where it is."""
 
     job: JobRow
@@ -46,7 +46,7 @@ class JobStory:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SystemStatus:
     """The gate, the engine, the queue and the workers."""
 
     gate: Gate
@@ -56,13 +56,13 @@ class Standing:
 
 
 class Backend(Protocol):
-    """An Atlas that can be asked."""
+    """An installation of Atlas."""
 
-    async def enqueue(self, asked: JobAsked) -> Enqueued: ...
+    async def enqueue(self, options: EnqueueOptions) -> Enqueued: ...
 
-    async def list_jobs(self, asked: JobsAsked) -> list[JobRow]: ...
+    async def list_jobs(self, options: ListOptions) -> list[JobRow]: ...
 
-    async def show(self, job_id: UUID) -> JobStory: ...
+    async def show(self, job_id: UUID) -> JobDetails: ...
 
     async def explain(self, job_id: UUID) -> Explanation: ...
 
@@ -76,6 +76,6 @@ class Backend(Protocol):
 
     async def delete(self, job_id: UUID) -> None: ...
 
-    async def status(self) -> Standing: ...
+    async def status(self) -> SystemStatus: ...
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate: ...

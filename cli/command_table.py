@@ -1,4 +1,4 @@
-"""Which command stands in which module. A module is imported when its command is asked for: most people ask for one."""
+"""Maps each subcommand to its module. Only the module of the command that runs is imported, which keeps it quick."""
 
 from functools import cache
 from importlib import import_module
@@ -7,8 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# In the order in which help shows them.
-PLACES = {
+# In the order of `atlas --help`.
+COMMANDS = {
     "up": "atlas.cli.up:up",
     "api": "atlas.cli.api:api",
     "worker": "atlas.cli.worker:worker",
@@ -39,24 +39,24 @@ class CommandTable(TyperGroup):
     """The subcommands of `atlas`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(PLACES)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
-        if cmd_name not in PLACES:
+        if cmd_name not in COMMANDS:
             return None
         return _load(cmd_name)
 
 
 @cache
 def _load(name: str) -> TyperCommand | TyperGroup:
-    module, _, attribute = PLACES[name].partition(":")
+    module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         command = typer.main.get_command(found)
     else:
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
-        command = typer.main.get_command(alone)
+        single = typer.Typer(add_completion=False)
+        single.command(name)(found)
+        command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name = name
     return command

@@ -1,4 +1,4 @@
-"""The way to an installation: over HTTP where ATLAS_URL is set, on its database otherwise."""
+"""Connects to an installation: over HTTP if ATLAS_URL is set, on its database otherwise."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -13,18 +13,18 @@ from atlas.settings import Settings
 T = TypeVar("T")
 
 
-def ask(work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
-    """Ask the installation that the settings name."""
+def on_backend(work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
+    """Run a command on the installation that the settings name."""
 
     async def run(settings: Settings) -> T:
-        async with _reached(settings) as installation:
-            return await work(installation)
+        async with _connect(settings) as backend:
+            return await work(backend)
 
     return execute(run)
 
 
 @asynccontextmanager
-async def _reached(settings: Settings) -> AsyncIterator[Backend]:
+async def _connect(settings: Settings) -> AsyncIterator[Backend]:
     if settings.atlas_url is not None:
         yield OverHttp(settings)
         return

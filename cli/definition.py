@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import UnreadableFile, read_json_file
 from atlas.cli.runtime import caller, connected, execute
-from atlas.cli.workflow.arguments import UnreadableFile, read_document
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -24,10 +24,10 @@ Key = Annotated[str, typer.Argument(help="The definition's key.")]
 
 @app.command("add")
 def add(
-    file: Annotated[Path, typer.Argument(help="A JSON file that describes it; see docs/commands.md.")],
+    file: Annotated[Path, typer.Argument(help="A JSON file with the definition; see docs/commands.md.")],
     json: Json = False,
 ) -> None:
-    """Allow a program."""
+    """Add a definition, which allows a program."""
     described = read_definition(file)
 
     async def work(settings: Settings) -> Definition:
@@ -44,18 +44,18 @@ def edit(
     file: Annotated[Path | None, typer.Argument(help="A JSON file with the fields to change.")] = None,
     timeout: Annotated[int | None, typer.Option(min=1, help="Its time limit, in seconds.")] = None,
     max_retries: Annotated[int | None, typer.Option(min=0, help="Retries after the first failure.")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="How many may run at once.")] = None,
-    enable: Annotated[bool, typer.Option("--enable", help="Make a disabled one active again.")] = False,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="How many of its jobs may run at once.")] = None,
+    enable: Annotated[bool, typer.Option("--enable", help="Enable it again.")] = False,
     json: Json = False,
 ) -> None:
-    """Change some of a definition; attempts that begin afterwards follow it."""
+    """Change a definition. Attempts that start afterwards use it."""
     named = {"timeout_seconds": timeout, "max_retries": max_retries, "concurrency": concurrency}
     changes = {} if file is None else read_definition(file)
     changes |= {name: value for name, value in named.items() if value is not None}
     if enable:
         changes["is_active"] = True
     if not changes:
-        raise typer.BadParameter("name a file or an option that says what to change", param_hint="FILE")
+        raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
 
     async def work(settings: Settings) -> Definition:
         async with connected(settings) as conn:
@@ -67,7 +67,7 @@ def edit(
 
 @app.command("disable")
 def disable(key: Key, json: Json = False) -> None:
-    """Run it no more; waiting jobs wait until it is active again."""
+    """Disable a definition. Its jobs wait until it is enabled again."""
 
     async def work(settings: Settings) -> Definition:
         async with connected(settings) as conn:
@@ -79,7 +79,7 @@ def disable(key: Key, json: Json = False) -> None:
 
 @app.command("list")
 def show(
-    active: Annotated[bool, typer.Option("--active", help="Only those that may run.")] = False, json: Json = False
+    active: Annotated[bool, typer.Option("--active", help="Only those that are enabled.")] = False, json: Json = False
 ) -> None:
     """List the definitions."""
 
@@ -98,15 +98,15 @@ def show(
         )
         for one in found
     ]
-    words = table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows) if rows else "There are no definitions."
-    say({"definitions": [one.as_json() for one in found]}, words, json=json)
+    shown = table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows) if rows else "There are no definitions."
+    say({"definitions": [one.as_json() for one in found]}, shown, json=json)
 
 
 def read_definition(file: Path) -> dict[str, Any]:
     """A definition from its file. A program that begins with ./ or ../ is looked for beside the file."""
-    described = read_document(file)
+    described = read_json_file(file)
     if not isinstance(described, dict):
-        raise UnreadableFile(f"{file} does not hold a JSON object.")
+        raise UnreadableFile(f"{file} does not hold a JSON object.", remedy="Correct the file.")
     match described.get("argv"):
         case [str(program), *rest] if program.startswith(("./", "../")):
             described["argv"] = [str((file.parent / program).resolve()), *rest]

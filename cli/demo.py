@@ -1,4 +1,4 @@
-"""Something to look at in a new installation: a demo tenant, example definitions and workflows, a few jobs."""
+"""The demo of a new installation: a tenant, example definitions and workflows, a few jobs."""
 
 from atlas.actors import Actor
 from atlas.cli.examples import load_examples
@@ -11,8 +11,8 @@ from atlas.errors import NotFound
 SLUG = "demo"
 
 
-async def show_something(conn: Connection, *, actor: Actor) -> None:
-    """Load the examples; the demo tenant and its jobs are made once, with the tenant."""
+async def load_demo(conn: Connection, *, actor: Actor) -> None:
+    """Load the examples, and make the demo tenant and its jobs unless the tenant exists."""
     await load_examples(conn, actor=actor)
     await load_workflows(conn, actor=actor)
     try:

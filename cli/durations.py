@@ -12,7 +12,7 @@ _PART = re.compile(r"(\d+)([smhdw])", re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration a text spells; what spells none is wrong usage."""
+    """Parse a duration. Raises a usage error if the text is none."""
     if not _WHOLE.fullmatch(text):
         raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 10m, 2h, 30d or 1h30m.")
     seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -1,4 +1,4 @@
-"""The examples that a new installation shows: command definitions with small programs that stand in for real ones."""
+"""The example command definitions of a new installation, with small programs in place of real ones."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ FOLDER = SOURCE / "examples" / "definitions"
 
 
 async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
-    """Add the example definitions that are missing, and answer the keys of all.
+    """Add the example definitions that are missing, and return the keys of all.
 
-    What an operator changed stays, but for the place of a program: it moves with the checkout.
+    What an operator changed stays, except for the path of the program, which moves with the checkout.
     """
     known = {one.spec.key: one.spec for one in await list_definitions(conn)}
     examples = read_examples()
@@ -29,6 +29,6 @@ async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
 
 
 def read_examples(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
-    """The examples by key; none in an installation that came without them."""
+    """The examples by key."""
     found = (read_definition(file) for file in sorted(folder.glob("*.json")))
     return {described["key"]: described for described in found}

@@ -21,23 +21,23 @@ from atlas.settings import Settings
 
 app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True, add_completion=False)
 
-Tenant = Annotated[str, typer.Option(help="Whose host it is, by slug or id.")]
+Tenant = Annotated[str, typer.Option(help="The host's tenant, by slug or id.")]
 
 
 @app.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="The host's name.")],
     tenant: Tenant = "system",
-    instance: Annotated[list[str] | None, typer.Option(help="A server instance that it looks after.")] = None,
+    instance: Annotated[list[str] | None, typer.Option(help="A server instance on it; may be repeated.")] = None,
     json: Json = False,
 ) -> None:
-    """Make a host known, or more server instances of a host that is known."""
+    """Add a host, or more server instances to a host that exists."""
 
     async def work(settings: Settings) -> tuple[Host, list[Any]]:
         async with connected(settings) as conn, conn.transaction():
             tenant_id = (await find_tenant(conn, tenant)).id
-            known = {host.name for host in await list_hosts(conn, tenant_id=tenant_id)}
-            if name in known and instance:
+            existing = {host.name for host in await list_hosts(conn, tenant_id=tenant_id)}
+            if name in existing and instance:
                 host = await find_host(conn, name, tenant_id=tenant_id)
             else:
                 host = await add_host(conn, tenant_id=tenant_id, name=name, actor=caller())
@@ -53,7 +53,8 @@ def add(
 
 @app.command("list")
 def show(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    json: Json = False,
 ) -> None:
     """List the hosts."""
 
@@ -67,8 +68,8 @@ def show(
         (host.name, "yes" if host.is_active else "no", host.last_seen_at, _with_ids(instances), host.id)
         for host, instances in found
     ]
-    words = table(("NAME", "ACTIVE", "LAST SEEN", "INSTANCES", "ID"), rows) if rows else "There are no hosts."
-    say({"hosts": [{**asdict(host), "instances": instances} for host, instances in found]}, words, json=json)
+    shown = table(("NAME", "ACTIVE", "LAST SEEN", "INSTANCES", "ID"), rows) if rows else "There are no hosts."
+    say({"hosts": [{**asdict(host), "instances": instances} for host, instances in found]}, shown, json=json)
 
 
 def _with_ids(instances: list[ServerInstance]) -> str:

@@ -1,4 +1,4 @@
-"""`atlas enqueue` and `atlas jobs`: make work, look at it, steer it."""
+"""`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -10,15 +10,15 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from atlas.cli.backend import Backend, JobAsked, JobsAsked, JobStory
-from atlas.cli.connect import ask
+from atlas.cli.backend import Backend, EnqueueOptions, JobDetails, ListOptions
+from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, table
 from atlas.cli.parameters import OBJECT, read_id, read_object
 from atlas.errors import FieldError, InvalidInput
 from atlas.workers.user_modules import load_apps
 
-app = typer.Typer(help="Look at jobs and steer them.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Show jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False)
 
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
@@ -26,26 +26,29 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 
 def enqueue_job(
     job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
-    tenant: Annotated[str | None, typer.Option(help="Whose job it is: the token's, or else Atlas's own.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="The job's tenant; that of the token, or system, if not given.")
+    ] = None,
     input_: Annotated[
         str, typer.Option("--input", metavar=OBJECT, help="The job's input, a JSON object; - reads it from stdin.")
     ] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
-    dedupe_key: Annotated[str | None, typer.Option(help="An active job with the same key is the answer.")] = None,
+    dedupe_key: Annotated[str | None, typer.Option(help="If an active job has this key, no other is made.")] = None,
     delay: Annotated[
-        timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Not before, such as 10m.")
+        timedelta | None,
+        typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
     ] = None,
-    module: Annotated[list[str] | None, typer.Option("--app", help="A module that knows the job type.")] = None,
+    module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
     json: Json = False,
 ) -> None:
     """Enqueue a job."""
     load_apps(module or [])
 
-    asked = JobAsked(job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay)
-    made = ask(lambda atlas: atlas.enqueue(asked))
-    words = f"Job {made.id} was active already under this key." if made.deduplicated else f"Job {made.id} is queued."
-    say(made, words, json=json)
+    options = EnqueueOptions(job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay)
+    made = on_backend(lambda atlas: atlas.enqueue(options))
+    message = f"Job {made.id} with this key is active already." if made.deduplicated else f"Job {made.id} is queued."
+    say(made, message, json=json)
 
 
 @app.command("list")
@@ -54,49 +57,50 @@ def show_list(
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
-    before: Annotated[str | None, typer.Option(help="The page after this job.")] = None,
+    before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
     json: Json = False,
 ) -> None:
     """List jobs, newest first."""
-    asked = JobsAsked(status, job_type, tenant, None if before is None else read_id("--before", before), limit)
-    found = ask(lambda atlas: atlas.list_jobs(asked))
+    options = ListOptions(status, job_type, tenant, None if before is None else read_id("--before", before), limit)
+    found = on_backend(lambda atlas: atlas.list_jobs(options))
     rows = [
-        (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _ago(job.created_at))
+        (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _age(job.created_at))
         for job in found
     ]
-    empty = "No job fits." if status or job_type or tenant else "There are no jobs yet. Make one with `atlas enqueue`."
+    empty = "No job matches." if status or job_type or tenant else "There are no jobs yet. `atlas enqueue` makes one."
     columns = ("STATUS", "TYPE", "ID", "ATTEMPTS", "AGE")
     say({"jobs": [asdict(job) for job in found]}, table(columns, rows) if rows else empty, json=json)
 
 
 @app.command("show")
 def show_one(job_id: JobId, json: Json = False) -> None:
-    """Show a job, its attempts, and why it is where it is."""
-    found = ask(lambda atlas: atlas.show(_id(job_id)))
+    """Show a job, its attempts, and the reason for its status."""
+    found = on_backend(lambda atlas: atlas.show(_id(job_id)))
     document = {"job": asdict(found.job), "attempts": found.attempts, "explanation": found.explanation}
-    say(document, _story(found), json=json)
+    say(document, _details(found), json=json)
 
 
 @app.command("explain")
 def explain_one(job_id: JobId, json: Json = False) -> None:
-    """Say why a job is not running, or who runs it."""
-    told = ask(lambda atlas: atlas.explain(_id(job_id)))
-    say(told, told.sentence, json=json)
+    """Explain why a job is not running, or which worker runs it."""
+    explanation = on_backend(lambda atlas: atlas.explain(_id(job_id)))
+    say(explanation, explanation.sentence, json=json)
 
 
 @app.command("cancel")
 def cancel_one(job_id: JobId, json: Json = False) -> None:
     """Cancel a queued job, or ask a running one to stop."""
-    verdict = ask(lambda atlas: atlas.cancel(_id(job_id)))
-    words = "is canceled" if verdict == "canceled" else "runs; its worker was asked to stop it"
-    say({"id": job_id, "verdict": verdict}, f"Job {job_id} {words}.", json=json)
+    verdict = on_backend(lambda atlas: atlas.cancel(_id(job_id)))
+    outcome = "is canceled" if verdict == "canceled" else "is running; its worker was asked to stop it"
+    say({"id": job_id, "verdict": verdict}, f"Job {job_id} {outcome}.", json=json)
 
 
 @app.command("retry")
 def retry(
     job_id: Annotated[str | None, typer.Argument(help="The job's id.")] = None,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Dead letters, oldest first; those of unknown outcome need their id.")
+        bool,
+        typer.Option("--dead-letters", help="Dead letters, oldest first. One whose outcome is unknown needs its id."),
     ] = False,
     job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
     tenant: Tenant = None,
@@ -105,9 +109,9 @@ def retry(
 ) -> None:
     """Queue a failed or canceled job again, or many dead letters."""
     if (job_id is None) != dead_letters:
-        raise InvalidInput("The call", [FieldError("ID", "name a job, or say --dead-letters")])
+        raise InvalidInput("The command", [FieldError("ID", "give a job's id, or --dead-letters")])
     if job_id is not None and (job_type or tenant):
-        raise InvalidInput("The call", [FieldError("ID", "--type and --tenant choose among --dead-letters")])
+        raise InvalidInput("The command", [FieldError("ID", "--type and --tenant only go with --dead-letters")])
 
     async def work(atlas: Backend) -> dict[UUID, str]:
         if job_id is None:
@@ -115,17 +119,17 @@ def retry(
         await atlas.retry(_id(job_id))
         return {_id(job_id): "retried"}
 
-    verdicts = ask(work)
+    verdicts = on_backend(work)
     retried = sum(verdict == "retried" for verdict in verdicts.values())
-    kept = f"; {len(verdicts) - retried} could not be" if retried < len(verdicts) else ""
+    kept = f"; {len(verdicts) - retried} could not be queued" if retried < len(verdicts) else ""
     document = {"retried": retried, "verdicts": {str(key): verdict for key, verdict in verdicts.items()}}
     say(document, f"{retried} jobs are queued again{kept}.", json=json)
 
 
 @app.command("delete")
 def delete_one(job_id: JobId, json: Json = False) -> None:
-    """Delete a job that does not run."""
-    ask(lambda atlas: atlas.delete(_id(job_id)))
+    """Delete a job that is not running."""
+    on_backend(lambda atlas: atlas.delete(_id(job_id)))
     say({"id": job_id, "deleted": True}, f"Job {job_id} is deleted.", json=json)
 
 
@@ -133,14 +137,14 @@ def _id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise InvalidInput("The call", [FieldError("ID", f"{text!r} is not a job's id")]) from None
+        raise InvalidInput("The command", [FieldError("ID", f"{text!r} is not a job's id")]) from None
 
 
-def _ago(moment: datetime) -> str:
-    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - moment).total_seconds()))))
+def _age(created_at: datetime) -> str:
+    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - created_at).total_seconds()))))
 
 
-def _story(found: JobStory) -> Group:
+def _details(found: JobDetails) -> Group:
     job = found.job
     facts = [
         ("id", job.id),

@@ -1,4 +1,4 @@
-"""How a long-running program runs: on a database that is ready, until it is done or told to stop."""
+"""Runs a long-running program on an open installation, until it is done or stopped."""
 
 import asyncio
 import gc
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def atlas_argv(*arguments: str) -> list[str]:
-    """What runs an `atlas` command as a child; the working folder is not put in front of the import path."""
+    """The argv of an `atlas` command as a child process. `-P` keeps the working folder off the import path."""
     return [sys.executable, "-P", "-m", "atlas.cli.main", *arguments]
 
 
-def spare_the_collector() -> None:
-    """What is loaded by now stays for good, and jobs make few cycles: look at less, and less often."""
+def relax_garbage_collection() -> None:
+    """Freeze what is loaded by now, which stays anyway, and collect less often: jobs make few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -35,7 +35,7 @@ def run_program(work: Callable[[Atlas, asyncio.Event], Coroutine[Any, Any, T]], 
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         follow_parent(grace=settings.atlas_grace_seconds)
         async with open_atlas(settings, size=size) as atlas:
-            spare_the_collector()
+            relax_garbage_collection()
             return await work(atlas, stop)
 
     return execute(run, **overrides)

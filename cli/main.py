@@ -1,4 +1,4 @@
-"""The `atlas` command: its subcommands, and how an error leaves the program."""
+"""The `atlas` command: runs a subcommand, and turns its error into a message and an exit status."""
 
 import sys
 from typing import Any
@@ -8,20 +8,20 @@ import typer
 from atlas import __version__
 from atlas.cli.command_table import CommandTable
 from atlas.cli.output import print_json, report
-from atlas.cli.stdio import let_go_of_stdout, prepare_streams
+from atlas.cli.stdio import discard_stdout, prepare_streams
 from atlas.errors import AtlasError
 
 app = typer.Typer(
     name="atlas",
     cls=CommandTable,
-    help="Runs jobs and workflows on Postgres, and can prove afterwards what happened.",
+    help="Runs jobs and workflows on Postgres, and keeps an audit log that can be verified.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Of Typer or of click, whichever it stands on.
+# Defined by Typer or by click, which depends on the version.
 _WrongUsage: Any = typer.BadParameter.__base__
 
 
@@ -32,8 +32,8 @@ def main() -> None:
     json = "--json" in arguments
     try:
         _check_encoding(arguments)
-        # Typer explains wrong usage to people by itself; for a document we have to hear of it.
-        answer = app(arguments, prog_name="atlas", standalone_mode=not json)
+        # Typer prints wrong usage by itself. For --json it must raise it instead.
+        status = app(arguments, prog_name="atlas", standalone_mode=not json)
     except AtlasError as error:
         report(error, json=json)
         raise SystemExit(1) from None
@@ -43,21 +43,21 @@ def main() -> None:
             print_json({"error": {"type": "Usage", "message": error.format_message(), "remedy": _help_of(error)}})
         raise SystemExit(2) from None
     except BrokenPipeError:
-        let_go_of_stdout()
+        discard_stdout()
         raise SystemExit(1) from None
     except typer.Abort:
         raise SystemExit(130) from None
-    raise SystemExit(answer if isinstance(answer, int) else 0)
+    raise SystemExit(status if isinstance(status, int) else 0)
 
 
 def _check_encoding(arguments: list[str]) -> None:
-    """Bytes of another encoding than the terminal's are no text: no database holds them, and no document."""
-    for place, text in enumerate(arguments, 1):
+    """Refuse arguments that are not UTF-8: neither the database nor a JSON document can hold them."""
+    for position, text in enumerate(arguments, 1):
         try:
             text.encode()
         except UnicodeEncodeError:
             shown = text.encode(errors="replace").decode()
-            raise typer.BadParameter(f"argument {place}, {shown!r}, is not text in UTF-8.") from None
+            raise typer.BadParameter(f"argument {position}, {shown!r}, is not text in UTF-8.") from None
 
 
 def _help_of(error: Any) -> str:

@@ -7,10 +7,10 @@ from atlas.settings import Settings
 
 
 def migrate(json: Json = False) -> None:
-    """Bring the database up to date; harmless when it is, and when others do the same at once."""
+    """Apply the migrations that are missing. It is safe to run at any time, also from several machines at once."""
     url, applied = execute(_migrate)
-    words = "\n".join(f"applied {name}" for name in applied) or "Nothing to do: every migration is applied."
-    say({"database": shown(url), "applied": applied}, words, json=json)
+    text = "\n".join(f"applied {name}" for name in applied) or "Nothing to do: all migrations are applied."
+    say({"database": shown(url), "applied": applied}, text, json=json)
 
 
 async def _migrate(settings: Settings) -> tuple[str, list[str]]:

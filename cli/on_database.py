@@ -1,10 +1,10 @@
-"""An installation whose database this machine reaches."""
+"""The backend that works on the database of an installation."""
 
 from collections.abc import Mapping
 from datetime import timedelta
 from uuid import UUID
 
-from atlas.cli.backend import JobAsked, JobsAsked, JobStory, Standing
+from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, SystemStatus
 from atlas.cli.runtime import caller
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
@@ -36,36 +36,36 @@ LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 
 
 class OnDatabase:
-    """Asks the engine itself, as the person at the terminal."""
+    """Calls the engine as the person at the terminal."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    async def enqueue(self, asked: JobAsked) -> Enqueued:
-        tenant_id = (await find_tenant(self._conn, "system" if asked.tenant is None else asked.tenant)).id
-        if asked.job_type == ENGINE_RUN:
-            [run_id] = await request_workflows(self._conn, tenant_id, [_intent_of(asked)], requested_by=caller())
+    async def enqueue(self, options: EnqueueOptions) -> Enqueued:
+        tenant_id = (await find_tenant(self._conn, "system" if options.tenant is None else options.tenant)).id
+        if options.job_type == ENGINE_RUN:
+            [run_id] = await request_workflows(self._conn, tenant_id, [_intent_of(options)], requested_by=caller())
             return Enqueued(run_id)
         job = NewJob(
-            asked.job_type,
-            asked.input,
+            options.job_type,
+            options.input,
             tenant_id,
-            priority=asked.priority,
-            max_retries=asked.max_retries,
-            dedupe_key=asked.dedupe_key,
-            delay=asked.delay,
+            priority=options.priority,
+            max_retries=options.max_retries,
+            dedupe_key=options.dedupe_key,
+            delay=options.delay,
         )
         return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
 
-    async def list_jobs(self, asked: JobsAsked) -> list[JobRow]:
-        wanted = JobFilter(await self._tenant_id(asked.tenant), asked.status, asked.job_type)
-        return await list_jobs(self._conn, wanted, before=asked.before, limit=asked.limit)
+    async def list_jobs(self, options: ListOptions) -> list[JobRow]:
+        wanted = JobFilter(await self._tenant_id(options.tenant), options.status, options.job_type)
+        return await list_jobs(self._conn, wanted, before=options.before, limit=options.limit)
 
-    async def show(self, job_id: UUID) -> JobStory:
+    async def show(self, job_id: UUID) -> JobDetails:
         job = await get_job(self._conn, job_id)
         if job is None:
             raise NotFound("job", job_id)
-        return JobStory(job, await list_attempts(self._conn, job_id), await explain(self._conn, job_id))
+        return JobDetails(job, await list_attempts(self._conn, job_id), await explain(self._conn, job_id))
 
     async def explain(self, job_id: UUID) -> Explanation:
         return await explain(self._conn, job_id)
@@ -83,10 +83,10 @@ class OnDatabase:
     async def delete(self, job_id: UUID) -> None:
         await delete(self._conn, job_id, actor=caller())
 
-    async def status(self) -> Standing:
+    async def status(self) -> SystemStatus:
         workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
         gate, engine = await read_gate(self._conn), await read_engine(self._conn)
-        return Standing(gate, engine, await queue_depth(self._conn), [*workers])
+        return SystemStatus(gate, engine, await queue_depth(self._conn), [*workers])
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         return await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)
@@ -95,18 +95,18 @@ class OnDatabase:
         return None if tenant is None else (await find_tenant(self._conn, tenant)).id
 
 
-def _intent_of(asked: JobAsked) -> NewIntent:
-    """The request for a workflow that a job of type ENGINE_RUN stands for, as in the API."""
-    unfit = {"--max-retries": asked.max_retries, "--dedupe-key": asked.dedupe_key, "--delay": asked.delay}
+def _intent_of(options: EnqueueOptions) -> NewIntent:
+    """The workflow request in a job of type ENGINE_RUN, as in the API."""
+    unfit = {"--max-retries": options.max_retries, "--dedupe-key": options.dedupe_key, "--delay": options.delay}
     wrong = [FieldError(name, "does not apply to a workflow") for name, value in unfit.items() if value is not None]
     known = {"workflow": str, "input": dict, "spend_cents": int}
-    wrong += [FieldError(f"--input: {name}", "is not part of it") for name in asked.input if name not in known]
+    wrong += [FieldError(f"--input: {name}", "is unknown") for name in options.input if name not in known]
     wrong += [
         FieldError(f"--input: {name}", "is of the wrong type")
         for name, kind in known.items()
-        if name in asked.input and type(asked.input[name]) is not kind
+        if name in options.input and type(options.input[name]) is not kind
     ]
     if wrong:
         raise InvalidInput("The request", wrong)
-    workflow, input = asked.input.get("workflow", ""), asked.input.get("input", {})
-    return NewIntent(workflow, input, priority=asked.priority, spend_cents=asked.input.get("spend_cents", 0))
+    workflow, input = options.input.get("workflow", ""), options.input.get("input", {})
+    return NewIntent(workflow, input, priority=options.priority, spend_cents=options.input.get("spend_cents", 0))

@@ -24,21 +24,21 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's mails, by s
 @app.command("list")
 def show_list(
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most mails to list.")] = 50,
     json: Json = False,
 ) -> None:
     """List the mails, newest first."""
     folder = outbox_folder(load_settings().home)
     mails = list_mails(folder, tenant=tenant, limit=limit)
     rows = [(mail.written_at, mail.tenant, mail.to, _subject(mail), mail.job_id) for mail in mails]
-    words = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
-    say({"mails": mails}, words, json=json)
+    shown = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
+    say({"mails": mails}, shown, json=json)
 
 
 @app.command("show")
 def show_one(
     job: Annotated[str, typer.Argument(help="The id of the job that made the mail.")],
-    raw: Annotated[bool, typer.Option("--raw", help="Print the file as it is.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the file unchanged.")] = False,
     json: Json = False,
 ) -> None:
     """Show one mail."""
@@ -48,28 +48,28 @@ def show_one(
         return
     body, files = body_of(message), attachment_names(message)
     headers = {stored_text(name): stored_text(str(value)) for name, value in message.items()}
-    # Atlas writes ASCII alone, but the folder is open to others.
+    # Atlas writes only ASCII, but other programs may write there too.
     text = content.decode("utf-8", "replace")
     document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
-    say(document, text if raw else _words(mail, headers, body, files), json=json)
+    say(document, text if raw else _text(mail, headers, body, files), json=json)
 
 
 def _subject(mail: OutboxMail) -> str:
     return mail.subject if mail.problem is None else f"(cannot be read: {mail.problem})"
 
 
-def _words(mail: OutboxMail, headers: dict[str, str], body: str, files: list[str]) -> str:
-    shown = [
+def _text(mail: OutboxMail, headers: dict[str, str], body: str, files: list[str]) -> str:
+    lines = [
         f"{name}: {headers[name]}"
         for name in ("From", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date")
         if name in headers
     ]
-    shown += [f"Attachment: {name}" for name in files]
-    return "\n".join([f"Tenant: {mail.tenant}", *shown, "", body.replace("\r\n", "\n").rstrip()])
+    lines += [f"Attachment: {name}" for name in files]
+    return "\n".join([f"Tenant: {mail.tenant}", *lines, "", body.replace("\r\n", "\n").rstrip()])
 
 
 def _id(text: str) -> UUID:
     found = as_id(text)
     if found is None:
-        raise NotFound("mail of job", text, remedy="`atlas outbox list` shows the mails there are.")
+        raise NotFound("mail of job", text, remedy="`atlas outbox list` shows the mails.")
     return found

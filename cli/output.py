@@ -1,4 +1,4 @@
-"""What a command says: one JSON document on stdout with --json, words and tables for people otherwise."""
+"""Prints the result of a command: one JSON document with --json, text and tables otherwise."""
 
 import re
 import sys
@@ -20,54 +20,53 @@ from atlas.programs.terminal_text import plain
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-# A table that goes into a file or a pipe is never cut to the width of a terminal that is not there.
-_WIDTH_OF_A_PIPE = 240
-# Delete and the second set of control characters, one of which begins the orders to a terminal.
+# A table that goes into a file or a pipe is not cut to the width of a terminal.
+_PIPE_WIDTH = 240
+# Delete and the C1 control characters, one of which begins escape sequences.
 _C1_CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 
-def say(document: Any, words: RenderableType, *, json: bool) -> None:
-    """Answer the caller once: with the document, or with the words that say the same."""
+def say(document: Any, text: RenderableType, *, json: bool) -> None:
+    """Print the result once: as the document, or as the text that says the same."""
     if json:
         print_json(document)
         return
-    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
     with written_out():
-        Console(width=width, highlight=False, soft_wrap=isinstance(words, str)).print(
-            _Harmless(Text(_harmless(words)) if isinstance(words, str) else words)
+        Console(width=width, highlight=False, soft_wrap=isinstance(text, str)).print(
+            _Escaped(Text(_escaped(text)) if isinstance(text, str) else text)
         )
 
 
-class _Harmless:
-    """What a terminal shows and does not obey: a job, a mail or an error may hold anything."""
+class _Escaped:
+    """Output without terminal control sequences: a job, a mail or an error may hold any text."""
 
-    def __init__(self, words: RenderableType) -> None:
-        self._words = words
+    def __init__(self, text: RenderableType) -> None:
+        self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._words, options):
-            yield segment if segment.control else Segment(_harmless(segment.text), segment.style)
+        for segment in console.render(self._text, options):
+            yield segment if segment.control else Segment(_escaped(segment.text), segment.style)
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     return plain(stored_text(text))
 
 
 def print_json(document: Any) -> None:
-    """One document and nothing else; dataclasses, ids and moments become plain JSON."""
-    # asyncpg's ids are a subclass of UUID, which orjson leaves to us.
+    """Print one JSON document; dataclasses, ids and times become plain JSON."""
     with written_out():
         sys.stdout.write(dump_json(document, indent=True) + "\n")
 
 
 def dump_json(document: Any, *, indent: bool = False) -> str:
-    """JSON that a terminal only shows: what it might obey beyond ASCII's controls is escaped too."""
+    """JSON whose C1 control characters are escaped too, so that no terminal acts on them."""
     text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2 if indent else None).decode()
     return _C1_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A plain table; what is None stays empty."""
+    """A table without borders; None is an empty cell."""
     drawn = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         drawn.add_row(*(Text(_shown(cell)) for cell in row))
@@ -75,8 +74,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def report(error: AtlasError, *, json: bool) -> None:
-    """A refusal: one line with cause and remedy on stderr, and the document where one was asked for."""
-    sys.stderr.write(f"error: {' '.join(_harmless(str(error)).split())}\n")
+    """Print an error: one line with cause and remedy on stderr, and with --json a document on stdout."""
+    sys.stderr.write(f"error: {' '.join(_escaped(str(error)).split())}\n")
     if not json:
         return
     document: dict[str, Any] = {"type": error.type_name, "message": error.message, "remedy": error.remedy}
@@ -86,11 +85,11 @@ def report(error: AtlasError, *, json: bool) -> None:
 
 
 def warn(error: AtlasError) -> None:
-    """A refusal that does not end the command: one line on stderr."""
+    """Print an error that does not end the command, as one line on stderr."""
     sys.stderr.write(f"warning: {' '.join(str(error).split())}\n")
 
 
 def _shown(cell: object) -> str:
     if cell is None:
         return ""
-    return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else _harmless(str(cell))
+    return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else _escaped(str(cell))

@@ -1,4 +1,4 @@
-"""Whether the API will be able to listen, asked before anything is started."""
+"""Checks that the API can listen on its port, before anything is started."""
 
 import asyncio
 import errno
@@ -6,18 +6,18 @@ import socket
 
 from atlas.errors import AtlasError
 
-# A killed program's children let go of the port a moment after it; a start right behind it waits for them.
-PATIENCE_SECONDS = 3.0
+# The children of a killed program release the port a little after it. A start in between waits for them.
+RELEASE_SECONDS = 3.0
 _RETRY_SECONDS = 0.1
 
 
 class PortUnavailable(AtlasError):
-    """The API cannot listen where it was told to."""
+    """The API cannot listen on the address it was given."""
 
 
-async def require_port(host: str, port: int, *, patience: float = 0) -> None:
-    """Return when `host:port` can be listened on; refuse with the reason if it cannot be within `patience` seconds."""
-    end = asyncio.get_running_loop().time() + patience
+async def require_port(host: str, port: int, *, within: float = 0) -> None:
+    """Return when `host:port` can be listened on; raise with the reason if it cannot be within so many seconds."""
+    end = asyncio.get_running_loop().time() + within
     while True:
         try:
             return await asyncio.to_thread(_try_to_listen, host, port)
@@ -30,7 +30,7 @@ async def require_port(host: str, port: int, *, patience: float = 0) -> None:
 def _try_to_listen(host: str, port: int) -> None:
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         with socket.socket(family, kind, protocol) as attempt:
-            # As the server itself will: connections of a former run that linger do not count.
+            # As the server does: old connections that linger do not count.
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             attempt.bind(address)
             attempt.listen()

@@ -1,8 +1,8 @@
-"""Several programs as one: started together, stopped together, and none outlives the one that started them.
+"""Runs several programs as one: they start together and stop together, and none outlives its parent.
 
-Each child inherits the reading end of a pipe whose other end only the parent holds. However the parent ends,
-kill -9 included, the kernel closes that end; the child reads end-of-file and asks itself to stop. Children
-stand in sessions of their own, so a Ctrl-C reaches the parent alone and the order of stopping is the parent's.
+Each child inherits the reading end of a pipe whose other end only the parent holds. However the parent ends, kill -9
+included, the kernel closes that end; the child reads end-of-file and stops itself. Each child has a session of its
+own, so that Ctrl-C reaches only the parent, which stops the children in order.
 """
 
 import asyncio
@@ -20,35 +20,33 @@ from atlas.logs import get_logger
 PARENT_FD = "ATLAS_PARENT_FD"
 # What a program may need beyond its grace time to close its connections.
 MARGIN_SECONDS = 5.0
-# Between a program's end and its next start, so that one that dies at once does not spin.
-COME_BACK_SECONDS = 1.0
+# Between the end of a program and its restart, so that one that fails at once does not spin.
+RESTART_SECONDS = 1.0
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """One child: the name that logs use, and what to run.
+    """One child: its name in the logs, and its argv.
 
-    One that `comes_back` is started again when it was killed: a job that takes its worker down must not
-    take Atlas down.
+    With `restarts` it is started again after it was killed: a job that kills its worker must not stop Atlas.
     """
 
     name: str
     argv: Sequence[str]
-    comes_back: bool = False
+    restarts: bool = False
 
 
 Children: TypeAlias = list[tuple[ChildProcess, asyncio.subprocess.Process]]
 
 
-async def run_tree(programs: Sequence[ChildProcess], *, grace: float, may_end: bool = False) -> int:
-    """Run the programs until a signal or until one of them ends, then stop the rest. Answers the exit status.
+async def run_group(programs: Sequence[ChildProcess], *, grace: float, may_end: bool = False) -> int:
+    """Run the programs until a signal or until one of them ends, then stop the rest. Returns the exit status.
 
-    They are started in the given order and stopped in the reverse order, each with `grace` seconds to
-    finish what it is doing. A second signal ends all of them at once. A program that ends by itself is
-    a failure: whoever runs Atlas should know. Programs that `may_end` are waited for instead, as long as
-    each ends well.
+    They start in the given order and stop in the reverse order, each with `grace` seconds to finish its work. A second
+    signal kills all of them. A program that ends by itself is a failure. With `may_end` it is none if its exit status
+    is 0, and the others are waited for.
     """
     stop, hurry = asyncio.Event(), asyncio.Event()
 
@@ -77,14 +75,14 @@ async def run_tree(programs: Sequence[ChildProcess], *, grace: float, may_end: b
 
 
 def follow_parent(*, grace: float) -> None:
-    """In a child: stop as if asked to when the parent is gone. Does nothing in a program that stands alone."""
+    """In a child: stop when the parent is gone. Does nothing in a program without such a parent."""
     inherited = os.environ.pop(PARENT_FD, None)
     if inherited is not None:
         threading.Thread(target=_wait_for_end, args=(int(inherited), grace), name="follow-parent", daemon=True).start()
 
 
 def _wait_for_end(parent: int, grace: float) -> None:
-    os.read(parent, 1)  # Nobody ever writes: it returns when the last writer is gone.
+    os.read(parent, 1)  # Nothing is ever written: it returns when the last writer is gone.
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(grace + MARGIN_SECONDS)
     os._exit(1)
@@ -104,21 +102,21 @@ async def _start(program: ChildProcess, reading: int) -> asyncio.subprocess.Proc
 
 
 async def _watch(children: Children, reading: int, stop: asyncio.Event, *, may_end: bool) -> bool:
-    """Wait for a signal, for a child that ends as it should not, or for the last one; True if one ended badly."""
+    """Wait for a signal, for the failure of a child, or for the end of the last one. Returns whether one failed."""
     stopped = asyncio.create_task(stop.wait())
-    running = {asyncio.create_task(child.wait()): place for place, (_, child) in enumerate(children)}
+    running = {asyncio.create_task(child.wait()): position for position, (_, child) in enumerate(children)}
     failed = False
     while running and not failed and not stop.is_set():
         done, _ = await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
         for task in done & running.keys():
-            place = running.pop(task)
-            program, child = children[place]
-            if program.comes_back and child.returncode is not None and child.returncode < 0:
-                log.warning("program was killed and comes back", program=program.name, status=child.returncode)
-                await asyncio.wait([stopped], timeout=COME_BACK_SECONDS)
+            position = running.pop(task)
+            program, child = children[position]
+            if program.restarts and child.returncode is not None and child.returncode < 0:
+                log.warning("program was killed and is started again", program=program.name, status=child.returncode)
+                await asyncio.wait([stopped], timeout=RESTART_SECONDS)
                 if not stop.is_set():
-                    children[place] = (program, await _start(program, reading))
-                    running[asyncio.create_task(children[place][1].wait())] = place
+                    children[position] = (program, await _start(program, reading))
+                    running[asyncio.create_task(children[position][1].wait())] = position
             elif child.returncode != 0 or not may_end:
                 failed = True
                 log.error("program ended by itself", program=program.name, status=child.returncode)

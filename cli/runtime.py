@@ -1,4 +1,4 @@
-"""What every command stands on: settings read once, logs set up, a database that is ready, a pool."""
+"""What every command needs: the settings, the logs, a database that is up to date, a connection pool."""
 
 import asyncio
 import getpass
@@ -28,14 +28,14 @@ except ImportError:
 T = TypeVar("T")
 
 DATABASE = "atlas"
-# How a connection ends that was good before: the server was stopped, killed or cut off.
+# How an open connection fails when the server is stopped, killed or unreachable.
 _LOST = (asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, ConnectionError)
 _NOT_ALLOWED = (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)
 
 
 @dataclass(frozen=True, slots=True)
 class Atlas:
-    """An installation that is ready to be used."""
+    """An installation that is ready for use."""
 
     settings: Settings
     url: str
@@ -52,11 +52,10 @@ def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: obj
 
 @asynccontextmanager
 async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5) -> AsyncIterator[Atlas]:
-    """Reach the database, see that it is up to date, and open a pool on it; what is enqueued there is checked here.
+    """Connect to the database, check its migrations, and open a pool on it.
 
-    The embedded database is always brought up to date. One that DATABASE_URL names may serve other
-    machines, which run another version: it is changed only where `migrate` says so, and otherwise
-    refused when it is behind.
+    The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
+    another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
     """
     know_email()
     async with reach_database(settings) as url:
@@ -77,7 +76,7 @@ async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5
 
 @asynccontextmanager
 async def reach_database(settings: Settings) -> AsyncIterator[str]:
-    """The address of the installation's database; the embedded server runs for as long as it is used."""
+    """The address of the database. The embedded server runs for as long as the block."""
     if settings.database_url is not None:
         yield settings.database_url
         return
@@ -90,7 +89,7 @@ async def reach_database(settings: Settings) -> AsyncIterator[str]:
 
 
 async def bring_up_to_date(url: str) -> list[str]:
-    """Apply the migrations that are missing and answer their names."""
+    """Apply the migrations that are missing, and return their names."""
     # Opening a pool refuses a server that is too old, before anything is changed.
     await (await open_pool(url, size=1)).close()
     try:
@@ -101,13 +100,13 @@ async def bring_up_to_date(url: str) -> list[str]:
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Connection]:
-    """One connection to an installation that is up to date, for a command with a question or a single change."""
+    """One connection to a database that is up to date, for a command that needs no more."""
     async with open_atlas(settings, size=1) as atlas, atlas.pool.acquire() as conn:
         yield conn
 
 
 def caller() -> Actor:
-    """The person at the terminal, under the name that the machine knows them by."""
+    """The person at the terminal, by the name of their login."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -121,15 +120,15 @@ async def _ensure_database(url: str) -> None:
         if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
             await conn.execute(f'create database "{DATABASE}"')
     except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        pass  # Another process made it between the two statements.
+        pass  # Another process created it between the two statements.
     finally:
         await conn.close()
 
 
 def _refused(url: str, error: asyncpg.PostgresError) -> DatabaseError:
     return DatabaseError(
-        f"Postgres at {shown(url)} does not allow it: {error}.",
-        remedy="Let the login of DATABASE_URL own the database, or see `atlas doctor` for what it lacks.",
+        f"Postgres at {shown(url)} does not allow this: {error}.",
+        remedy="Make the login of DATABASE_URL the owner of the database; `atlas doctor` shows what is missing.",
     )
 
 
@@ -143,6 +142,6 @@ async def _require_migrations(url: str) -> None:
         await conn.close()
     if missing:
         raise MigrationError(
-            f"The database {shown(url)} lacks {len(missing)} of Atlas's migrations (the first is {missing[0]}).",
+            f"The database {shown(url)} lacks {len(missing)} migrations of Atlas; the first is {missing[0]}.",
             remedy="Run `atlas migrate`.",
         )

@@ -1,4 +1,4 @@
-"""`atlas scheduler`: lets triggers fire, and does what has to be done now and then."""
+"""`atlas scheduler`: fires triggers, and runs maintenance and recurring functions."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from atlas.workers.user_modules import load_apps
 
 
 def scheduler(app: App = None, json: Json = False) -> None:
-    """Run the scheduler until stopped. Any number may run; one of them leads."""
+    """Run the scheduler until stopped. Any number may run; one of them is the leader."""
 
     async def work(atlas: Atlas, stop: asyncio.Event) -> None:
         load_apps(app or [])

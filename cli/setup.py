@@ -1,7 +1,7 @@
 """The set-up behind `make`: a virtual environment, the packages, the generated Prisma client.
 
 It runs on the machine's own Python before anything is installed, so it uses the standard library alone.
-Each step leaves a mark of what it was made from; a step whose mark is current is not done again.
+Each step leaves the hash of what it was made from; a step whose hash is current is not done again.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ FLOORS = ("api", "audit", "cli", "engine", "scheduler", "testing", "workers")
 
 
 def main() -> int:
-    """Do what is not done yet. Two set-ups at once take turns."""
+    """Do the steps that are not done yet. Two set-ups at the same time run one after the other."""
     try:
         with (ROOT / "pyproject.toml").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -36,12 +36,12 @@ def main() -> int:
     except OSError as error:
         return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
     except subprocess.CalledProcessError as error:
-        return _fail(f"`{' '.join(map(str, error.cmd))}` failed. Its own words stand above; run `make setup` again.")
+        return _fail(f"`{' '.join(map(str, error.cmd))}` failed. Its output is above; run `make setup` again.")
     return 0
 
 
 def ensure_venv() -> None:
-    """A virtual environment in `.venv`. One that is half made, or was moved here from elsewhere, is made anew."""
+    """A virtual environment in `.venv`. One that is incomplete, or was moved here, is made again."""
     pip = VENV / "bin" / "pip"
     if pip.exists() and PYTHON.exists() and str(VENV) in pip.read_text(errors="replace"):
         return
@@ -50,7 +50,7 @@ def ensure_venv() -> None:
 
 
 def ensure_packages() -> None:
-    """Atlas itself in editable form, and what it needs; with a Node.js from PyPI where the machine has none."""
+    """Atlas in editable mode with its dependencies, and a Node.js from PyPI if the machine has none."""
     extras = "dev" if _has_node() else "dev,node"
     made_from = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "setup.py"))
     wanted = _sha256(made_from + extras.encode())
@@ -62,7 +62,7 @@ def ensure_packages() -> None:
 
 
 def ensure_client() -> None:
-    """The Prisma client of today's `schema.prisma`."""
+    """The Prisma client of the current `schema.prisma`."""
     find = "import importlib.util as u; print(u.find_spec('prisma').submodule_search_locations[0])"
     package = Path(subprocess.check_output([PYTHON, "-c", find], text=True).strip())
     if client_is_current(package):
@@ -95,17 +95,17 @@ def _link_all(folder: Path, wanted: dict[str, Path]) -> None:
 
 
 def client_is_current(package: Path) -> bool:
-    """True if the client generated into `package` is that of `schema.prisma` as it stands."""
+    """True if the client generated into `package` is that of the current `schema.prisma`."""
     return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _wanted_client()
 
 
 def _has_node() -> bool:
-    """True if the machine's own Node.js will do. Prisma passes over an older one and would fetch another."""
+    """Whether the machine has a Node.js that is new enough. Prisma ignores an older one and would fetch another."""
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
         return False
-    words = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    numbers = [int(part) for part in words.strip().lstrip("v").split(".")[:2] if part.isdigit()]
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    numbers = [int(part) for part in version.strip().lstrip("v").split(".")[:2] if part.isdigit()]
     return tuple(numbers) >= OLDEST_NODE
 
 
@@ -118,7 +118,7 @@ def _prisma_environment() -> dict[str, str]:
         **_trusted_certificates(),
         **os.environ,
         "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        # Prisma looks for its engines, which Atlas never runs; any file that exists keeps it from fetching them.
+        # Atlas never runs the engines of Prisma. If a file of that name exists, Prisma does not fetch them.
         "PRISMA_QUERY_ENGINE_BINARY": os.devnull,
         "PRISMA_SCHEMA_ENGINE_BINARY": os.devnull,
         "npm_config_ignore_scripts": "true",
@@ -130,7 +130,7 @@ def _prisma_environment() -> dict[str, str]:
 
 
 def _trusted_certificates() -> dict[str, str]:
-    """A Node.js from a wheel knows only the certificates it brought; this machine may trust others, of a proxy say."""
+    """The machine's certificates for Node.js, which otherwise only trusts its own; a proxy may need them."""
     paths = ssl.get_default_verify_paths()
     for path in (os.environ.get("SSL_CERT_FILE"), paths.cafile, *SYSTEM_CERTIFICATES):
         if path and Path(path).is_file():
@@ -146,12 +146,12 @@ def _read(mark: Path) -> str | None:
     return mark.read_text().strip() if mark.exists() else None
 
 
-def _say(words: str) -> None:
-    sys.stderr.write(f"setup: {words}\n")
+def _say(message: str) -> None:
+    sys.stderr.write(f"setup: {message}\n")
 
 
-def _fail(words: str) -> int:
-    sys.stderr.write(f"error: {words}\n")
+def _fail(message: str) -> int:
+    sys.stderr.write(f"error: {message}\n")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""`atlas status`, `atlas online`, `atlas offline`: the gate and what stands behind it."""
+"""`atlas status`, `atlas online`, `atlas offline`: the gate, the queue and the workers."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -7,61 +7,62 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from atlas.cli.backend import Standing
-from atlas.cli.connect import ask
+from atlas.cli.backend import SystemStatus
+from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, table
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 
-Reason = Annotated[str | None, typer.Option(help="Why, for everyone who looks.")]
+Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
 For = Annotated[
-    timedelta | None, typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Back online by itself.")
+    timedelta | None,
+    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Back online by itself after this time."),
 ]
 
 
 def status(json: Json = False) -> None:
     """Show the gate, the engine, the queue and the workers."""
-    found = ask(lambda atlas: atlas.status())
-    say(found, _words(found), json=json)
+    found = on_backend(lambda atlas: atlas.status())
+    say(found, _text(found), json=json)
 
 
 def online(reason: Reason = None, json: Json = False) -> None:
-    """Let work start."""
-    _turn(online=True, reason=reason, until=None, json=json)
+    """Allow jobs to start."""
+    _switch(online=True, reason=reason, until=None, json=json)
 
 
 def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None:
-    """Let nothing start; what runs may end, and jobs can still be enqueued."""
-    _turn(online=False, reason=reason, until=for_, json=json)
+    """Start no more jobs. Running jobs may finish, and jobs can still be enqueued."""
+    _switch(online=False, reason=reason, until=for_, json=json)
 
 
-def _turn(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
-    gate = ask(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
-    say(gate, _gate_words(gate), json=json)
+def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
+    gate = on_backend(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
+    say(gate, _gate_text(gate), json=json)
 
 
-def _gate_words(gate: Gate) -> str:
+def _gate_text(gate: Gate) -> str:
     if not gate.online:
         return gate.closed_because
-    words = f"Atlas is online since {gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}"
-    return f"{words}: {gate.reason}." if gate.reason else f"{words}."
+    text = f"Atlas is online since {gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}"
+    return f"{text}: {gate.reason}." if gate.reason else f"{text}."
 
 
-def _engine_words(gate: Gate, engine: EngineState) -> str:
-    waiting = f"; {engine.waiting} requests wait for it" if engine.waiting else ""
+def _engine_text(gate: Gate, engine: EngineState) -> str:
+    waiting = f"; {engine.waiting} requests wait" if engine.waiting else ""
     if not (gate.online and gate.engine_enabled):
         return f"The engine is off{waiting}."
     if engine.last_tick_at is None:
         return f"Warning: no engine has run yet{waiting}. Start a worker that serves ENGINE_RUN."
     if engine.is_silent:
         silence = _age(engine.silent_seconds)
-        return f"Warning: the engine last looked {silence} ago{waiting}. Does a worker serve ENGINE_RUN?"
+        return f"Warning: the engine last polled {silence} ago{waiting}. Start a worker that serves ENGINE_RUN."
     return f"The engine turns requests into runs{waiting}."
 
 
-def _words(found: Standing) -> Group:
-    parts: list[Any] = [Text(_gate_words(found.gate)), Text(_engine_words(found.gate, found.engine)), Text()]
+def _text(found: SystemStatus) -> Group:
+    parts: list[Any] = [Text(_gate_text(found.gate)), Text(_engine_text(found.gate, found.engine)), Text()]
     if found.queue:
         rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
         parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), Text()]

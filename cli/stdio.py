@@ -1,4 +1,4 @@
-"""The three streams that a program is given, one of which may be closed or full."""
+"""Standard input, output and error, any of which may be closed or full."""
 
 import io
 import os
@@ -10,20 +10,20 @@ from atlas.errors import AtlasError
 
 
 class OutputLost(AtlasError):
-    """What a command has to say cannot be written."""
+    """The output of a command cannot be written."""
 
 
 def prepare_streams() -> None:
-    """Have three streams that a command can rely on, however it was started.
+    """Make sure that all three streams are open, and that standard output has a buffer.
 
-    In place of one that was closed (`<&-`) stands nothing: the next file that is opened would take its place. Standard
-    output has a buffer, also under PYTHONUNBUFFERED: without one, Python drops what a single write does not take.
+    If a stream was closed (`<&-`), the next file that is opened would get its number. Under PYTHONUNBUFFERED standard
+    output has no buffer, and Python drops what a single write does not take.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free: this one.
+            # It gets the lowest number that is free, which is this one.
             os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
@@ -32,22 +32,22 @@ def prepare_streams() -> None:
         sys.stdout.reconfigure(line_buffering=True)
 
 
-def let_go_of_stdout() -> None:
-    """Nobody reads on, or there is no room: what is still in its buffer has no way out either."""
+def discard_stdout() -> None:
+    """Send the rest of standard output nowhere, since the reader left or the disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """All that is said within is out at its end; a reader who left is another matter (BrokenPipeError)."""
+    """Flush standard output after the block. Raises OutputLost if that fails, or BrokenPipeError if the reader left."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        let_go_of_stdout()
+        discard_stdout()
         raise OutputLost(
-            f"The answer cannot be written: {error.strerror}.",
-            remedy="What was asked for may be done; make room or send stdout elsewhere, and look.",
+            f"The output cannot be written: {error.strerror}.",
+            remedy="The command itself may have succeeded. Free some space or redirect stdout, then check.",
         ) from error

@@ -19,8 +19,8 @@ SlugOrId = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, by 
 @app.command("add")
 def add(
     slug: Annotated[str, typer.Argument(help="Its short name: lower-case letters, digits and hyphens.")],
-    name: Annotated[str | None, typer.Option(help="Its name for people; the slug where none is given.")] = None,
-    timezone: Annotated[str, typer.Option(help="The clock its schedules follow.")] = "UTC",
+    name: Annotated[str | None, typer.Option(help="Its display name; the slug if not given.")] = None,
+    timezone: Annotated[str, typer.Option(help="The time zone of its schedules.")] = "UTC",
     json: Json = False,
 ) -> None:
     """Add a tenant."""
@@ -48,20 +48,20 @@ def show(json: Json = False) -> None:
 
 @app.command("show")
 def show_one(tenant: SlugOrId, json: Json = False) -> None:
-    """Show one tenant, with its limits and how long it keeps things."""
+    """Show one tenant with its limits and retention."""
 
     async def work(settings: Settings) -> Tenant:
         async with connected(settings) as conn:
             return await find_tenant(conn, tenant)
 
-    _tell(execute(work), json=json)
+    _print(execute(work), json=json)
 
 
 @app.command("edit")
 def edit(
     tenant: SlugOrId,
-    name: Annotated[str | None, typer.Option(help="Its name for people.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="The clock its schedules follow.")] = None,
+    name: Annotated[str | None, typer.Option(help="Its display name.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="The time zone of its schedules.")] = None,
     limits: Annotated[
         str | None,
         typer.Option(metavar=OBJECT, help="All its limits: in_flight, requests_per_second, email; {} removes them."),
@@ -72,23 +72,23 @@ def edit(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Change a tenant; what is not named stays as it is."""
+    """Change a tenant. Options that are not given change nothing."""
     texts = {"name": name, "timezone": timezone}
     objects = {"limits": limits, "retention": retention}
     changes: dict[str, Any] = {key: text for key, text in texts.items() if text is not None}
     changes |= {key: read_object(f"--{key}", text) for key, text in objects.items() if text is not None}
     if not changes:
-        reason = "name what to change: --name, --timezone, --limits or --retention"
-        raise InvalidInput("The call", [FieldError("tenant", reason)])
+        reason = "give what to change: --name, --timezone, --limits or --retention"
+        raise InvalidInput("The command", [FieldError("tenant", reason)])
 
     async def work(settings: Settings) -> Tenant:
         async with connected(settings) as conn:
             return await edit_tenant(conn, await find_tenant(conn, tenant), changes, actor=caller())
 
-    _tell(execute(work), json=json)
+    _print(execute(work), json=json)
 
 
-def _tell(tenant: Tenant, *, json: bool) -> None:
+def _print(tenant: Tenant, *, json: bool) -> None:
     rows = [
         ("slug", tenant.slug),
         ("name", tenant.name),

@@ -17,7 +17,7 @@ from atlas.settings import Settings
 app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True, add_completion=False)
 
 Expires = Annotated[
-    timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Ends by itself after this time.")
+    timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Expires after this time.")
 ]
 
 
@@ -26,11 +26,11 @@ def add(
     subject: Annotated[str, typer.Option(help="The person or program that acts with it.")],
     role: Annotated[str, typer.Option(help=f"One of {', '.join(ROLES)}.")],
     tenant: Annotated[str | None, typer.Option(help="The tenant it belongs to, by slug or id.")] = None,
-    host: Annotated[str | None, typer.Option(help="The host that it speaks for, by name or id.")] = None,
+    host: Annotated[str | None, typer.Option(help="The host that it is for, by name or id.")] = None,
     expires: Expires = None,
     json: Json = False,
 ) -> None:
-    """Make a token and show it once."""
+    """Make a token and print it once."""
 
     async def work(settings: Settings) -> tuple[Token, str]:
         async with connected(settings) as conn:
@@ -49,13 +49,14 @@ def add(
             )
 
     token, clear = execute(work)
-    words = f"{clear}\nThis is the only time the token is shown; Atlas keeps its hash."
-    say({**asdict(token), "token": clear}, words, json=json)
+    message = f"{clear}\nThe token is not shown again: Atlas only stores its hash."
+    say({**asdict(token), "token": clear}, message, json=json)
 
 
 @app.command("list")
 def show(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    json: Json = False,
 ) -> None:
     """List the tokens, without their secrets."""
 
@@ -74,7 +75,7 @@ def revoke(
     token: Annotated[str, typer.Argument(help="Its prefix or its id, as `atlas token list` shows them.")],
     json: Json = False,
 ) -> None:
-    """End a token for ever."""
+    """Revoke a token for good."""
 
     async def work(settings: Settings) -> Token:
         async with connected(settings) as conn:

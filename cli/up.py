@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from atlas.actors import system
-from atlas.cli.demo import show_something
+from atlas.cli.demo import load_demo
 from atlas.cli.long_running import atlas_argv
 from atlas.cli.output import Json, say
-from atlas.cli.ports import PATIENCE_SECONDS, require_port
-from atlas.cli.process_group import ChildProcess, run_tree
+from atlas.cli.ports import RELEASE_SECONDS, require_port
+from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import execute, open_atlas
 from atlas.cli.worker import App
 from atlas.db.pool import Connection, shown
@@ -30,44 +30,44 @@ ACTOR = system("atlas up")
 def up(
     app: App = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
-    demo: Annotated[bool, typer.Option(help="Show examples and a demo tenant.")] = True,
+    demo: Annotated[bool, typer.Option(help="Load the examples and a demo tenant.")] = True,
     json: Json = False,
 ) -> None:
     """Run everything in the foreground; Ctrl-C stops it."""
     if port is not None:
-        os.environ["ATLAS_PORT"] = str(port)  # The programs read it too.
-    load_apps(app or [])  # A module that cannot be imported is told once, before anything starts.
+        os.environ["ATLAS_PORT"] = str(port)  # For the child processes.
+    load_apps(app or [])  # A module that cannot be imported is reported once, before anything starts.
     raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), demo=demo, json=json)))
 
 
 def programs(apps: Sequence[str]) -> list[ChildProcess]:
-    """What makes up Atlas, in the order of starting; stopping goes the other way."""
-    given = [word for app in apps for word in ("--app", app)]
+    """The programs of Atlas in the order of their start. They stop in the reverse order."""
+    options = [word for app in apps for word in ("--app", app)]
     return [
-        ChildProcess("worker", atlas_argv("worker", "--all", *given), comes_back=True),
-        ChildProcess("scheduler", atlas_argv("scheduler", *given), comes_back=True),
-        ChildProcess("api", atlas_argv("api", *given), comes_back=True),
+        ChildProcess("worker", atlas_argv("worker", "--all", *options), restarts=True),
+        ChildProcess("scheduler", atlas_argv("scheduler", *options), restarts=True),
+        ChildProcess("api", atlas_argv("api", *options), restarts=True),
     ]
 
 
 async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool = False, json: bool) -> int:
-    """Prepare the installation, say where it is, and run the programs until the end. Answers the exit status."""
+    """Prepare the installation, print its address, and run the programs until they stop. Returns the exit status."""
     serves = any(program.name == "api" for program in tree)
     if serves:
         if settings.atlas_port == 0:
-            raise SettingsError("ATLAS_PORT = 0 names no port.", remedy="Name one: nobody would learn a chosen one.")
-        await require_port(settings.atlas_host, settings.atlas_port, patience=PATIENCE_SECONDS)
+            raise SettingsError("ATLAS_PORT is 0, which is not a port.", remedy="Set a port from 1 to 65535.")
+        await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
     async with open_atlas(settings, migrate=True, size=2) as atlas:
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
             token = await _sign_in_token(conn, settings)
             if demo:
-                await show_something(conn, actor=ACTOR)
+                await load_demo(conn, actor=ACTOR)
         address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
         lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
         say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
-        return await run_tree(tree, grace=settings.atlas_grace_seconds)
+        return await run_group(tree, grace=settings.atlas_grace_seconds)
 
 
 async def _open_a_new_gate(conn: Connection) -> None:
@@ -76,7 +76,7 @@ async def _open_a_new_gate(conn: Connection) -> None:
 
 
 async def _sign_in_token(conn: Connection, settings: Settings) -> str:
-    """The installation's own operator token: the one it was given, or one that its home keeps."""
+    """The operator token: the one in the settings, or the one kept in ATLAS_HOME, made at the first start."""
     if settings.atlas_operator_token is not None:
         await ensure_operator_token(conn, settings.atlas_operator_token, actor=ACTOR)
         return settings.atlas_operator_token

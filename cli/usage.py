@@ -1,4 +1,4 @@
-"""`atlas usage`: what a tenant's jobs took."""
+"""`atlas usage`: the attempts, times and cost of a tenant's jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -7,27 +7,30 @@ from uuid import UUID
 import typer
 
 from atlas.cli.output import Json, say, table
-from atlas.cli.parameters import read_moment
+from atlas.cli.parameters import read_time
 from atlas.cli.runtime import connected, execute
 from atlas.engine.tenants import find_tenant, list_tenants
 from atlas.engine.usage import Usage, read_usage
 from atlas.settings import Settings
 
-USUALLY = timedelta(days=30)
+DEFAULT_PERIOD = timedelta(days=30)
 
 
 def usage(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
-    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="From this hour on; 30 days ago.")] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Up to this hour, not including it; now.")
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The first hour; 30 days ago if not given.")
     ] = None,
-    hourly: Annotated[bool, typer.Option("--hourly", help="A row an hour.")] = False,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="The hour after the last; now if not given."),
+    ] = None,
+    hourly: Annotated[bool, typer.Option("--hourly", help="One row per hour.")] = False,
     json: Json = False,
 ) -> None:
     """Show finished attempts, their outcomes, times and cost, by job type."""
-    end = None if to is None else read_moment("--to", to)
-    start = _usual_start(end or datetime.now(UTC)) if from_ is None else read_moment("--from", from_)
+    end = None if to is None else read_time("--to", to)
+    start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--from", from_)
 
     async def work(settings: Settings) -> tuple[list[Usage], dict[UUID, str]]:
         async with connected(settings) as conn:
@@ -46,14 +49,14 @@ def usage(
         for one in found
     ]
     document = {"from": start, "to": end, "usage": found}
-    say(document, table(columns, rows) if found else "Nothing was metered in that time.", json=json)
+    say(document, table(columns, rows) if found else "There is no usage in that time.", json=json)
 
 
-def _usual_start(end: datetime) -> datetime | None:
+def _default_start(end: datetime) -> datetime | None:
     try:
-        return end - USUALLY
+        return end - DEFAULT_PERIOD
     except OverflowError:
-        # Before the calendar begins there is nothing to leave out.
+        # Before the year 1: there is nothing to leave out.
         return None
 
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from atlas.cli.long_running import atlas_argv, run_program
 from atlas.cli.output import Json, say
-from atlas.cli.process_group import ChildProcess, run_tree
+from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import Atlas, execute
 from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import list_definitions
@@ -32,13 +32,13 @@ from atlas.workers.workflows import run_engine_loop, settle_intents
 
 RECOUNT_SECONDS = 5.0
 SHOW_SECONDS = 0.2
-# Beside its two pipelines: sweeps, cancellations, progress, the engine and the steps of its runs, and
-# what handlers borrow.
+# Beside the two of the claim loop: for sweeps, cancellations, progress, the engine and the steps of its runs, and
+# for what handlers borrow.
 SPARE_CONNECTIONS = 12
 
 
 class NothingToServe(AtlasError):
-    """A worker was asked to serve job types that no module registers."""
+    """A worker should serve job types that no module registers."""
 
 
 Types = Annotated[str | None, typer.Option(help="Job types to serve, separated by commas.")]
@@ -47,18 +47,18 @@ App = Annotated[list[str] | None, typer.Option("--app", help="A module whose dec
 
 def worker(
     types: Types = None,
-    all_: Annotated[bool, typer.Option("--all", help="Serve every job type that is registered.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Serve every registered job type.")] = False,
     app: App = None,
     concurrency: Annotated[int | None, typer.Option(min=1, max=10_000, help="Jobs at a time.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="Most jobs a claim asks for.")] = None,
-    poll_ms: Annotated[int | None, typer.Option(min=10, max=60_000, help="How often to look without a hint.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="The most jobs of one claim.")] = None,
+    poll_ms: Annotated[int | None, typer.Option(min=10, max=60_000, help="Milliseconds between polls.")] = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 1,
-    drain: Annotated[bool, typer.Option("--drain", help="Stop when nothing is due.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop when no job is due.")] = False,
     json: Json = False,
 ) -> None:
     """Run jobs until stopped."""
     if (types is None) != all_:
-        raise typer.BadParameter("name the job types with --types, or serve --all", param_hint="--types")
+        raise typer.BadParameter("give the job types with --types, or --all", param_hint="--types")
     if processes > 1:
         status = _run_many(processes, drain=drain)
         if json:
@@ -74,18 +74,18 @@ def worker(
         running = await _serve(atlas, stop, options, show=drain and not json)
         if running.has_running_handlers:
             await running.let_go()
-            tell(running)
-            # Jobs may be with others by now, and the event loop and the interpreter would wait for their handlers.
+            print_summary(running)
+            # Other workers may have its jobs by now, but the interpreter would still wait for their handlers.
             sys.stdout.flush()
             os._exit(0)
         return running
 
-    def tell(done: Worker) -> None:
+    def print_summary(done: Worker) -> None:
         finished = done.finished
-        words = f"{finished:,} jobs finished; nothing more is due." if drain else f"{finished:,} jobs finished."
-        say({"finished": finished}, words, json=json)
+        message = f"{finished:,} jobs finished; no more are due." if drain else f"{finished:,} jobs finished."
+        say({"finished": finished}, message, json=json)
 
-    tell(run_program(work, size=SPARE_CONNECTIONS + 2, **overrides))
+    print_summary(run_program(work, size=SPARE_CONNECTIONS + 2, **overrides))
 
 
 def options_of(settings: Settings, job_types: list[str], *, drain: bool = False) -> WorkerOptions:
@@ -102,7 +102,7 @@ def options_of(settings: Settings, job_types: list[str], *, drain: bool = False)
 
 
 async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes | None]:
-    """The job types that have a handler here, and how to load those that are commands."""
+    """The job types that have a handler here, and the function that loads those that are commands."""
     if types is None:
         return sorted(registered()), load_command_types
     wanted = [canonical(name.strip()) for name in types.split(",") if name.strip()]
@@ -111,31 +111,31 @@ async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes |
     unknown = [name for name in rest if name not in commands]
     if unknown or not wanted:
         raise NothingToServe(
-            f"There is no handler for {', '.join(unknown) or 'no type at all'}.",
-            remedy="Name the module that registers it with --app, or add a definition.",
+            f"There is no handler for {', '.join(unknown)}." if unknown else "No job type was given.",
+            remedy="Give the module that registers it with --app, or add a definition.",
         )
     return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
 
 
 async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> Worker:
     running = Worker(atlas.pool, atlas.url, options)
-    chores = [asyncio.create_task(_stop_when(stop, running))]
+    tasks = [asyncio.create_task(_stop_when(stop, running))]
     if ENGINE_RUN in options.job_types:
         if options.drain:
             await settle_intents(atlas.pool)
         engine = run_engine_loop(atlas.pool, stop, url=atlas.url, poll=options.poll)
-        chores.append(asyncio.create_task(engine))
+        tasks.append(asyncio.create_task(engine))
     if show and sys.stderr.isatty():
-        chores.append(asyncio.create_task(_show_progress(atlas.pool, running, options)))
+        tasks.append(asyncio.create_task(_show_progress(atlas.pool, running, options)))
     try:
         await running.run()
     finally:
-        for chore in chores:
-            chore.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     if running.found_gate_closed:
         gate = await read_gate(atlas.pool)
-        raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then drain again.")
+        raise Refused(gate.closed_because, remedy="Open the gate with `atlas online`, then drain again.")
     return running
 
 
@@ -145,7 +145,7 @@ async def _stop_when(stop: asyncio.Event, running: Worker) -> None:
 
 
 async def _show_progress(pool: Pool, running: Worker, options: WorkerOptions) -> None:
-    """A bar with the rate and an estimate, for as long as the drain lasts."""
+    """A progress bar with the rate and an estimate, until the drain ends."""
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:,.0f} jobs/s"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         loop = asyncio.get_running_loop()
@@ -161,8 +161,8 @@ async def _show_progress(pool: Pool, running: Worker, options: WorkerOptions) ->
 
 
 def _run_many(processes: int, *, drain: bool) -> int:
-    """The same command as several processes."""
-    # The last --processes wins: each child is one process, whatever was asked for.
+    """Run the same command in several processes."""
+    # The last --processes wins, so each child is one process.
     argv = atlas_argv(*sys.argv[1:], "--processes", "1")
-    children = [ChildProcess(f"worker {n + 1}", argv, comes_back=True) for n in range(processes)]
-    return execute(lambda settings: run_tree(children, grace=settings.atlas_grace_seconds, may_end=drain))
+    children = [ChildProcess(f"worker {n + 1}", argv, restarts=True) for n in range(processes)]
+    return execute(lambda settings: run_group(children, grace=settings.atlas_grace_seconds, may_end=drain))

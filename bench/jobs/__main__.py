@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from atlas.cli.long_running import spare_the_collector
+from atlas.cli.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench.jobs import crowd, drain, enqueue, latency
@@ -45,7 +45,7 @@ async def main() -> None:
     parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
     chosen = parser.parse_args()
     configure_logs("error")
-    spare_the_collector()  # as `atlas worker` does
+    relax_garbage_collection()  # as `atlas worker` does
     url, release = await _server()
     try:
         rows = await _measure(url, quick=chosen.quick)

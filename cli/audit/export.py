@@ -12,35 +12,35 @@ import typer
 from rich.text import Text
 
 from atlas.audit import AuditRow, Extract, LogPosition, Query, export, find, follow, log_position
-from atlas.cli.audit.keys import seal_and_tell
+from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.output import Json, dump_json, say
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas
-from atlas.cli.stdio import let_go_of_stdout, written_out
+from atlas.cli.stdio import discard_stdout, written_out
 from atlas.db.pool import Connection
 from atlas.engine.tenants import find_tenant
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
-_MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
+_TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant: its slug or its id.")]
-Since = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="From this moment on, UTC.")]
-Until = Annotated[datetime | None, typer.Option(formats=_MOMENTS, help="Before this moment, UTC.")]
+Since = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="From this time on, UTC.")]
+Until = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="Before this time, UTC.")]
 
 
 def tail(
-    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what happens.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many to begin with.")] = 20,
+    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new events.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many events to show first.")] = 20,
     tenant: Tenant = None,
-    actor: Annotated[str | None, typer.Option(help="Only what this actor did.")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only events of this actor.")] = None,
     action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
-    entity: Annotated[str | None, typer.Option(help="Only what happened to the thing with this id.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only what contains this text.")] = None,
+    entity: Annotated[str | None, typer.Option(help="Only events of the entity with this id.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only events that contain this text.")] = None,
     since: Since = None,
     json: Json = False,
 ) -> None:
-    """Show the newest events, the last one at the bottom. With --follow and --json, one document a line."""
+    """Show the newest events, the last one at the bottom. With --follow and --json, one JSON document a line."""
     wanted = Query(
         actor_id=actor,
         actions=tuple(action) if action else None,
@@ -52,7 +52,7 @@ def tail(
     async def work(settings: Settings) -> list[AuditRow]:
         async with open_atlas(settings) as atlas:
             async with atlas.pool.acquire() as conn:
-                query = await _of_tenant(conn, wanted, tenant)
+                query = await _for_tenant(conn, wanted, tenant)
                 since = await log_position(conn)
                 page = await find(conn, query, limit=max(lines, 1))
             newest = list(reversed(page.entries))[-lines:] if lines else []
@@ -66,24 +66,26 @@ def tail(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not follow_on:
-        say({"events": entries}, Text("\n").join(_words(entry) for entry in entries), json=json)
+        say({"events": entries}, Text("\n").join(_line(entry) for entry in entries), json=json)
 
 
-def export_account(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; without it, stdout.")] = None,
+def export_log(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write; stdout if not given.")] = None,
     tenant: Tenant = None,
     since: Since = None,
     until: Until = None,
-    personal: Annotated[bool, typer.Option("--personal", help="With the personal values that still exist.")] = False,
+    personal: Annotated[
+        bool, typer.Option("--personal", help="Include the personal values that were not erased.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Write the account as lines that `atlas audit verify --export` checks without a database."""
+    """Write the audit log to a file that `atlas audit verify --export` checks without a database."""
     if json and out is None:
-        raise typer.BadParameter("with --json, name the file for the export", param_hint="--out")
+        raise typer.BadParameter("is needed with --json: stdout carries the document", param_hint="--out")
 
     async def work(settings: Settings) -> "Exported":
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-            await seal_and_tell(atlas)
+            await seal_and_warn(atlas)
             owner = None if tenant is None else (await find_tenant(conn, tenant)).id
             extract = Extract(owner, _utc(since), _utc(until), personal)
             async with _target(out) as file:
@@ -91,8 +93,8 @@ def export_account(
 
     done = execute(work)
     if out is not None:
-        words = f"{done.bytes / 2**20:.1f} MiB in {done.lines} lines were written to {out}."
-        say({"file": str(out), "lines": done.lines, "bytes": done.bytes}, words, json=json)
+        message = f"{done.bytes / 2**20:.1f} MiB in {done.lines} lines were written to {out}."
+        say({"file": str(out), "lines": done.lines, "bytes": done.bytes}, message, json=json)
 
 
 @dataclass(slots=True)
@@ -119,17 +121,17 @@ async def _write(lines: AsyncIterator[bytes], file: BinaryIO) -> Exported:
 
 @asynccontextmanager
 async def _target(out: Path | None) -> AsyncIterator[BinaryIO]:
-    """Standard output, or a file that appears under its name only when it is whole.
+    """Standard output, or a file that gets its name only when it is complete.
 
-    What is there and is no regular file, a pipe, a device or a link say, is written to as it is, never replaced.
+    A path that exists and is not a regular file (a pipe, a device, a link) is written to and never replaced.
     """
     if out is None:
         try:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # Whoever read the export has seen enough; nobody is left to be told.
-            let_go_of_stdout()
+            # The reader closed the pipe. There is no one to report an error to.
+            discard_stdout()
             raise typer.Exit(1) from None
         return
     if _is_special(out):
@@ -163,7 +165,7 @@ def _unwritable(error: OSError) -> SettingsError:
     return SettingsError(f"The export cannot be written: {error}.", remedy="Name another file with --out.")
 
 
-async def _of_tenant(conn: Connection, query: Query, tenant: str | None) -> Query:
+async def _for_tenant(conn: Connection, query: Query, tenant: str | None) -> Query:
     return query if tenant is None else replace(query, tenant_id=(await find_tenant(conn, tenant)).id)
 
 
@@ -181,19 +183,19 @@ def _show(entry: AuditRow, *, json: bool) -> None:
         with written_out():
             sys.stdout.write(dump_json(entry) + "\n")
     else:
-        say(None, _words(entry), json=False)
+        say(None, _line(entry), json=False)
 
 
-def _words(entry: AuditRow) -> Text:
+def _line(entry: AuditRow) -> Text:
     styles = {"warn": "yellow", "error": "red"}
-    words = Text(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
-    words.append(f"{entry.id:>8} ", style="dim")
-    words.append(f"{entry.action:<24}", style=styles.get(entry.level, "bold"))
-    words.append(f" {entry.entity_type} {entry.entity_id} by {entry.actor_id}")
+    line = Text(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
+    line.append(f"{entry.id:>8} ", style="dim")
+    line.append(f"{entry.action:<24}", style=styles.get(entry.level, "bold"))
+    line.append(f" {entry.entity_type} {entry.entity_id} by {entry.actor_id}")
     if entry.message:
-        words.append(f": {entry.message}")
-    return words
+        line.append(f": {entry.message}")
+    return line
 
 
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.replace(tzinfo=UTC)
+def _utc(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(tzinfo=UTC)

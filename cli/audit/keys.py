@@ -1,4 +1,4 @@
-"""Sealing before reading, and the keys and copies that verification stands on."""
+"""Seals the audit log before it is read, and finds the keys and checkpoint copies that verification uses."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,33 +13,33 @@ from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 
 
-async def seal_and_tell(atlas: Atlas, *, without_key: bool = False) -> None:
-    """Seal and sign what is committed. A refusal is told and stops nobody: what was sealed before can still be read."""
+async def seal_and_warn(atlas: Atlas, *, without_key: bool = False) -> None:
+    """Seal and sign what is committed. A refusal is only a warning: rows that were sealed before can still be read."""
     refused = await seal_first(atlas.pool, atlas.settings, without_key=without_key)
     if refused is not None:
         warn(refused)
 
 
 def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[VerifierKey]:
-    """The public keys that were named, else the installation's own, with those of keys that were replaced."""
+    """The given public keys, or else the installation's own, those that were replaced included."""
     if not given and not public_key_files(settings):
         raise Refused(
-            "No public key is at hand to check the signatures of checkpoints.",
+            "There is no public key to check the signatures of checkpoints with.",
             remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",
         )
     return read_keys(given) if given else public_keys(settings)
 
 
 def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:
-    """The notes in the files and folders that were named, and in the installation's own folder of copies."""
+    """The signed notes in the given files and folders, and in the installation's own folder of copies."""
     own = [checkpoint_folder(settings)] if settings is not None and checkpoint_folder(settings).is_dir() else []
-    notes = [note for place in own for note in read_copies(place)]
-    for place in given or ():
-        found = read_copies(place)
+    notes = [note for path in own for note in read_copies(path)]
+    for path in given or ():
+        found = read_copies(path)
         if not found:
-            # Else the check would pass as if the copies agreed.
+            # Otherwise verification would pass as if the copies agreed.
             raise SettingsError(
-                f"{place} holds no copy of a checkpoint.",
+                f"{path} holds no copy of a checkpoint.",
                 remedy="Name a file of signed notes, or a folder of *.checkpoints files.",
             )
         notes += found

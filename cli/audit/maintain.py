@@ -10,7 +10,7 @@ from atlas.audit.checkpoint import require_continuation
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_files, signing_key
 from atlas.audit.verifier.format import Finding
 from atlas.cli.audit.export import Tenant
-from atlas.cli.audit.keys import outside_copies, seal_and_tell, verification_keys
+from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
@@ -19,16 +19,16 @@ from atlas.engine.tenants import find_tenant
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 
-# What a restored cluster shows before its epoch has begun, through no fault of the account.
+# What verification finds in a restored cluster before its new epoch, although the audit log is whole.
 EXPECTED_AFTER_RESTORE = {"cluster", "stale", "unsealed"}
 
 
 def erase_subject(
-    subject: Annotated[str, typer.Option(help="The person's value, an address say; case does not matter.")],
+    subject: Annotated[str, typer.Option(help="The person's value, for example an address; case does not matter.")],
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Delete a person's values from the account, and the subjects of mails to them. Verification still passes."""
+    """Erase a person's values from the audit log, and the subjects of mails to them. Verification still passes."""
 
     async def work(settings: Settings) -> int:
         async with connected(settings) as conn:
@@ -37,12 +37,12 @@ def erase_subject(
 
     erased = execute(work)
     if not erased:
-        remedy = "Give the value as it was written; of a mail, the bare address."
+        remedy = "Give the value as it was recorded; for a mail, the address without a name."
         warn(NotFound("personal value", "equal to that subject", remedy=remedy))
     say({"erased": erased}, f"{erased} personal values were erased.", json=json)
 
 
-def prune_account(
+def prune_log(
     older_than: Annotated[
         timedelta, typer.Option(parser=parse_duration, metavar="DURATION", help="Rows sealed longer ago than this.")
     ],
@@ -52,44 +52,44 @@ def prune_account(
 
     async def work(settings: Settings) -> PrunedRows | None:
         async with open_atlas(settings) as atlas:
-            await seal_and_tell(atlas)
+            await seal_and_warn(atlas)
             conn = await connect(atlas.url, application="atlas audit prune")
             try:
                 pruned = await prune(conn, older_than=older_than, actor=caller())
             finally:
                 await conn.close()
             if pruned is not None:
-                # Until the order is sealed, the removed rows count as missing.
-                await seal_and_tell(atlas, without_key=True)
+                # Until the record of the pruning is sealed, the removed rows count as missing.
+                await seal_and_warn(atlas, without_key=True)
             return pruned
 
     pruned = execute(work)
-    words = (
+    message = (
         "No seal is that old."
         if pruned is None
         else f"{pruned.rows} rows were removed, up to seal {pruned.through_seal}."
     )
-    say({"pruned": pruned}, words, json=json)
+    say({"pruned": pruned}, message, json=json)
 
 
 def begin_epoch(
-    reason: Annotated[str, typer.Option(help="Why, for everyone who reads the account.")],
+    reason: Annotated[str, typer.Option(help="Why, for everyone who reads the audit log.")],
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on although the account lacks what was signed before.")
+        bool, typer.Option("--accept-loss", help="Go on although the audit log lacks what was signed before.")
     ] = False,
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make another key to sign with, in place of one that is lost.")
+        bool, typer.Option("--new-key", help="Make a new signing key, in place of one that is lost.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Let sealing go on in a cluster that was restored, copied or upgraded, after checking what came with it."""
+    """Continue sealing in a cluster that was restored, copied or upgraded, after verifying what it holds."""
 
     async def work(settings: Settings) -> int:
         _require_key(settings, new_key=new_key)
         async with open_atlas(settings) as atlas:
-            await _require_whole(atlas, accept_loss=accept_loss)
+            await _require_no_findings(atlas, accept_loss=accept_loss)
             if not accept_loss and not new_key:
-                # Found out before an epoch has begun: with the loss accepted, or from a better backup, it begins once.
+                # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
                 async with atlas.pool.acquire() as conn:
                     await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
             conn = await connect(atlas.url, application="atlas audit new-epoch")
@@ -97,7 +97,7 @@ def begin_epoch(
                 epoch = await new_epoch(conn, reason=reason, actor=caller())
             finally:
                 await conn.close()
-            # Made only now: where no epoch has begun, another key could sign nothing.
+            # Made only now: without a new epoch, a new key has nothing to sign.
             key = signing_key(settings, new=new_key)
             async with atlas.pool.acquire() as conn:
                 await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
@@ -111,22 +111,22 @@ def _require_key(settings: Settings, *, new_key: bool) -> None:
     path = key_file(settings)
     if new_key and path.exists():
         raise Conflict(
-            f"There is a key already: {path}.",
-            remedy="Leave --new-key out to go on with it, or move it away if another is to take its place.",
+            f"A signing key exists already: {path}.",
+            remedy="Leave out --new-key to use it, or move it away if a new key should replace it.",
         )
     if not new_key and not path.exists():
         raise Refused(
-            "The key that signs the account is not on this machine.",
-            remedy="Run it where the key is. One that is lost is replaced with --new-key.",
+            "The key that signs the audit log is not on this machine.",
+            remedy="Run the command where the key is. If the key is lost, replace it with --new-key.",
         )
 
 
-async def _require_whole(atlas: Atlas, *, accept_loss: bool) -> None:
+async def _require_no_findings(atlas: Atlas, *, accept_loss: bool) -> None:
     findings = await _findings(atlas)
     if findings and not accept_loss:
         raise Conflict(
-            f"The account has {len(findings)} findings, the first: {findings[0].message}",
-            remedy="Look into them with `atlas audit verify`; --accept-loss goes on and has the signer say so.",
+            f"The audit log has {len(findings)} findings, the first: {findings[0].message}",
+            remedy="Look into them with `atlas audit verify`; --accept-loss goes on and signs that rows were lost.",
         )
 
 

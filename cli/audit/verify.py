@@ -17,37 +17,37 @@ from atlas.audit.keys import read_keys
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
-from atlas.cli.audit.keys import outside_copies, seal_and_tell, verification_keys
+from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.output import Json, print_json, say
 from atlas.cli.runtime import execute, open_atlas
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 Keys = Annotated[list[Path] | None, typer.Option("--key", help="A public key; may be repeated.")]
-Tell = Callable[[int, int], None]
+Advance = Callable[[int, int], None]
 
 
-def verify_account(
+def verify_log(
     export: Annotated[Path | None, typer.Option(help="Check this export; needs no database.")] = None,
     key: Keys = None,
     checkpoints: Annotated[
-        list[Path] | None, typer.Option(help="Copies of checkpoints kept elsewhere: a file or a folder.")
+        list[Path] | None, typer.Option(help="Copies of checkpoints that are kept elsewhere: a file or a folder.")
     ] = None,
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="Only what was sealed since the last verification found nothing.")
+        bool, typer.Option("--incremental", help="Only rows sealed since the last verification without findings.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Check that nothing was changed, removed, inserted or reordered. Exit status 1 on any finding."""
     if export is not None:
         if not key:
-            raise typer.BadParameter("name the public key to check the export with", param_hint="--key")
+            raise typer.BadParameter("is needed: the public key to check the export with", param_hint="--key")
         report = _verify_file(export, key, checkpoints, json=json)
     else:
         report = execute(
-            lambda settings: _verify_living(settings, key, checkpoints, incremental=incremental, json=json)
+            lambda settings: _verify_database(settings, key, checkpoints, incremental=incremental, json=json)
         )
-    say(_document(report), _words(report), json=json)
+    say(_document(report), _summary(report), json=json)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -57,7 +57,7 @@ def proof(
     check: Annotated[Path | None, typer.Option(help="Check this proof instead; needs no database.")] = None,
     key: Keys = None,
     first: Annotated[
-        int | None, typer.Option("--from", help="Prove that later trees continue this one's size.")
+        int | None, typer.Option("--from", help="Prove that a later tree continues the tree of this size.")
     ] = None,
     second: Annotated[
         int | None, typer.Option("--to", help="The size of the later tree; the newest if not given.")
@@ -66,16 +66,16 @@ def proof(
 ) -> None:
     """Prove one row, or that one checkpoint continues another, to anyone who has the public key."""
     if sum(one is not None for one in (id, check, first)) != 1:
-        raise typer.BadParameter("name one of: a row's id, --check FILE, --from SIZE", param_hint="ID")
+        raise typer.BadParameter("give one of: a row's id, --check FILE, --from SIZE", param_hint="ID")
     if second is not None and first is None:
-        raise typer.BadParameter("goes with --from SIZE alone", param_hint="--to")
+        raise typer.BadParameter("only goes with --from SIZE", param_hint="--to")
     if check is not None:
         _check(check, key, json=json)
         return
 
     async def work(settings: Settings) -> dict[str, Any]:
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
-            await seal_and_tell(atlas)
+            await seal_and_warn(atlas)
             if id is not None:
                 return await prove(conn, id)
             assert first is not None
@@ -84,7 +84,7 @@ def proof(
     print_json(execute(work))
 
 
-async def _verify_living(
+async def _verify_database(
     settings: Settings, key: list[Path] | None, checkpoints: list[Path] | None, *, incremental: bool, json: bool
 ) -> Report:
     remembered = settings.home / "audit.verified.json"
@@ -92,8 +92,8 @@ async def _verify_living(
         refused = await seal_first(atlas.pool, atlas.settings)
         keys, outside = verification_keys(settings, key), outside_copies(settings, checkpoints)
         since = _mark(remembered) if incremental else None
-        with _progress("verifying", json=json) as tell:
-            report = await verify(conn, keys, outside, since=since, progress=tell)
+        with _progress("verifying", json=json) as advance:
+            report = await verify(conn, keys, outside, since=since, progress=advance)
     if refused is not None:
         report.find("signer", refused.message)
     if report.ok:
@@ -104,15 +104,13 @@ async def _verify_living(
 def _mark(path: Path) -> LastVerified | None:
     try:
         mark = LastVerified.read(path)
-        names_one = mark is None or (
-            type(mark.seal) is int and mark.seal in range(2**63) and isinstance(mark.root, str)
-        )
-        if not names_one:
-            raise ValueError("it names no seal")
+        is_valid = mark is None or (type(mark.seal) is int and mark.seal in range(2**63) and isinstance(mark.root, str))
+        if not is_valid:
+            raise ValueError("it does not hold a seal")
     except (OSError, ValueError, TypeError) as error:
         raise SettingsError(
-            f"{path}, which says how far the account was found whole, cannot be read: {error}.",
-            remedy="Remove it and verify without --incremental, which leaves a new one.",
+            f"{path}, which records how far the audit log was verified, cannot be read: {error}.",
+            remedy="Remove it and verify without --incremental, which writes it again.",
         ) from error
     return mark
 
@@ -121,30 +119,30 @@ def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, 
     keys, outside = read_keys(key), outside_copies(None, checkpoints)
     try:
         size = export.stat().st_size
-        with _progress("verifying", json=json) as tell:
-            return verify_export(export, keys, outside, progress=lambda read: tell(read, size))
+        with _progress("verifying", json=json) as advance:
+            return verify_export(export, keys, outside, progress=lambda read: advance(read, size))
     except OSError as error:
         raise SettingsError(f"The export {export} cannot be read: {error.strerror}.") from error
 
 
 def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
     if not key:
-        raise typer.BadParameter("name the public key to check the proof with", param_hint="--key")
+        raise typer.BadParameter("is needed: the public key to check the proof with", param_hint="--key")
     try:
         document = orjson.loads(check.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise SettingsError(f"The proof {check} cannot be read: {error}.") from error
     report = check_proof(document, read_keys(key))
-    words = [finding.message for finding in report.findings] or ["The proof holds."]
+    lines = [finding.message for finding in report.findings] or ["The proof holds."]
     document = {"ok": report.ok, "findings": report.findings, "notices": report.notices}
-    say(document, "\n".join([*words, *report.notices]), json=json)
+    say(document, "\n".join([*lines, *report.notices]), json=json)
     if not report.ok:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _progress(what: str, *, json: bool) -> Iterator[Tell]:
-    """A bar on a terminal's stderr, nothing elsewhere."""
+def _progress(what: str, *, json: bool) -> Iterator[Advance]:
+    """A progress bar on stderr if it is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=json or not console.is_terminal) as bar:
@@ -156,14 +154,14 @@ def _document(report: Report) -> dict[str, Any]:
     return {"ok": report.ok, **asdict(report)}
 
 
-def _words(report: Report) -> Text:
-    words = Text()
+def _summary(report: Report) -> Text:
+    summary = Text()
     for finding in report.findings:
-        words.append(f"{finding.kind:<11}", style="red")
-        words.append(f"{finding.message}{_where(finding.seal, finding.leaves)}\n")
+        summary.append(f"{finding.kind:<11}", style="red")
+        summary.append(f"{finding.message}{_where(finding.seal, finding.leaves)}\n")
     for notice in report.notices:
-        words.append(f"{'note':<11}", style="yellow")
-        words.append(f"{notice}\n")
+        summary.append(f"{'note':<11}", style="yellow")
+        summary.append(f"{notice}\n")
     signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
     covered = f"{report.rows} rows in {report.seals} seals, {signed}"
     more = "".join(
@@ -172,8 +170,8 @@ def _words(report: Report) -> Text:
         if count
     )
     verdict = "nothing is wrong" if report.ok else f"{len(report.findings)} findings"
-    words.append(f"{covered}{more}: {verdict}.", style="green" if report.ok else "red")
-    return words
+    summary.append(f"{covered}{more}: {verdict}.", style="green" if report.ok else "red")
+    return summary
 
 
 def _where(seal: int | None, leaves: tuple[int, int] | None) -> str:

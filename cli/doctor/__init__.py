@@ -1,4 +1,4 @@
-"""`atlas doctor`: looks at the machine and the database, and says what to do about what it finds."""
+"""`atlas doctor`: checks the machine and the database, and says how to correct what is wrong."""
 
 from atlas.cli.doctor.command import doctor
 

@@ -1,4 +1,4 @@
-"""The command: local checks first, then the database's, then one table and an exit status."""
+"""Runs the checks of the machine, then those of the database, and prints them."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine and the database, and say what to do about each thing that is not well."""
+    """Check this machine and the database, and say how to correct what is wrong."""
     findings = execute(_examine)
     healthy = all(finding.verdict != "fail" for finding in findings)
-    say({"ok": healthy, "checks": findings}, _words(findings), json=json)
+    say({"ok": healthy, "checks": findings}, _text(findings), json=json)
     if not healthy:
         raise typer.Exit(1)
 
@@ -32,7 +32,7 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
     if settings.embedded and not (settings.home / "postgres" / "data").exists():
         return [
             *findings,
-            Diagnosis("database", "ok", "the embedded Postgres is not made yet; the first start makes it"),
+            Diagnosis("database", "ok", "the embedded Postgres does not exist yet; the first start creates it"),
         ]
     try:
         return findings + await _examine_database(settings)
@@ -41,7 +41,7 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return [
             *findings,
-            Diagnosis("database", "fail", f"{error}", "Give Atlas's login the right to read the catalogs."),
+            Diagnosis("database", "fail", f"{error}", "Allow Atlas's login to read the system catalogs."),
         ]
 
 
@@ -54,13 +54,13 @@ async def _examine_database(settings: Settings) -> list[Diagnosis]:
             await conn.close()
 
 
-def _words(findings: Sequence[Diagnosis]) -> Text:
+def _text(findings: Sequence[Diagnosis]) -> Text:
     width = max(len(finding.check) for finding in findings)
-    words = Text()
+    text = Text()
     for finding in findings:
-        words.append(f"{finding.verdict:<5}", style=_STYLES[finding.verdict])
-        words.append(f"{finding.check:<{width}}  {finding.found}\n")
+        text.append(f"{finding.verdict:<5}", style=_STYLES[finding.verdict])
+        text.append(f"{finding.check:<{width}}  {finding.found}\n")
         if finding.remedy:
-            words.append(f"{'':<{width + 5}}  → {finding.remedy}\n")
-    words.rstrip()
-    return words
+            text.append(f"{'':<{width + 5}}  → {finding.remedy}\n")
+    text.rstrip()
+    return text

@@ -1,4 +1,4 @@
-"""What the database says about itself, and whether Atlas can keep its promises on it."""
+"""Checks of the database: whether Atlas can keep its promises on it."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -23,9 +23,9 @@ NEWEST_POSTGRES = 18
 CONNECTIONS_NEEDED = 30
 WAL_MEGABYTES = 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
-SLOW_ANSWER = timedelta(milliseconds=50)
+SLOW_RESPONSE = timedelta(milliseconds=50)
 
-# Setting: the values that the promises rest on, and what is lost with another.
+# Setting: the values that the promises need, and what can happen with another.
 PROMISES = {
     "fsync": (("on",), "a power cut can lose or corrupt everything"),
     "full_page_writes": (("on",), "a power cut can corrupt pages"),
@@ -33,12 +33,12 @@ PROMISES = {
     "default_transaction_isolation": (("read committed",), "claims fail instead of passing over each other's jobs"),
     "default_transaction_read_only": (("off",), "nothing can be written"),
 }
-# These cannot be set for a login.
+# Only the server can have these; a login cannot.
 SERVERS_OWN = ("fsync", "full_page_writes")
 
 
 async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
-    """Every check of a database that could be reached."""
+    """All checks of a database."""
     server = await fetch_row(conn, SERVER)
     assert server is not None
     return [
@@ -51,25 +51,25 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _roles(conn, server["login"]),
         await _clock(conn),
         await _pool(url),
-        await _account(conn),
+        await _audit_log(conn),
     ]
 
 
-async def _account(conn: Connection) -> Diagnosis:
-    """Whether the newest jobs, and what people set up, are as their events say."""
+async def _audit_log(conn: Connection) -> Diagnosis:
+    """Whether the newest jobs, and what people configured, agree with the audit log."""
     try:
         if await conn.fetchval("select to_regclass($1)", f"{schema_name()}.audit_log") is None:
-            return Diagnosis("account", "ok", "there is none before the first migration")
+            return Diagnosis("audit log", "ok", "it does not exist before the first migration")
         disagreements = await cross_check(conn)
     except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("account", "warn", f"it could not be read: {error}", "See what is said about the roles.")
+        return Diagnosis("audit log", "warn", f"it could not be read: {error}", "See the check of the roles.")
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError) as error:
-        return Diagnosis("account", "warn", f"it could not be read: {error}", "See what is said about the migrations.")
+        return Diagnosis("audit log", "warn", f"it could not be read: {error}", "See the check of the migrations.")
     return finding(
-        "account",
-        disagreements[0].message if disagreements else "outcomes and events agree",
+        "audit log",
+        disagreements[0].message if disagreements else "it agrees with the tables",
         fail=bool(disagreements),
-        remedy="Run `atlas audit verify`, and find out who changed the table outside of Atlas.",
+        remedy="Run `atlas audit verify`, and find out what changed the table outside of Atlas.",
     )
 
 
@@ -80,14 +80,14 @@ def _version(conn: Connection) -> Diagnosis:
         f"{version.major}.{version.minor}",
         fail=version.major < OLDEST_POSTGRES,
         warn=version.major > NEWEST_POSTGRES,
-        remedy=f"Atlas is tried on PostgreSQL {OLDEST_POSTGRES} to {NEWEST_POSTGRES}; use one of these.",
+        remedy=f"Use PostgreSQL {OLDEST_POSTGRES} to {NEWEST_POSTGRES}, on which Atlas is tested.",
     )
 
 
 def _promise(name: str, value: str) -> Diagnosis:
     good, loss = PROMISES[name]
     where = "on the server" if name in SERVERS_OWN else "on the server or for Atlas's login"
-    remedy = f"Set {name} to {good[0]!r} {where}: as it is, {loss}."
+    remedy = f"Set {name} to {good[0]!r} {where}: otherwise {loss}."
     return finding(name, value, fail=value not in good, remedy=remedy)
 
 
@@ -97,7 +97,7 @@ def _standby(server: Any) -> Diagnosis:
         "primary",
         "a standby" if is_standby else "yes",
         fail=is_standby,
-        remedy="Let DATABASE_URL name the primary: a standby cannot be written.",
+        remedy="Set DATABASE_URL to the primary: a standby is read-only.",
     )
 
 
@@ -107,7 +107,7 @@ def _wal(server: Any) -> Diagnosis:
         "max_wal_size",
         f"{size} MB",
         warn=size < WAL_MEGABYTES,
-        remedy=f"Raise max_wal_size to {WAL_MEGABYTES} MB or more: a busy queue checkpoints too often otherwise.",
+        remedy=f"Raise max_wal_size to {WAL_MEGABYTES} MB or more: otherwise a busy queue checkpoints too often.",
     )
 
 
@@ -117,7 +117,7 @@ def _connections(server: Any) -> Diagnosis:
         "max_connections",
         f"{allowed}, {used} in use",
         warn=allowed - used < CONNECTIONS_NEEDED,
-        remedy=f"Leave at least {CONNECTIONS_NEEDED} free: raise max_connections, or end connections nobody needs.",
+        remedy=f"Keep at least {CONNECTIONS_NEEDED} free: raise max_connections, or close some.",
     )
 
 
@@ -137,7 +137,7 @@ async def _migrations(conn: Connection) -> Diagnosis:
 
 
 async def _roles(conn: Connection, login: str) -> Diagnosis:
-    # Without them Atlas works as its login, and the second wall between tenants is missing: a warning.
+    # Without them Atlas works as its login, without row-level security between tenants: a warning.
     rows = await fetch(conn, FIND_ROLES, names=[role(name) for name in ROLES])
     statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
     unusable = ", ".join(row["name"] for row in rows if not row["is_usable"])
@@ -153,7 +153,7 @@ async def _roles(conn: Connection, login: str) -> Diagnosis:
         "roles",
         f"{found}, {missing} grants are missing" if missing else found,
         warn=bool(statements),
-        remedy=f"Let an administrator run: {' '.join(statements)}",
+        remedy=f"Have an administrator run: {' '.join(statements)}",
     )
 
 
@@ -161,13 +161,13 @@ async def _clock(conn: Connection) -> Diagnosis:
     before = datetime.now(UTC)
     theirs: datetime = await fetch_value(conn, CLOCK)
     after = datetime.now(UTC)
-    # The server answered somewhere in between; what the round trip explains is no difference.
+    # The server read its clock somewhere in between: the round trip itself is no difference.
     apart = max(before - theirs, theirs - after, timedelta(0))
     return finding(
         "clock",
         f"{apart.total_seconds():.3f} s apart from the server's",
         warn=apart > CLOCK_TOLERANCE,
-        remedy="Run a time service on both machines; Atlas goes by the server's clock alone.",
+        remedy="Run NTP on both machines; Atlas only uses the server's clock.",
     )
 
 
@@ -181,13 +181,13 @@ async def _pool(url: str) -> Diagnosis:
             await fetch_value(conn, CLOCK)
             started = time.perf_counter()
             await fetch_value(conn, CLOCK)
-            answer = timedelta(seconds=time.perf_counter() - started)
+            response = timedelta(seconds=time.perf_counter() - started)
             role = await conn.fetchval("select current_user")
     finally:
         await pool.close()
     return finding(
         "pool",
-        f"acts as {role}, answers in {answer.total_seconds() * 1000:.1f} ms",
-        warn=answer > SLOW_ANSWER,
-        remedy="Bring the workers nearer to the database: every claim and every outcome waits for one answer.",
+        f"acts as {role}, responds in {response.total_seconds() * 1000:.1f} ms",
+        warn=response > SLOW_RESPONSE,
+        remedy="Run the workers nearer to the database: every claim and every outcome waits for one round trip.",
     )

@@ -1,4 +1,4 @@
-"""What one check found."""
+"""The result of one check of `atlas doctor`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ Verdict = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A thing that was looked at, how it is, and what to do where that is not well."""
+    """The result of one check, and how to correct what is wrong."""
 
     check: str
     verdict: Verdict
@@ -17,7 +17,7 @@ class Diagnosis:
 
 
 def finding(check: str, found: str, *, fail: bool = False, warn: bool = False, remedy: str = "") -> Diagnosis:
-    """A finding that is well unless it fails or warns; a remedy is kept only where it is needed."""
+    """A diagnosis, which is ok unless it fails or warns. Only then it keeps the remedy."""
     if not fail and not warn:
         return Diagnosis(check, "ok", found)
     return Diagnosis(check, "fail" if fail else "warn", found, remedy)

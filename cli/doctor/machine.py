@@ -1,4 +1,4 @@
-"""What can be seen without a database: Python, the home folder, the generated Prisma client."""
+"""Checks that need no database: Python, the home folder, the disk, the generated Prisma client."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ NO_SPACE = 100 * 2**20
 
 
 def check_machine(settings: Settings) -> list[Diagnosis]:
-    """Every local check, in the order of a start."""
+    """All local checks."""
     return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home), *_audit_key(settings)]
 
 
@@ -37,7 +37,7 @@ def _prisma_client() -> Diagnosis:
     current = folders is not None and client_is_current(Path(folders[0]))
     return finding(
         "prisma client",
-        "generated from today's schema.prisma" if current else "not generated from today's schema.prisma",
+        "generated from the current schema.prisma" if current else "not generated from the current schema.prisma",
         fail=not current,
         remedy="Run `make setup`.",
     )
@@ -65,7 +65,7 @@ def _disk(home: Path) -> Diagnosis:
 
 
 def _audit_key(settings: Settings) -> list[Diagnosis]:
-    """Nothing on a machine that does not sign."""
+    """The permissions of the signing key, if this machine has one."""
     path = key_file(settings)
     if not path.exists():
         return []
@@ -75,7 +75,7 @@ def _audit_key(settings: Settings) -> list[Diagnosis]:
             "audit key",
             f"{path} can{'' if is_open else 'not'} be read by others",
             warn=is_open,
-            remedy=f"Run `chmod 600 {path}`: whoever has the key can sign a forged account.",
+            remedy=f"Run `chmod 600 {path}`: a person with the key can sign a forged audit log.",
         )
     ]
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import typer
 
 from atlas.cli.output import Json, say, table
-from atlas.cli.parameters import OBJECT, read_id, read_object
+from atlas.cli.parameters import OBJECT, read_id, read_json_file, read_object
 from atlas.cli.runtime import caller, connected, execute
 from atlas.cli.workflow import approvals, policy
-from atlas.cli.workflow.arguments import RunId, Tenant, read_document, tenant_id
+from atlas.cli.workflow.arguments import RunId, Tenant, tenant_id
 from atlas.cli.workflow.render_run import as_document, draw, shown_age
 from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows import (
@@ -135,7 +135,7 @@ def check(
 ) -> None:
     """Check a declared workflow's document, or ask policy what it would say, without starting anything."""
     if workflow.endswith(".json"):
-        document = read_document(Path(workflow))
+        document = read_json_file(Path(workflow))
         errors = check_document(document)
         if errors:
             raise InvalidInput(workflow, errors)
@@ -223,7 +223,7 @@ def save(
     json: Json = False,
 ) -> None:
     """Save a declared workflow as its newest version."""
-    document: Any = read_document(file)
+    document: Any = read_json_file(file)
 
     async def work(settings: Settings) -> Saved:
         async with connected(settings) as conn:

@@ -40,7 +40,7 @@ def test_an_error_reads_as_its_cause_and_its_remedy():
         (LeaseLost("j", 2), "Job j, attempt 2, is no longer leased to this worker."),
     ],
 )
-def test_errors_of_a_kind_find_their_own_words(error, words):
+def test_each_error_has_its_own_message(error, words):
     assert error.message == words
 
 

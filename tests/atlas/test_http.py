@@ -59,7 +59,7 @@ async def test_redirects_are_not_followed(address):
         assert (await client.get(f"{address}/moved")).status_code == 302
 
 
-async def test_an_answer_is_read_up_to_a_limit(address):
+async def test_a_response_is_read_up_to_a_limit(address):
     async with http_client() as client, client.stream("GET", f"{address}/100") as response:
         assert await read_answer(response, limit=100) == b"x" * 100
     async with http_client() as client, client.stream("GET", f"{address}/101") as response:

@@ -40,7 +40,7 @@ def test_ids_bound_to_the_context_reach_lines_of_other_libraries_too():
     assert (entry["event"], entry["job_id"]) == ("hm", "j1")
 
 
-def test_an_exception_is_one_line_with_its_story():
+def test_an_exception_is_one_line_with_its_traceback():
     code = """
 configure_logs()
 try:
@@ -53,7 +53,7 @@ except ZeroDivisionError:
     assert "ZeroDivisionError" in orjson.loads(line)["exception"]
 
 
-def test_lines_for_people_are_words():
+def test_lines_on_a_terminal_are_readable():
     [line] = logged("configure_logs(json=False); get_logger('x').info('claimed', job_id='j1')")
 
     assert b"claimed" in line
@@ -62,7 +62,7 @@ def test_lines_for_people_are_words():
 
 
 @pytest.mark.parametrize(("level", "lines"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 0)])
-def test_the_level_decides_what_is_told(level, lines):
+def test_the_level_decides_what_is_logged(level, lines):
     code = f"configure_logs('{level}'); log = get_logger('x'); log.debug('d'); log.info('i'); log.warning('w')"
 
     assert len(logged(code)) == lines

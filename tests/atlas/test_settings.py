@@ -46,7 +46,7 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch):
     assert settings.atlas_port == 8080
 
 
-def test_blanks_and_line_breaks_around_a_value_are_not_part_of_it(monkeypatch):
+def test_blanks_and_line_breaks_around_a_value_are_removed(monkeypatch):
     monkeypatch.setenv("RESEND_API_KEY", "re_key\n")
     monkeypatch.setenv("MS_GRAPH_URL", " https://graph.example/v1.0 ")
     monkeypatch.setenv("MS_CLIENT_SECRET", " ")

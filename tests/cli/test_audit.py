@@ -73,7 +73,7 @@ async def test_the_newest_events_are_shown_last(audit, written):
     assert [event["entity_id"] for event in found["events"]] == ["3"]
 
 
-async def test_a_whole_account_verifies_and_a_changed_one_does_not(audit, key, owner):
+async def test_an_unchanged_audit_log_verifies_and_a_changed_one_does_not(audit, key, owner):
     done = await audit("verify", "--json")
     assert done.code == 0, done
     assert done.document["ok"]
@@ -93,12 +93,12 @@ async def test_a_whole_account_verifies_and_a_changed_one_does_not(audit, key, o
     ["{", "[1]", '{"seal": 1}', '{"seal": "x", "root": "y"}', '{"seal": 1e3, "root": "y"}']
     + [f'{{"seal": {seal}, "root": "y"}}' for seal in (-1, 2**63, 10**30)],
 )
-async def test_a_mark_that_is_damaged_is_refused_with_its_place(audit, key, tmp_path, content):
+async def test_a_damaged_mark_of_the_last_verification_is_refused_with_its_path(audit, key, tmp_path, content):
     (tmp_path / "home" / "audit.verified.json").write_text(content)
     assert "audit.verified.json" in (await audit("verify", "--incremental")).refusal
 
 
-async def test_a_cut_off_end_is_told_by_the_signer_and_the_copies(audit, key, owner, written):
+async def test_a_cut_off_end_is_found_with_the_signer_and_the_copies(audit, key, owner, written):
     await audit("verify")
     for table in ("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint"):
         await owner.execute(f"alter table atlas.{table} disable trigger all")
@@ -138,7 +138,7 @@ LAST = "where n = (select max(n) from atlas.audit_seal)"
         (False, "delete from atlas.audit_epoch"),
     ],
 )
-async def test_damage_that_stops_the_sealer_is_told_among_the_findings(
+async def test_damage_that_stops_the_sealer_is_among_the_findings(
     audit, key, written, owner, conn, tmp_path, waits, change
 ):
     await audit("verify")
@@ -156,7 +156,7 @@ async def test_damage_that_stops_the_sealer_is_told_among_the_findings(
     assert (await audit("proof", "2")).code in (0, 1)
 
 
-async def test_what_the_signer_refuses_is_told_by_those_who_go_on(audit, key, owner, tmp_path):
+async def test_commands_that_go_on_warn_that_the_signer_refused(audit, key, owner, tmp_path):
     await audit("verify")
     size = await owner.fetchval("select min(size) from atlas.audit_checkpoint")
     await audit("export", "--out", str(tmp_path / "first"))
@@ -211,7 +211,7 @@ async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
     assert types == ["manifest", "checkpoint", *["row"] * 6, "end"]
 
 
-async def test_what_is_no_regular_file_is_written_to_and_not_replaced(audit, key, tmp_path):
+async def test_a_path_that_is_not_a_regular_file_is_written_to_and_not_replaced(audit, key, tmp_path):
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)
     for place in (pipe, link):
@@ -230,7 +230,7 @@ async def test_what_is_no_regular_file_is_written_to_and_not_replaced(audit, key
     assert "cannot be written" in (await audit("export", "--out", str(tmp_path))).refusal
 
 
-async def test_a_pipe_that_nobody_reads_to_its_end_is_no_failure_of_atlas(audit, key, conn, tmp_path):
+async def test_a_reader_that_closes_the_pipe_early_causes_no_error(audit, key, conn, tmp_path):
     await write_many(conn, 2000, message="x" * 200)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -277,7 +277,7 @@ async def test_a_proof_of_nothing_is_refused_with_a_reason(audit, key):
         (["export", "--json"], "name the file"),
     ],
 )
-async def test_a_call_that_cannot_be_meant_is_wrong_usage(audit, call, words):
+async def test_options_that_contradict_each_other_are_wrong_usage(audit, call, words):
     done = await audit(*call)
     assert (done.code, done.stdout) == (2, "")
     assert words in done.stderr
@@ -335,12 +335,12 @@ async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):
     assert (await audit("verify")).code == 0
 
 
-async def test_a_new_epoch_is_refused_while_the_account_is_not_whole(audit, key, owner):
+async def test_a_new_epoch_is_refused_while_there_are_findings(audit, key, owner):
     await audit("verify")
     await owner.execute("alter table atlas.audit_log disable trigger all")
     await owner.execute("delete from atlas.audit_log where entity_id = '2'")
     done = await audit("new-epoch", "--reason", "restored")
-    assert "The account has 1 findings" in done.refusal
+    assert "The audit log has 1 findings" in done.refusal
     assert await owner.fetchval("select max(epoch) from atlas.audit_epoch") == 1
 
 
@@ -351,7 +351,7 @@ async def test_a_new_epoch_that_could_not_be_signed_does_not_begin(audit, key, c
     await audit("verify")
     lost = await conn.fetchval("select max(size) from atlas.audit_seal")
     await roll_back(owner, below=size + 1)
-    # The copies went with the end of the account; only the signer remembers.
+    # The copies went with the end of the audit log; only the signer remembers.
     for copies in (tmp_path / "home").rglob("*.checkpoints"):
         copies.unlink()
 
@@ -375,7 +375,7 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     public = key.read_text()
     for more in ([], ["--accept-loss"]):
         done = await audit("new-epoch", "--reason", "restored", *more)
-        assert "The key that signs the account is not on this machine" in done.refusal
+        assert "The key that signs the audit log is not on this machine" in done.refusal
     assert (key.read_text(), (key.parent / "audit.key").exists()) == (public, False)
     assert await owner.fetchval("select max(epoch) from atlas.audit_epoch") == 1
     assert (await audit("verify")).code == 0
@@ -385,7 +385,7 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
 
 
-async def test_a_loss_is_accepted_in_a_note_although_a_scheduler_signs_at_that_moment(audit, key, owner):
+async def test_a_loss_is_accepted_although_a_scheduler_signs_at_the_same_time(audit, key, owner):
     await audit("verify")
     with (key.parent / "audit.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -413,7 +413,7 @@ async def test_a_new_key_is_made_once_its_epoch_has_begun(audit, key, database_u
     assert (await audit("verify")).code == 0
 
 
-async def test_what_a_replaced_key_signed_is_still_believed(audit, key, tmp_path):
+async def test_signatures_of_a_replaced_key_are_still_valid(audit, key, tmp_path):
     await audit("verify")
     for _ in range(2):
         (key.parent / "audit.key").unlink()

@@ -102,7 +102,7 @@ async def test_a_postgres_that_is_too_old_is_refused_before_anything_is_changed(
     assert after == before
 
 
-async def test_a_login_that_may_not_make_tables_is_told_so(atlas, databases: TestDatabases):
+async def test_a_login_that_may_not_make_tables_is_refused_with_the_reason(atlas, databases: TestDatabases):
     async with databases.database(migrated=False) as url:
         await fetch(url, MAKE_GUEST)
         ran = await atlas("migrate", DATABASE_URL=as_guest(url))

@@ -29,7 +29,7 @@ async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path)
     assert enabled.document["is_active"] is True
 
 
-async def test_what_is_wrong_is_said_in_one_line(atlas, tmp_path):
+async def test_an_error_is_one_line(atlas, tmp_path):
     broken, empty = tmp_path / "broken.json", tmp_path / "empty.json"
     broken.write_text("{")
     empty.write_text('{"key": "x", "argv": ["sh"]}')
@@ -41,7 +41,7 @@ async def test_what_is_wrong_is_said_in_one_line(atlas, tmp_path):
     assert (await atlas("definition", "edit", "x")).code == 2
 
 
-async def test_a_worker_runs_the_commands_it_is_told_to(atlas):
+async def test_a_worker_runs_the_definitions_it_is_given(atlas):
     await atlas("online")
     await atlas("definition", "add", SYNC)
     made = await atlas("enqueue", "sync-dropbox", "--input", '{"provider_id": "p1", "path_prefix": "-a b"}', "--json")

@@ -74,7 +74,9 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
     assert "was changed after it had been applied" in changed["found"]
 
 
-async def test_a_database_that_cannot_be_migrated_is_not_told_to_be(atlas, database_url, databases: TestDatabases):
+async def test_no_migration_is_suggested_for_a_database_that_cannot_be_migrated(
+    atlas, database_url, databases: TestDatabases
+):
     async with databases.database(migrated=False) as url:
         await execute(url, "create schema atlas", "create table atlas.wp_posts (id int)")
         foreign = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
@@ -93,7 +95,7 @@ def test_a_remedy_names_only_where_its_setting_can_be_set(setting):
 
 
 @pytest.mark.parametrize("applied", [1, 2, 4, 6])
-async def test_a_database_that_is_behind_is_told_to_be_migrated(atlas, databases: TestDatabases, applied):
+async def test_a_migration_is_suggested_for_a_database_that_is_behind(atlas, databases: TestDatabases, applied):
     async with databases.database(migrated=False) as url:
         await migrate(url, load_migrations()[:applied])
         checks = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)
@@ -102,7 +104,7 @@ async def test_a_database_that_is_behind_is_told_to_be_migrated(atlas, databases
     assert "database" not in checks
 
 
-async def test_a_login_that_may_not_use_the_roles_is_told_the_statement_to_run(atlas, database_url):
+async def test_for_a_login_without_the_roles_the_statements_to_run_are_shown(atlas, database_url):
     await execute(database_url, MAKE_GUEST)
     ran = await atlas("doctor", "--json", DATABASE_URL=as_guest(database_url))
 
@@ -120,21 +122,21 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
         "alter table atlas.audit_log owner to current_user",
     )
     before = by_name((await atlas("doctor", "--json")).document)["roles"]
-    await execute(database_url, before["remedy"].removeprefix("Let an administrator run: "))
+    await execute(database_url, before["remedy"].removeprefix("Have an administrator run: "))
     after = by_name((await atlas("doctor", "--json")).document)["roles"]
 
     assert (before["verdict"], before["found"]) == ("warn", "usable, 3 grants are missing")
     assert (after["verdict"], after["found"]) == ("ok", "usable")
 
 
-async def test_an_outcome_without_an_event_is_told_in_words(atlas, database_url):
+async def test_an_outcome_without_an_event_is_reported(atlas, database_url):
     await execute(
         database_url,
         "insert into atlas.system_state (key, value, updated_by) values ('atlas_online', '{\"online\": true}', 'eve')"
         " on conflict (key) do update set value = excluded.value",
     )
-    account = by_name((await atlas("doctor", "--json")).document)["account"]
-    assert (account["verdict"], account["found"]) == (
+    audit_log = by_name((await atlas("doctor", "--json")).document)["audit log"]
+    assert (audit_log["verdict"], audit_log["found"]) == (
         "fail",
         "Atlas is online, but the last event of the gate is missing.",
     )

@@ -1,4 +1,4 @@
-"""`atlas enqueue` and `atlas jobs`: make work, look at it, steer it."""
+"""`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
 import orjson
 import pytest
@@ -22,7 +22,7 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
 
 
-async def test_an_input_may_stand_in_a_file_or_come_on_stdin(atlas, tmp_path):
+async def test_an_input_may_come_from_a_file_or_stdin(atlas, tmp_path):
     large = {"x": "ü" * 90_000}
     (tmp_path / "input.json").write_bytes(orjson.dumps(large))
     by_file = (await atlas("enqueue", "t", "--input", "@input.json", "--json")).document
@@ -33,11 +33,10 @@ async def test_an_input_may_stand_in_a_file_or_come_on_stdin(atlas, tmp_path):
 
     (tmp_path / "input.json").write_text("{")
     assert (
-        "--input: what stands in input.json is not JSON"
-        in (await atlas("enqueue", "t", "--input", "@input.json")).refusal
+        "--input: the text in input.json is not JSON" in (await atlas("enqueue", "t", "--input", "@input.json")).refusal
     )
     assert (
-        "--input: what stands on stdin is not a JSON object"
+        "--input: the text on stdin is not a JSON object"
         in (await atlas("enqueue", "t", "--input", "-", stdin=b"[1]")).refusal
     )
 
@@ -51,7 +50,7 @@ async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(atlas, po
     intent = await pool.fetchrow("select id, workflow, input, spend_cents, priority, status::text from atlas.intents")
     assert tuple(map(str, intent)) == (made["id"], "wf", '{"a": 1}', "5", "2", "draft")
     assert await pool.fetchval("select count(*) from atlas.jobs") == 0
-    assert "--input: requestedBy: is not part of it" in forged.refusal
+    assert "--input: requestedBy: is unknown" in forged.refusal
     assert "--delay: does not apply to a workflow" in unfit.refusal
 
 
@@ -81,10 +80,10 @@ async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
         (("enqueue", "t", "--tenant", "nobody"), "nobody"),
         (("jobs", "show", "nonsense"), "is not a job's id"),
         (("jobs", "list", "--status", "lost"), "status: is not one of"),
-        (("jobs", "retry"), "name a job, or say --dead-letters"),
+        (("jobs", "retry"), "give a job's id, or --dead-letters"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_in_one_line(atlas, arguments, cause):
+async def test_a_command_that_cannot_be_done_is_refused_in_one_line(atlas, arguments, cause):
     assert cause in (await atlas(*arguments)).refusal
 
 

@@ -18,7 +18,7 @@ async def test_migrate_applies_everything_once_and_says_so(atlas, databases: Tes
         second = await atlas("migrate", DATABASE_URL=url)
 
     assert first.document["applied"] == names
-    assert (second.code, second.stdout) == (0, "Nothing to do: every migration is applied.\n")
+    assert (second.code, second.stdout) == (0, "Nothing to do: all migrations are applied.\n")
 
 
 async def test_a_tenant_is_added_listed_and_refused_the_second_time(atlas):
@@ -136,7 +136,7 @@ async def test_bytes_that_are_no_text_are_refused_before_anything_is_done(atlas,
 @pytest.mark.parametrize(
     ("option", "moment"), [("--from", "0001-01-01T00:00:00+14:00"), ("--to", "9999-12-31T23:59:59-12:00")]
 )
-async def test_a_moment_beyond_the_calendar_is_refused(atlas, option, moment):
+async def test_a_time_beyond_the_calendar_is_refused(atlas, option, moment):
     assert "is beyond the years 1 to 9999" in (await atlas("usage", option, moment)).refusal
 
 
@@ -199,4 +199,4 @@ async def test_usage_says_whose_it_is(atlas, conn):
 
 async def test_what_chooses_among_dead_letters_does_not_go_with_one_job(atlas):
     ran = await atlas("jobs", "retry", "01a1e110-0000-7000-8000-000000000000", "--type", "a.work")
-    assert "--type and --tenant choose among --dead-letters" in ran.refusal
+    assert "--type and --tenant only go with --dead-letters" in ran.refusal

@@ -102,7 +102,7 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
     assert gone.stderr == f"error: There is no job {id}.\n"
 
 
-async def test_the_gate_and_what_stands_behind_it_are_shown_alike(atlas, remote, server, conn):
+async def test_the_status_is_the_same_over_http(atlas, remote, server, conn):
     await register_worker(conn, "w-1", job_types=["x.work"], lease=600)
     await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA)
     closed = (await remote("offline", "--reason", "new disks", "--for", "2h", "--json")).document
@@ -129,7 +129,7 @@ async def test_a_tenants_token_needs_no_tenant_to_be_named(remote, server, conn)
     assert "There is no tenant other" in foreign.refusal
 
 
-async def test_what_goes_wrong_is_told_in_one_line_that_names_the_setting(remote, server):
+async def test_an_error_is_one_line_that_names_the_setting(remote, server):
     nobody = await remote("status", ATLAS_URL="http://127.0.0.1:1")
     without = await remote("status", ATLAS_TOKEN=None)
     wrong = await remote("status", ATLAS_TOKEN="atl_aaaaaaaa_" + "a" * 43)
@@ -141,6 +141,6 @@ async def test_what_goes_wrong_is_told_in_one_line_that_names_the_setting(remote
     assert "Set ATLAS_TOKEN to one" in without.refusal
     assert "does not accept the token. Set ATLAS_TOKEN" in wrong.refusal
     assert "The role enqueuer may not do this." in weak.refusal
-    assert weak.refusal.endswith("ATLAS_TOKEN says who asks.")
+    assert weak.refusal.endswith("Use a token with that right in ATLAS_TOKEN.")
     assert (invalid.code, invalid.document["error"]["type"]) == (1, "InvalidInput")
     assert invalid.document["error"]["errors"][0]["field"] == "query.status"

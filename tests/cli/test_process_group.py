@@ -15,13 +15,13 @@ SLEEPER = Path(__file__).parent / "sleeper.py"
 PARENT = """
 import asyncio, sys
 from atlas.logs import configure_logs
-from atlas.cli.process_group import ChildProcess, run_tree
+from atlas.cli.process_group import ChildProcess, run_group
 configure_logs()
 folder, grace, *names = sys.argv[1:]
 tree = [
-    ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], comes_back=name == "phoenix") for name in names
+    ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], restarts=name == "phoenix") for name in names
 ]
-sys.exit(asyncio.run(run_tree(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
+sys.exit(asyncio.run(run_group(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
 """
 
 
@@ -144,7 +144,7 @@ async def test_what_programs_print_goes_to_stderr(start):
     assert b"words on stdout" in err
 
 
-async def test_a_program_that_comes_back_is_started_again_when_killed(start, tmp_path):
+async def test_a_program_that_restarts_is_started_again_when_killed(start, tmp_path):
     parent = await start("phoenix", "other")
     file = tmp_path / "phoenix.started"
     first = int(file.read_text())

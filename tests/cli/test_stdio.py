@@ -33,16 +33,16 @@ async def test_an_input_from_a_stream_that_is_closed_is_no_object(shell):
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("status", "--json"), ("jobs", "list"), ("audit", "tail")])
-async def test_an_answer_that_cannot_be_written_is_an_error_with_its_reason(atlas, shell, arguments):
+async def test_output_that_cannot_be_written_is_an_error_with_its_reason(atlas, shell, arguments):
     await atlas("enqueue", "a.work")
 
     ran = await shell(">/dev/full", *arguments)
 
-    assert "The answer cannot be written: No space left on device." in ran.refusal
+    assert "The output cannot be written: No space left on device." in ran.refusal
 
 
 @pytest.mark.parametrize("arguments", [("jobs", "list"), ("jobs", "list", "--json")])
-async def test_a_reader_who_leaves_is_told_nothing_more(atlas, shell, arguments):
+async def test_a_reader_that_closes_the_pipe_causes_no_message(atlas, shell, arguments):
     await atlas("enqueue", "a.work")
 
     ran = await shell("| true", *arguments)
@@ -50,7 +50,7 @@ async def test_a_reader_who_leaves_is_told_nothing_more(atlas, shell, arguments)
     assert (ran.stdout, ran.stderr) == ("", "")
 
 
-async def test_a_long_answer_reaches_a_slow_reader_whole(atlas, shell, tmp_path):
+async def test_a_slow_reader_gets_all_of_a_long_output(atlas, shell, tmp_path):
     (tmp_path / "input.json").write_text(f'{{"x": "{"y" * 250_000}"}}')
     made = (await atlas("enqueue", "a.work", "--input", "@input.json", "--json")).document
 
@@ -59,7 +59,7 @@ async def test_a_long_answer_reaches_a_slow_reader_whole(atlas, shell, tmp_path)
     assert len(ran.document["job"]["input"]["x"]) == 250_000
 
 
-async def test_lines_that_are_not_to_wait_do_not(tmp_path):
+async def test_unbuffered_lines_are_written_at_once(tmp_path):
     said = (
         "from atlas.cli.stdio import prepare_streams; prepare_streams(); print('x'); import os; os.kill(os.getpid(), 9)"
     )

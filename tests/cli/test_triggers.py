@@ -66,7 +66,7 @@ async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
     assert (schedule.document["event_name"], schedule.document["cron_expr"]) == (None, "@hourly")
 
 
-async def test_usage_is_told_for_a_time_and_a_wrong_time_is_refused(atlas, database_url):
+async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, database_url):
     nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
     conn = await asyncpg.connect(database_url)
     await conn.execute(
@@ -78,6 +78,6 @@ async def test_usage_is_told_for_a_time_and_a_wrong_time_is_refused(atlas, datab
     wrong = await atlas("usage", "--from", "yesterday")
     early = await atlas("usage", "--to", "0001-01-05")
 
-    assert nothing.stdout == early.stdout == "Nothing was metered in that time.\n"
+    assert nothing.stdout == early.stdout == "There is no usage in that time.\n"
     assert some.stdout.splitlines()[1].split() == ["report.build", "3", "2", "1", "0", "0", "0", "4.5", "0.0", "2.50"]
     assert "--from: 'yesterday' is not a day or a moment" in wrong.refusal

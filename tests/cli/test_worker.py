@@ -68,7 +68,7 @@ async def test_a_drain_while_offline_is_refused_with_the_reason(atlas, conn, tmp
     assert not (tmp_path / "note").exists()
 
 
-async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, tmp_path, database_url):
+async def test_a_running_worker_picks_up_work_and_stops_cleanly(conn, tmp_path, database_url):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atlas.cli.main", "worker", "--all", "--app", "notes", "--json"),
         cwd=tmp_path,
@@ -88,8 +88,8 @@ async def test_a_running_worker_picks_up_work_and_stops_cleanly_when_told(conn, 
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
-        (("--types", "note.burn", "--app", "notes"), "There is no handler for note.burn. Name the module"),
-        (("--types", ",", "--app", "notes"), "There is no handler for no type at all."),
+        (("--types", "note.burn", "--app", "notes"), "There is no handler for note.burn. Give the module"),
+        (("--types", ",", "--app", "notes"), "No job type was given."),
         (("--all", "--app", "missing"), "The module 'missing' of --app cannot be imported"),
     ],
 )

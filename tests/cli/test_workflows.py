@@ -150,7 +150,7 @@ async def test_policy_is_asked_without_starting_anything(atlas):
     assert removed.stdout == "Rule 'costly' is removed.\n"
 
 
-async def test_mistakes_are_told_with_their_path_and_exit_1(atlas, tmp_path):
+async def test_mistakes_are_shown_with_their_path_and_exit_1(atlas, tmp_path):
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps({"key": "x", "steps": [{"id": "a", "job": "j", "with": {"to": "{{ nobody }}"}}]}))
     broken = tmp_path / "broken.json"
@@ -176,7 +176,7 @@ def test_every_workflow_command_explains_itself_and_takes_json():
         assert (ran.exit_code, "--json" in ran.stdout) == (0, True), command
 
 
-async def test_status_tells_whether_an_engine_looks_and_warns_when_none_does(atlas, engine, online, pool):
+async def test_status_shows_whether_an_engine_polls_and_warns_if_none_does(atlas, engine, online, pool):
     never = await atlas("status")
     await engine()
     well = await atlas("status", "--json")
@@ -191,12 +191,12 @@ async def test_status_tells_whether_an_engine_looks_and_warns_when_none_does(atl
 
     assert "Warning: no engine has run yet" in never.stdout
     assert well.document["engine"]["silent_seconds"] < 60
-    assert "Warning: the engine last looked 0:02:0" in silent.stdout
-    assert "1 requests wait for it" in silent.stdout
-    assert "The engine is off; 1 requests wait for it." in off.stdout
+    assert "Warning: the engine last polled 0:02:0" in silent.stdout
+    assert "1 requests wait" in silent.stdout
+    assert "The engine is off; 1 requests wait." in off.stdout
 
 
-async def test_a_published_event_wakes_who_waits_for_it(atlas, engine, online):
+async def test_a_published_event_wakes_the_run_that_waits_for_it(atlas, engine, online):
     run_id = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 7}', "--json")).document["id"]
     await engine()
     published = await atlas("event", "publish", "paid", "--context", '{"order": 7}', "--json")

@@ -25,6 +25,6 @@ def test_a_text_is_kept_but_for_what_postgres_refuses(given, kept):
     assert orjson.loads(stored_json({"a": [given]})) == {"a": [kept]}
 
 
-def test_a_nul_is_told_from_the_letters_that_stand_for_it():
+def test_a_nul_is_distinguished_from_an_escaped_backslash():
     assert holds_nul(orjson.dumps({"a": "\0"}).decode())
     assert not holds_nul(orjson.dumps({"a": f"{BACKSLASH}u0000"}).decode())

@@ -6,11 +6,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from atlas.cli.command_table import PLACES
+from atlas.cli.command_table import COMMANDS
 from atlas.cli.main import app
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_there_and_explains_itself(name):
     shown = CliRunner().invoke(app, [name, "--help"])
 
