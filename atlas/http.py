@@ -17,10 +17,10 @@ from atlas import __version__
 from atlas.errors import SettingsError
 
 CONNECT_SECONDS = 10.0
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 # Servers close idle connections after a minute or more. We close them earlier, so that none is found closed.
 KEEP_SECONDS = 20.0
-LONGEST_ANSWER = 8 * 1024 * 1024
+LONGEST_RESPONSE = 8 * 1024 * 1024
 
 # The server has certainly not received the request.
 NEVER_SENT = (
@@ -37,7 +37,7 @@ NEVER_SENT = (
 FAILURES = (*NEVER_SENT, httpx.HTTPError, ssl.SSLError, TimeoutError)
 
 
-class AnswerTooLong(httpx.TransportError):
+class ResponseTooLong(httpx.TransportError):
     """The response is larger than the limit."""
 
 
@@ -46,14 +46,14 @@ def http_client(**options: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(**_options(), **options)
 
 
-async def read_answer(response: httpx.Response, *, limit: int = LONGEST_ANSWER) -> bytes:
-    """The whole body of a streamed response. Raises AnswerTooLong once it exceeds `limit`."""
+async def read_body(response: httpx.Response, *, limit: int = LONGEST_RESPONSE) -> bytes:
+    """The whole body of a streamed response. Raises ResponseTooLong once it exceeds `limit`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > limit:
-            raise AnswerTooLong(f"The response is longer than {limit // 1024} KiB.")
+            raise ResponseTooLong(f"The response is longer than {limit // 1024} KiB.")
         parts.append(part)
     return b"".join(parts)
 
@@ -84,7 +84,7 @@ def _options() -> dict[str, Any]:
         "verify": tls_context(),
         "trust_env": False,
         "follow_redirects": False,
-        "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        "timeout": httpx.Timeout(RESPONSE_SECONDS, connect=CONNECT_SECONDS),
         "limits": httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEEP_SECONDS),
         # A compressed response could be larger than it looks.
         "headers": {"User-Agent": f"atlas/{__version__}", "Accept-Encoding": "identity"},

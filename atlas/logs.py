@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import structlog
 
-Clean = Callable[[str], str]
+Redact = Callable[[str], str]
 
 # One for each running attempt that has secrets: it removes them from every line of this process.
-_cleaners: list[Clean] = []
+_redactors: list[Redact] = []
 
 
 def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
@@ -34,10 +34,10 @@ def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _cleaned],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _redacted],
         )
     )
-    # Otherwise a line that cannot be written would be printed without passing the cleaners.
+    # Otherwise a line that cannot be written would be printed without passing the redactors.
     logging.raiseExceptions = False
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -53,19 +53,19 @@ def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
     return logger
 
 
-def clean_lines(clean: Clean) -> None:
-    """Pass every log line of this process through `clean`, until `let_lines` is called with it."""
-    _cleaners.append(clean)
+def redact_logs(redact: Redact) -> None:
+    """Pass every log line of this process through `redact`, until `stop_redacting_logs` is called with it."""
+    _redactors.append(redact)
 
 
-def let_lines(clean: Clean) -> None:
-    """Stop passing log lines through `clean`."""
-    if clean in _cleaners:
-        _cleaners.remove(clean)
+def stop_redacting_logs(redact: Redact) -> None:
+    """Stop passing log lines through `redact`."""
+    if redact in _redactors:
+        _redactors.remove(redact)
 
 
-def _cleaned(_logger: object, _name: str, line: object) -> str:
+def _redacted(_logger: object, _name: str, line: object) -> str:
     text = str(line)
-    for clean in _cleaners:
-        text = clean(text)
+    for redact in _redactors:
+        text = redact(text)
     return text

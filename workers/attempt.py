@@ -23,7 +23,7 @@ from atlas.engine.jobs.verdicts import (
     succeed,
 )
 from atlas.engine.secrets.store import reveal
-from atlas.logs import Clean, clean_lines, get_logger, let_lines
+from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
 from atlas.threads import awaitable
 from atlas.workers.worker_lease import WorkerLease
 
@@ -103,7 +103,7 @@ class AttemptRunner:
         """The input with its secrets in clear. From here on they are removed from all that the attempt says."""
         text, context.redactor = await reveal(self._pool, job.id, job.tenant_id, job.input)
         if context.redactor is not None:
-            clean_lines(context.redactor.text)
+            redact_logs(context.redactor.text)
         return text
 
     async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
@@ -189,12 +189,12 @@ class AttemptRunner:
         return decide(job, self._lease.worker_id, error, policy, notes)
 
 
-def _stop_cleaning_logs(clean: Clean, *, after: asyncio.Future[Any] | None) -> None:
+def _stop_cleaning_logs(redact: Redact, *, after: asyncio.Future[Any] | None) -> None:
     """Stop removing an attempt's secrets from the logs. A thread that outlasts the attempt may still log them."""
     if after is None:
-        let_lines(clean)
+        stop_redacting_logs(redact)
     else:
-        after.add_done_callback(lambda _: let_lines(clean))
+        after.add_done_callback(lambda _: stop_redacting_logs(redact))
 
 
 def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:

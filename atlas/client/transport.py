@@ -17,7 +17,7 @@ import httpx
 
 from atlas.client.errors import ApiError, Unreachable, error_of
 from atlas.errors import SettingsError
-from atlas.http import ANSWER_SECONDS, CONNECT_SECONDS, NEVER_SENT, http_client
+from atlas.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, http_client
 
 PREFIX = "/api/v1"
 
@@ -89,7 +89,7 @@ class Transport:
     async def _send(self, request: ApiRequest) -> httpx.Response:
         options: dict[str, Any] = {}
         if request.read_seconds is not None:
-            options["timeout"] = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, read=request.read_seconds)
+            options["timeout"] = httpx.Timeout(RESPONSE_SECONDS, connect=CONNECT_SECONDS, read=request.read_seconds)
         try:
             response = await self._client.request(
                 request.method,

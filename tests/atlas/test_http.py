@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from atlas.errors import SettingsError
-from atlas.http import AnswerTooLong, http_client, read_answer, tls_context
+from atlas.http import ResponseTooLong, http_client, read_body, tls_context
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ async def test_redirects_are_not_followed(address):
 
 async def test_a_response_is_read_up_to_a_limit(address):
     async with http_client() as client, client.stream("GET", f"{address}/100") as response:
-        assert await read_answer(response, limit=100) == b"x" * 100
+        assert await read_body(response, limit=100) == b"x" * 100
     async with http_client() as client, client.stream("GET", f"{address}/101") as response:
-        with pytest.raises(AnswerTooLong):
-            await read_answer(response, limit=100)
+        with pytest.raises(ResponseTooLong):
+            await read_body(response, limit=100)
 
 
 def test_a_file_of_authorities_that_cannot_be_read_is_named(monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
-from atlas.logs import _cleaned
+from atlas.logs import _redacted
 
 STARTED: list[int] = []
 SAID: list[str] = []
@@ -71,7 +71,7 @@ async def costly(input: dict[str, Any], ctx: JobContext) -> None:
 def logs_late(input: Login) -> None:
     """Says its secret when its attempt is long over."""
     threading.Event().wait(0.8)
-    SAID.append(_cleaned(None, "", f"the password is {input.password}"))
+    SAID.append(_redacted(None, "", f"the password is {input.password}"))
 
 
 @job("test.lingers", timeout=0.2, max_retries=0)

@@ -11,7 +11,7 @@ import structlog
 from atlas.engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
 from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
-from atlas.logs import _cleaned
+from atlas.logs import _redacted
 from atlas.workers.worker import Worker
 from tests.support import DANA
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
@@ -140,7 +140,7 @@ async def test_a_thread_that_outlasts_its_attempt_still_logs_no_secret(pool, giv
         use_secret_key(None)
     assert "sesame-canary" not in SAID.pop()
     # Once the thread has ended, logs are not cleaned any more.
-    assert _cleaned(None, "", "sesame-canary") == "sesame-canary"
+    assert _redacted(None, "", "sesame-canary") == "sesame-canary"
 
 
 async def test_a_thread_that_outlasts_its_attempt_keeps_its_slot(pool, given, serving, eventually):

@@ -17,7 +17,7 @@ from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.redact import Redactor
 from atlas.errors import AtlasError, InvalidInput
-from atlas.logs import clean_lines, get_logger
+from atlas.logs import get_logger, redact_logs
 from atlas.programs.runner import Order, ProgramNotStarted, ProgramResult, RunningProgram, start
 from atlas.programs.terminal_text import ending, last_line, plain
 from atlas.workers.commands.output import shown
@@ -70,7 +70,7 @@ def _redact(ctx: JobContext, values: list[str]) -> None:
         return
     if ctx.redactor is None:
         ctx.redactor = Redactor({})
-        clean_lines(ctx.redactor.text)
+        redact_logs(ctx.redactor.text)
     ctx.redactor.learn(dict.fromkeys(values, "of the worker's environment"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msal
 
-from atlas.http import http_client, read_answer
+from atlas.http import http_client, read_body
 from atlas.settings import Settings
 from atlas.workers.email.provider_responses import PASSING, describe, is_an_id, retry_after, secrets_of, shown_message
 from atlas.workers.email.providers import NotSent
@@ -154,7 +154,7 @@ class _TokenConnection:
             self._http = http_client()
         async with asyncio.timeout_at(self._ends_at):
             async with self._http.stream(method, url, **options) as response:
-                content = await read_answer(response)
+                content = await read_body(response)
         headers = response.headers.copy()
         headers.pop("Content-Encoding", None)
         self.last = httpx.Response(response.status_code, headers=headers, content=content)

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import orjson
 
-from atlas.http import FAILURES, NEVER_SENT, http_client, read_answer
+from atlas.http import FAILURES, NEVER_SENT, http_client, read_body
 from atlas.settings import Settings
 from atlas.workers.email.entra_token import EntraTokens
 from atlas.workers.email.provider_responses import (
@@ -162,12 +162,12 @@ class Graph:
             if response.status_code in (202, 204):
                 await self._finish_reading(response)
                 return GraphResponse(response.status_code, response.headers, None)
-            return GraphResponse(response.status_code, response.headers, _parsed(await read_answer(response)))
+            return GraphResponse(response.status_code, response.headers, _parsed(await read_body(response)))
 
     async def _finish_reading(self, response: httpx.Response) -> None:
         try:
             async with asyncio.timeout(REST_SECONDS):
-                await read_answer(response)
+                await read_body(response)
         except FAILURES:
             return
 

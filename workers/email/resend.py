@@ -12,7 +12,7 @@ import httpx
 import resend
 from resend.exceptions import NoContentError, ResendError
 
-from atlas.http import NEVER_SENT, http_client, read_answer
+from atlas.http import NEVER_SENT, http_client, read_body
 from atlas.settings import Settings
 from atlas.workers.email.ledger import LedgerEntry
 from atlas.workers.email.provider_responses import (
@@ -149,7 +149,7 @@ class _Client(resend.AsyncHTTPClient):
             async with self._client.stream(
                 method, url, headers=dict(headers), json=json, files=files, data=data
             ) as response:
-                return await read_answer(response), response.status_code, response.headers
+                return await read_body(response), response.status_code, response.headers
 
     async def close(self) -> None:
         if self._client is not None:
