@@ -10,6 +10,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.cli.backend import Backend, EnqueueOptions, JobDetails, ListOptions
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
@@ -56,7 +57,7 @@ def show_list(
     status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, …")] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
     before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
     json: Json = False,
 ) -> None:

@@ -9,14 +9,13 @@ from uuid import UUID
 
 import orjson
 
+from atlas.bounds import MOST_VALUES
 from atlas.engine.validation import as_id
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.strict_json import read_json
 
 # The help of an option that takes a JSON object. An argument ends at 128 KiB; a file and stdin do not.
 OBJECT = "JSON|@FILE|-"
-# As many as the API accepts in one request.
-MOST_NODES = 200_000
 
 
 class UnreadableFile(AtlasError):
@@ -27,7 +26,7 @@ def read_object(option: str, given: str) -> dict[str, Any]:
     """A JSON object: the text itself, the content of a file (`@FILE`), or stdin (`-`)."""
     text, where = _text_of(option, given)
     try:
-        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MOST_NODES)
+        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MOST_VALUES)
     except InvalidInput as error:
         raise InvalidInput("The command", [FieldError(option, f"{where}{error.errors[0].reason}")]) from None
     if not isinstance(value, dict):

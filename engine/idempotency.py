@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, FieldError, InvalidInput
@@ -19,7 +20,6 @@ FIND = statement("engine/sql/find_idempotency_key.sql")
 KEEP = statement("engine/sql/keep_response.sql")
 DELETE_OLD = statement("engine/sql/delete_old_responses.sql")
 
-LONGEST_KEY = 200
 # How long a response is kept.
 KEPT_HOURS = 24
 
@@ -45,8 +45,8 @@ class StoredResponse:
 
 def call_key(tenant_id: UUID, subject: str, key: str, *request: bytes) -> CallKey:
     """The key of a call; `request` is everything that distinguishes the request from others."""
-    if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
-        reason = f"must have 1 to {LONGEST_KEY} printable characters"
+    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY or not key.isascii() or not key.isprintable():
+        reason = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable characters"
         raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
     digest = hashlib.sha256()
     for part in request:

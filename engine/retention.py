@@ -14,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.db.pool import Connection, Pool, Queryable, borrow
+from atlas.db.pool import BATCH_SECONDS, Connection, Pool, Queryable, borrow
 from atlas.db.statements import Statement, fetch, fetch_row, statement
 
 AGES = statement("engine/sql/retention_ages.sql")
@@ -27,8 +27,6 @@ FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
 DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30}
 FOR_EVER_DAYS = 100_000
 BATCH = 500
-# None takes so long: who waits longer for an answer waits for a line that went silent.
-BATCH_SECONDS = 600.0
 _FIRST = UUID(int=0)
 _LAST = UUID(int=2**128 - 1)
 # Ids are made by the clocks of many machines.

@@ -8,12 +8,12 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from atlas.db.pool import Connection, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
 from atlas.engine.triggers import Round, Unfired, fire_due, fire_due_events, list_schedules
 from atlas.logs import get_logger
 from atlas.scheduler.alarm import Alarm
 from atlas.scheduler.leader import Leader
-from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, tell
+from atlas.scheduler.loops import ANSWER_SECONDS, tell
 from atlas.scheduler.quarantine import Quarantine
 from atlas.waiting import wait_for
 
@@ -91,7 +91,7 @@ class FiringLoop:
 
     def _be_brief(self) -> None:
         """A line went silent, or the database is so slow: then less at a time, and more time for it."""
-        self._patience = min(2 * self._patience, LONG_SECONDS)
+        self._patience = min(2 * self._patience, BATCH_SECONDS)
         for kind in self._kinds:
             kind.be_brief()
 

@@ -17,8 +17,6 @@ PASSING = (*UNREACHABLE, asyncpg.PostgresError, AtlasError)
 
 # No round takes so long: who waits longer for an answer waits for a line that went silent.
 ANSWER_SECONDS = 60.0
-# Nor does one that may rightly take long.
-LONG_SECONDS = 600.0
 
 log = get_logger("scheduler")
 

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from atlas.db.pool import Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, Pool, borrow
 from atlas.engine.alerts import Alert, look, save_findings
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.retention import forget_workers, prune, read_ages
 from atlas.engine.usage import meter_usage
 from atlas.logs import get_logger
-from atlas.scheduler.loops import ANSWER_SECONDS, LONG_SECONDS, every
+from atlas.scheduler.loops import ANSWER_SECONDS, every
 from atlas.waiting import wait_for
 
 SWEEP_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Maintenance:
 
     async def watch(self) -> None:
         """Tell what is amiss: each thing when it begins and when it is over."""
-        async with borrow(self._pool, within=LONG_SECONDS) as conn:
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             findings = await look(conn)
             await save_findings(conn, findings, by=self._name)
         for new in set(findings) - self._known:
@@ -60,7 +60,7 @@ class Maintenance:
         """Add what finished to the hours."""
         more = True
         while more:
-            async with borrow(self._pool, within=LONG_SECONDS) as conn:
+            async with borrow(self._pool, within=BATCH_SECONDS) as conn:
                 more = await meter_usage(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
@@ -73,7 +73,7 @@ class Maintenance:
                 await wait_for(stop, within=BATCH_REST_SECONDS)
                 if stop.is_set():
                     return
-        async with borrow(self._pool, within=LONG_SECONDS) as conn:
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)

@@ -11,13 +11,13 @@ from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.api.problems import fields_of
 from atlas.client.models import ApiModel, Job
 from atlas.engine.jobs import JobRow, NewJob
+from atlas.engine.jobs.new_job import LONGEST_DELAY, MOST_RETRIES
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
 
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 MOST_JOBS = 1000
-LONGEST_DELAY = 10 * 366 * 86_400
 ENGINE_RUN = "ENGINE_RUN"
 # As the OpenAPI description says of the header.
 _CORRELATION = re.compile(r"[!-~]{1,200}")
@@ -54,13 +54,13 @@ class NewJobBody(Body):
     payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
     scheduled_for: Timestamp | None = Field(default=None, description="Not before this time; now if left out.")
-    delay_seconds: Annotated[Number, Field(ge=0, le=LONGEST_DELAY)] | None = Field(
+    delay_seconds: Annotated[Number, Field(ge=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(
         default=None, description="Not before so long from now, by the database's clock; instead of `scheduled_for`."
     )
     dedupe_key: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = Field(
         default=None, description="An active job under the same key is returned instead of a new one."
     )
-    max_retries: Annotated[Whole, Field(ge=0, le=1000)] | None = None
+    max_retries: Annotated[Whole, Field(ge=0, le=MOST_RETRIES)] | None = None
     correlation_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="Carried to the handler's log lines; the header X-Correlation-Id if left out."
     )

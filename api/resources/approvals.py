@@ -11,6 +11,7 @@ from atlas.api.models.common import Body, Document, Flag, Id, Limit, Name, Text,
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed, Page
 from atlas.engine.tokens import makers_of
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
@@ -20,7 +21,7 @@ from atlas.errors import NotFound, Refused
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["approvals"])
 
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "canceled"]
-Count = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
+Count = Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)]
 
 
 class ApprovalShown(ApiModel):

@@ -20,6 +20,7 @@ from atlas.engine.commands.definitions import (
     list_definitions,
 )
 from atlas.engine.commands.spec import Limits
+from atlas.engine.jobs.new_job import MOST_RETRIES
 
 router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 
@@ -78,7 +79,7 @@ class DefinitionChange(Body):
     argv: Annotated[list[Argument], Field(min_length=1, max_length=200)] | None = None
     arg_schema: Document | None = None
     timeout_seconds: Seconds | None = None
-    max_retries: Annotated[Whole, Field(ge=0, le=1000)] | None = None
+    max_retries: Annotated[Whole, Field(ge=0, le=MOST_RETRIES)] | None = None
     max_attempts: Annotated[Whole, Field(ge=1, le=1001)] | None = None
     retry_policy: Literal["atlas", "capped", "agent"] | RetryTerms | None = None
     concurrency: Annotated[Whole, Field(ge=1, le=100_000)] | None = None

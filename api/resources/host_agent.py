@@ -14,6 +14,7 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.hosts import HostShown
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
+from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import Host, find_host, list_hosts
@@ -59,7 +60,7 @@ class AgentJob(ApiModel):
 class LeaseBody(Body):
     """The attempt that a report is about."""
 
-    lease: Annotated[Whole, Field(ge=1, le=2**31 - 1)]
+    lease: Annotated[Whole, Field(ge=1, le=LARGEST_INTEGER)]
 
 
 class ProgressBody(LeaseBody):
@@ -77,7 +78,7 @@ class ResultBody(LeaseBody):
     )
 
     status: Literal["succeeded", "success", "failed"]
-    duration_ms: Annotated[Whole, Field(ge=0, le=2**31 - 1)] | None = None
+    duration_ms: Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)] | None = None
     output: Document = Field(default_factory=dict)
     error: Annotated[str, Field(max_length=20_000)] | None = None
 

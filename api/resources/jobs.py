@@ -17,6 +17,7 @@ from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
+from atlas.bounds import MOST_VALUES
 from atlas.client.models import EnqueuedJob, Job, JobStatus, JobSummary, Page
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
@@ -40,7 +41,7 @@ _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
     response_model=EnqueuedJob | list[EnqueuedJob],
     summary="Enqueue one job, or a list of jobs, all or none",
 )
-@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=200_000, raw=True)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MOST_VALUES, raw=True)
 async def create(request: Request) -> Response:
     """A response of 201 means that the job is committed.
 

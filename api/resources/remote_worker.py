@@ -12,6 +12,7 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import Kept, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
 from atlas.engine.hosts import leased_jobs
 from atlas.engine.hosts.leased_jobs import (
@@ -30,7 +31,7 @@ from atlas.engine.jobs.types import canonical
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])
 
 RUNS = "ENGINE_RUN"
-Attempt = Annotated[Whole, Field(ge=1, le=2**31 - 1)]
+Attempt = Annotated[Whole, Field(ge=1, le=LARGEST_INTEGER)]
 
 
 class ClaimBody(Body):

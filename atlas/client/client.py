@@ -12,6 +12,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from atlas.bounds import LARGEST_PAGE, LONGEST_IDEMPOTENCY_KEY
 from atlas.client.errors import ApiNotFound, not_atlas
 from atlas.client.frames import Frame
 from atlas.client.live import follow
@@ -38,10 +39,8 @@ from atlas.errors import FieldError, InvalidInput
 
 T = TypeVar("T")
 
-PAGE_SIZE = 200
 _NEW_JOB = TypeAdapter(JobRequest)
 _NEW_JOBS = TypeAdapter(list[JobRequest])
-LONGEST_KEY = 200
 
 
 class AtlasClient:
@@ -85,7 +84,7 @@ class AtlasClient:
         return await self._get(Job, f"/jobs/{_id(job_id)}")
 
     async def list_jobs(
-        self, wanted: JobQuery | None = None, *, before: UUID | None = None, page_size: int = PAGE_SIZE
+        self, wanted: JobQuery | None = None, *, before: UUID | None = None, page_size: int = LARGEST_PAGE
     ) -> AsyncIterator[Job]:
         """All jobs that match, newest first, fetched page by page; stable while new ones arrive."""
         cursor: UUID | str | None = before
@@ -221,8 +220,8 @@ def _key(key: str | None) -> str:
     """The caller's idempotency key, if a header can hold it, or a new one."""
     if key is None:
         return new_key()
-    if not 0 < len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
-        reason = f"must have 1 to {LONGEST_KEY} printable ASCII characters"
+    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY or not key.isascii() or not key.isprintable():
+        reason = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable ASCII characters"
         raise InvalidInput("The request", [FieldError("key", reason)])
     return key
 

@@ -23,6 +23,9 @@ CONNECT_SECONDS = 10
 RELEASE_SECONDS = 3.0
 CLOSE_SECONDS = 10.0
 
+# For `borrow`: no batch of maintenance takes so long, unless its connection went silent.
+BATCH_SECONDS = 600.0
+
 # What asyncpg raises when a server cannot be reached, or is starting or stopping.
 UNREACHABLE = (
     OSError,

@@ -3,10 +3,12 @@
 The supervisor uses this in a process that has only the standard library.
 """
 
+from atlas.bounds import LARGEST_INPUT
+
 HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 48 * 1024
-# An `::output` line may be as large as a job's input.
-LONGEST_LINE = 256 * 1024 + 64
+# An `::output` line may hold the largest output of a job.
+LONGEST_LINE = LARGEST_INPUT + 64
 
 
 class Capture:

@@ -127,7 +127,7 @@ async def _migrations(conn: Connection) -> Diagnosis:
     except AtlasError as error:
         return Diagnosis("migrations", "fail", error.message, error.remedy)
     except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("migrations", "warn", f"they could not be read: {error}", "See what is said about the roles.")
+        return Diagnosis("migrations", "warn", f"they could not be read: {error}", "See the check of the roles.")
     return finding(
         "migrations",
         f"{len(missing)} missing, the first is {missing[0]}" if missing else "all applied",

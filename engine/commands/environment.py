@@ -11,10 +11,9 @@ from typing import Any
 
 from atlas.engine.commands.argv import Facts, check_text, fields_of, fill_text, is_given, scalars
 from atlas.errors import FieldError, InvalidInput
+from atlas.programs.argv import LONGEST_ARGUMENT
 
 MOST_NAMES = 100
-# The kernel's limit of NAME=value.
-LONGEST_VARIABLE = 128 * 1024 - 1
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 # They make a loader, a shell or an interpreter run something else.
@@ -81,7 +80,7 @@ def _value(name: str, text: str, values: Mapping[str, str]) -> str:
         raise InvalidInput(
             "The payload", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
         ) from None
-    if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_VARIABLE:
+    if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_ARGUMENT:
         fields = ", ".join(fields_of(text))
         raise InvalidInput("The payload", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
     return value

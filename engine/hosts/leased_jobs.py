@@ -14,6 +14,7 @@ from uuid import UUID
 
 import orjson
 
+from atlas.bounds import LARGEST_INPUT
 from atlas.db.pg_json import is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
@@ -22,7 +23,7 @@ from atlas.engine.jobs.claim import Claimant, ClaimedJob
 from atlas.engine.jobs.finish import Finish, Notes, finish
 from atlas.engine.jobs.lease import heartbeat_job
 from atlas.engine.jobs.progress import report_progress
-from atlas.engine.jobs.types import INPUT_LIMIT, canonical, dump_output
+from atlas.engine.jobs.types import canonical, dump_output
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, decide, release_attempt, succeed
 from atlas.engine.secrets.key import SecretsUnreadable
 from atlas.engine.secrets.redact import Redactor
@@ -178,8 +179,8 @@ async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], no
     if lease.holder.cuts_output and isinstance(tail, str):
         output = {**output, STDOUT_TAIL: held.redactor.cut(tail, at_start=True, at_end=True)}
     text = dump_output(held.redactor.value(output))
-    if text is not None and is_larger(text, INPUT_LIMIT):
-        raise InvalidInput("The result", [FieldError("output", f"is larger than {INPUT_LIMIT // 1024} KiB")])
+    if text is not None and is_larger(text, LARGEST_INPUT):
+        raise InvalidInput("The result", [FieldError("output", f"is larger than {LARGEST_INPUT // 1024} KiB")])
     return await _finish(conn, lease, held, succeed(held.job, lease.holder.name, text, "JOB_SUCCEEDED", notes), notes)
 
 

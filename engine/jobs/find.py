@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import read_stored
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
@@ -18,7 +19,6 @@ DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
 STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
-MOST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ async def list_page(
     chosen = wanted or JobFilter()
     if chosen.status is not None and chosen.status not in STATUSES:
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
-    limit = min(limit, MOST_ROWS)
+    limit = min(limit, LARGEST_PAGE)
     values = {
         "tenant_id": chosen.tenant_id,
         "status": chosen.status,

@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pg_json import holds_nul, stored_text
 from atlas.engine.jobs.types import canonical, check_input, input_limit
 from atlas.engine.secrets.store import Secret
@@ -26,8 +27,6 @@ SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
 MOST_PRIORITY = 1_000_000
 MOST_RETRIES = 1000
 LONGEST_DELAY = timedelta(days=3660)
-# What the column holds.
-MOST_SECONDS = 2**31 - 1
 LONGEST_DEDUPE_KEY = 200
 
 
@@ -108,8 +107,8 @@ def _check_limits(job: NewJob) -> None:
     if job.delay is not None and job.delay > LONGEST_DELAY:
         raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
     seconds = job.timeout_seconds
-    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= MOST_SECONDS):
-        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {MOST_SECONDS:,}")
+    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= LARGEST_INTEGER):
+        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {LARGEST_INTEGER:,}")
     if job.dedupe_key is not None:
         if job.dedupe_key == "":
             raise _out_of_range("dedupe_key", "is empty")

@@ -12,6 +12,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from atlas.bounds import LARGEST_INPUT
 from atlas.db.pg_json import stored_json, without_nul
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.context import JobContext
@@ -25,7 +26,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Other spellings of a job type, stored as the one that workers serve.
 ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
 _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
-INPUT_LIMIT = 256 * 1024
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 
 
@@ -103,7 +103,7 @@ def canonical(job_type: str) -> str:
 
 def input_limit(job_type: str) -> int:
     """How many bytes the input of this type may have."""
-    return INPUT_LIMITS.get(job_type, INPUT_LIMIT)
+    return INPUT_LIMITS.get(job_type, LARGEST_INPUT)
 
 
 def job(

@@ -10,6 +10,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
+from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.commands.definitions import find_definition
@@ -29,7 +30,6 @@ HOLD = statement("engine/triggers/sql/hold.sql")
 LIST = statement("engine/triggers/sql/list.sql")
 SCHEDULES = statement("engine/triggers/sql/schedules.sql")
 
-MOST_ROWS = 200
 # What the account does not repeat: a template may hold anything.
 _UNTOLD = {"payload_template"}
 
@@ -133,10 +133,10 @@ async def find_trigger(conn: Connection, trigger_id: UUID, *, tenant_id: UUID | 
 
 
 async def list_triggers(
-    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = MOST_ROWS
+    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = LARGEST_PAGE
 ) -> list[Trigger]:
     """A page of triggers, oldest first."""
-    values = {"tenant_id": tenant_id, "after": after, "limit": min(limit, MOST_ROWS)}
+    values = {"tenant_id": tenant_id, "after": after, "limit": min(limit, LARGEST_PAGE)}
     return [trigger_of(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
 
 

@@ -12,10 +12,11 @@ from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
+from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
-from atlas.engine.workflows.rows import MOST_ROWS, read_rows
+from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 
@@ -124,7 +125,7 @@ async def list_approvals(
 ) -> list[ApprovalRow]:
     """Approvals, newest first."""
     values = {"tenant_id": tenant_id, "id": id, "run_id": run_id, "status": status, "before": before}
-    rows = await read_rows(conn, LIST, {**values, "limit": min(limit, MOST_ROWS)}, "detail")
+    rows = await read_rows(conn, LIST, {**values, "limit": min(limit, LARGEST_PAGE)}, "detail")
     return [ApprovalRow(**row) for row in rows]
 
 

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.workflows.rows import MOST_ROWS, check_status, read_rows
+from atlas.engine.workflows.rows import check_status, read_rows
 
 INTENTS = statement("engine/workflows/sql/list_intents.sql")
 ENGINE = statement("engine/workflows/sql/engine_state.sql")
@@ -82,7 +83,7 @@ async def list_intents(
         "workflow": workflow,
         "status": status,
         "before": before,
-        "limit": min(limit, MOST_ROWS),
+        "limit": min(limit, LARGEST_PAGE),
     }
     return [IntentRow(**row) for row in await read_rows(conn, INTENTS, values, "input", "decision")]
 

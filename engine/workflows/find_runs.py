@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.workflows.find_intents import IntentRow, list_intents
-from atlas.engine.workflows.rows import MOST_ROWS, check_status, read_rows
+from atlas.engine.workflows.rows import check_status, read_rows
 from atlas.errors import NotFound
 
 RUNS = statement("engine/workflows/sql/list_runs.sql")
@@ -126,7 +127,7 @@ async def list_runs(
         "status": status,
         "parent_run_id": parent_run_id,
         "before": before,
-        "limit": min(limit, MOST_ROWS),
+        "limit": min(limit, LARGEST_PAGE),
     }
     return [RunRow(**row) for row in await read_rows(conn, RUNS, values, "input", "output", "error")]
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
+from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.validation import check_name
@@ -15,8 +16,6 @@ from atlas.ids import new_id
 ADD = statement("engine/workflows/sql/add_rule.sql")
 REMOVE = statement("engine/workflows/sql/remove_rule.sql")
 LIST = statement("engine/workflows/sql/list_rules.sql")
-
-_LARGEST = 2**31 - 1
 
 
 async def add_rule(
@@ -80,7 +79,7 @@ def _check(
     wrong += [
         FieldError(name, "is not a whole number of zero or more")
         for name, value in numbers.items()
-        if value is not None and not 0 <= value <= _LARGEST
+        if value is not None and not 0 <= value <= LARGEST_INTEGER
     ]
     if wrong:
         raise InvalidInput("The rule", wrong)

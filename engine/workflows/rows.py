@@ -8,8 +8,6 @@ from atlas.db.pool import Queryable
 from atlas.db.statements import Statement
 from atlas.errors import FieldError, InvalidInput
 
-MOST_ROWS = 200
-
 
 async def read_rows(
     conn: Queryable, query: Statement, values: dict[str, Any], *json_columns: str

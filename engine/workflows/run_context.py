@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import orjson
 
+from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of, seconds_within
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
@@ -38,8 +39,6 @@ Duration = timedelta | float | int
 
 DEFAULT_RETRIES = 3
 LONGEST_APPROVAL = timedelta(days=7)
-# As many seconds as a job's row can hold.
-LONGEST_TIMEOUT = 2**31 - 1
 # Times beyond these are as good as them, and every clock and program can represent these.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_OFF = datetime(9000, 1, 1, tzinfo=UTC)
@@ -140,7 +139,7 @@ class Run:
                     self.tenant_id,
                     priority=priority,
                     max_retries=retries,
-                    timeout_seconds=None if seconds is None else min(max(1, round(seconds)), LONGEST_TIMEOUT),
+                    timeout_seconds=None if seconds is None else min(max(1, round(seconds)), LARGEST_INTEGER),
                     correlation_id=self._recorder.correlation_id,
                     source="workflow",
                     source_ref=str(self.id),

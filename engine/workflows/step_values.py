@@ -12,13 +12,13 @@ import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from atlas.bounds import LARGEST_INPUT
 from atlas.db.pg_json import holds_nul, is_larger, stored_json, without_nul
-from atlas.engine.jobs.types import INPUT_LIMIT
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.errors import FieldError, InvalidInput
 
 # A run's input travels inside its job's input, which has the limit of every job.
-INPUT_BYTES = INPUT_LIMIT - 2048
+INPUT_BYTES = LARGEST_INPUT - 2048
 OUTPUT_BYTES = 1024 * 1024
 # What `show` keeps of a step's arguments.
 ARGUMENT_BYTES = 8 * 1024

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from atlas.engine.jobs.backoff import LONGEST_DELAY
+from atlas.engine.jobs.backoff import LONGEST_BACKOFF
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 KINDS = ("job", "workflow", "sleep", "event", "approval")
@@ -99,4 +99,4 @@ def seconds_of(value: Any) -> float | None:
         if not _DURATION.fullmatch(value):
             return None
         value = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value))
-    return float(value) if 0 <= value <= LONGEST_DELAY else None
+    return float(value) if 0 <= value <= LONGEST_BACKOFF else None
