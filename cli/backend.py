@@ -46,7 +46,7 @@ class JobDetails:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemStatus:
+class StatusReport:
     """The gate, the engine, the queue and the workers."""
 
     gate: Gate
@@ -76,6 +76,6 @@ class Backend(Protocol):
 
     async def delete(self, job_id: UUID) -> None: ...
 
-    async def status(self) -> SystemStatus: ...
+    async def status(self) -> StatusReport: ...
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate: ...

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from uuid import UUID
 
-from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, SystemStatus
+from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
 from atlas.cli.runtime import caller
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
@@ -83,10 +83,10 @@ class OnDatabase:
     async def delete(self, job_id: UUID) -> None:
         await delete(self._conn, job_id, actor=caller())
 
-    async def status(self) -> SystemStatus:
+    async def status(self) -> StatusReport:
         workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
         gate, engine = await read_gate(self._conn), await read_engine(self._conn)
-        return SystemStatus(gate, engine, await queue_depth(self._conn), [*workers])
+        return StatusReport(gate, engine, await queue_depth(self._conn), [*workers])
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         return await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)

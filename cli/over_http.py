@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, SystemStatus
+from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
 from atlas.client import (
     ApiError,
     ApiForbidden,
@@ -103,7 +103,7 @@ class OverHttp:
         async with self._atlas() as atlas:
             await atlas.delete(job_id)
 
-    async def status(self) -> SystemStatus:
+    async def status(self) -> StatusReport:
         async with self._atlas() as atlas:
             found = await atlas.status()
         engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
@@ -111,7 +111,7 @@ class OverHttp:
             one.model_dump(include=_WORKER_FIELDS) for one in sorted(found.workers, key=lambda one: one.started_at)
         ]
         queue = [Depth(**one.model_dump()) for one in found.queue]
-        return SystemStatus(Gate(**found.gate.model_dump()), engine, queue, [*workers])
+        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers])
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from atlas.cli.backend import SystemStatus
+from atlas.cli.backend import StatusReport
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, table
@@ -61,7 +61,7 @@ def _engine_text(gate: Gate, engine: EngineState) -> str:
     return f"The engine turns requests into runs{waiting}."
 
 
-def _text(found: SystemStatus) -> Group:
+def _text(found: StatusReport) -> Group:
     parts: list[Any] = [Text(_gate_text(found.gate)), Text(_engine_text(found.gate, found.engine)), Text()]
     if found.queue:
         rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]

@@ -268,13 +268,13 @@ async def test_a_proof_of_nothing_is_refused_with_a_reason(audit, key):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (["proof"], "name one of"),
-        (["proof", "7", "--from", "3"], "name one of"),
+        (["proof"], "give one of"),
+        (["proof", "7", "--from", "3"], "give one of"),
         (["proof", "7", "--to", "3"], "goes with --from"),
         (["proof", "--check", "proof.json", "--to", "3", "--key", "k"], "goes with --from"),
-        (["proof", "--check", "proof.json"], "name the public key"),
-        (["verify", "--export", "export.jsonl"], "name the public key"),
-        (["export", "--json"], "name the file"),
+        (["proof", "--check", "proof.json"], "is needed: the public key"),
+        (["verify", "--export", "export.jsonl"], "is needed: the public key"),
+        (["export", "--json"], "is needed with --json"),
     ],
 )
 async def test_options_that_contradict_each_other_are_wrong_usage(audit, call, words):
@@ -381,7 +381,7 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     assert (await audit("verify")).code == 0
 
     (tmp_path / "elsewhere").rename(key.parent / "audit.key")
-    assert "There is a key already" in (await audit("new-epoch", "--reason", "restored", "--new-key")).refusal
+    assert "A signing key exists already" in (await audit("new-epoch", "--reason", "restored", "--new-key")).refusal
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
 
 
@@ -441,7 +441,7 @@ async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
 
 
 async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path):
-    assert "No public key is at hand" in (await audit("verify")).refusal
+    assert "There is no public key" in (await audit("verify")).refusal
     assert not (tmp_path / "home" / "keys").exists()
 
 

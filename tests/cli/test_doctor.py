@@ -165,7 +165,7 @@ async def test_a_home_that_is_not_made_yet_is_left_that_way(atlas, tmp_path: Pat
     ran = await atlas("doctor", DATABASE_URL=None)
 
     assert ran.code == 0
-    assert "the first start makes it" in ran.stdout
+    assert "the first start creates it" in ran.stdout
     assert not (tmp_path / "home").exists()
 
 

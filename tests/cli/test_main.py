@@ -48,7 +48,7 @@ async def test_a_tenant_is_changed_by_what_is_named_and_shown(atlas):
     assert named.document["name"] == "Acme Ltd"
     assert '"in_flight":5' in shown.stdout
     assert '{"jobs":null}' in shown.stdout
-    assert "name what to change" in nothing.refusal
+    assert "give what to change" in nothing.refusal
     assert "limits.email.providers.0" in wrong.refusal
     assert "There is no tenant nobody" in missing.refusal
 

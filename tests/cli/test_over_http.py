@@ -138,7 +138,7 @@ async def test_an_error_is_one_line_that_names_the_setting(remote, server):
 
     assert nobody.refusal.startswith("error: There is no response from http://127.0.0.1:1: ")
     assert nobody.refusal.endswith("ATLAS_URL is right.")
-    assert "Set ATLAS_TOKEN to one" in without.refusal
+    assert "Set ATLAS_TOKEN" in without.refusal
     assert "does not accept the token. Set ATLAS_TOKEN" in wrong.refusal
     assert "The role enqueuer may not do this." in weak.refusal
     assert weak.refusal.endswith("Use a token with that right in ATLAS_TOKEN.")

@@ -33,7 +33,7 @@ async def test_a_port_in_use_is_refused_with_what_to_do(taken):
 async def test_a_port_that_becomes_free_in_time_is_waited_for(taken):
     asyncio.get_running_loop().call_later(0.2, taken.close)
 
-    await require_port("127.0.0.1", taken.getsockname()[1], patience=5)
+    await require_port("127.0.0.1", taken.getsockname()[1], within=5)
 
 
 async def test_a_host_that_is_not_this_machine_is_refused():

@@ -29,7 +29,7 @@ async def test_a_stream_that_is_closed_does_not_end_a_command_half_way(shell, co
 
 
 async def test_an_input_from_a_stream_that_is_closed_is_no_object(shell):
-    assert "what stands on stdin" in (await shell("<&-", "enqueue", "a.work", "--input", "-")).refusal
+    assert "the text on stdin" in (await shell("<&-", "enqueue", "a.work", "--input", "-")).refusal
 
 
 @pytest.mark.parametrize("arguments", [("status",), ("status", "--json"), ("jobs", "list"), ("audit", "tail")])

@@ -80,4 +80,4 @@ async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, da
 
     assert nothing.stdout == early.stdout == "There is no usage in that time.\n"
     assert some.stdout.splitlines()[1].split() == ["report.build", "3", "2", "1", "0", "0", "0", "4.5", "0.0", "2.50"]
-    assert "--from: 'yesterday' is not a day or a moment" in wrong.refusal
+    assert "--from: 'yesterday' is not a day or a time" in wrong.refusal
