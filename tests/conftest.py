@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def server_folder(run: str) -> Path:
 @pytest.fixture(scope="session")
 def databases(testrun_uid: str) -> Iterator[TestDatabases]:
     """The session's server, shared by the test processes of one run."""
+    remove_leftovers(server_folder(testrun_uid).parent)
     server = TestDatabases(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
     asyncio.run(server.start())
     yield server
@@ -51,6 +53,14 @@ def remove_server(run: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
             return
         threading.Event().wait(0.05)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove what runs that were killed an hour ago or more left behind: it would take memory until the next boot."""
+    for folder in parent.glob(server_folder("*").name):
+        stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
+        if stopped and time.time() - folder.stat().st_mtime > 3600:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
