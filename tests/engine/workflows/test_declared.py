@@ -350,13 +350,12 @@ async def test_a_schema_that_names_another_address_is_refused_and_not_fetched(sc
 async def test_a_stored_schema_that_names_another_address_fails_the_run_and_is_not_fetched(kit, owner):
     server, port, asked = await listener()
     await save(kit, doc({"id": "a", "sleep": 0}))
-    old = doc({"id": "a", "sleep": 0}, inputSchema={"$ref": f"http://127.0.0.1:{port}/schema"})
-    await owner.execute("update atlas.workflows set document = $1 where key = 'd'", orjson.dumps(old).decode())
+    stored = doc({"id": "a", "sleep": 0}, inputSchema={"$ref": f"http://127.0.0.1:{port}/schema"})
+    await owner.execute("update atlas.workflows set document = $1 where key = 'd'", orjson.dumps(stored).decode())
     async with server:
         run = await kit.run("d")
 
     assert run.status == "failed"
-    assert "The inputSchema of d cannot be used" in run.error["message"]
     assert asked == []
 
 
