@@ -26,7 +26,7 @@ from atlas.engine.workflows.start_runs import ENGINE
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now
 
-RECORD = statement("engine/workflows/sql/checkpoint.sql")
+RECORD = statement("engine/workflows/sql/record_steps.sql")
 LOAD = statement("engine/workflows/sql/load_steps.sql")
 
 # Two statements in flight: while Postgres works on one half of the runs, Python works on the other.
