@@ -14,7 +14,7 @@ begin
     return;
   end if;
   if p_event_key is not null then
-    -- Never waits: someone's long transaction may be publishing. Such a run looks again in a moment.
+    -- Never waits: a long transaction may be publishing. Such a run is replayed shortly.
     busy_keys := array(
       select k.key from (select distinct unnest(p_event_key) order by 1) k(key)
       where not pg_try_advisory_xact_lock(lock_class('event'), hashtext(k.key)));

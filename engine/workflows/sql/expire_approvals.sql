@@ -17,10 +17,10 @@ expired as (
     and a.status = 'pending'
   returning a.id, a.tenant_id, a.run_id, a.kind, a.title, a.step
 ),
--- an intent that nobody approved in time is rejected
+-- an intent that was not approved in time is rejected
 rejected as (
   update atlas.intents i
-  set status = 'rejected', reason = 'nobody approved it in time', updated_at = clock_timestamp()
+  set status = 'rejected', reason = 'it was not approved in time', updated_at = clock_timestamp()
   from expired e
   where i.id = e.run_id
     and e.kind = 'intent'

@@ -1,4 +1,4 @@
--- An intent that a person decides, held until the decision commits. Whoever holds it is waited for, not passed over: the
+-- An intent that a person decides, held until the decision commits. A transaction that holds it is waited for, not passed over: the
 -- decision is made, and what becomes of the intent must be what it says.
 select i.id, i.tenant_id, i.workflow, i.input, i.input_hash, i.spend_cents, i.priority, i.source::text, i.source_ref,
   i.correlation_id, i.requested_by, i.events_from, i.forked_from, i.forked_step

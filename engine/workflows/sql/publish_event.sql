@@ -1,2 +1,2 @@
--- nothing -> stored, and every queued run that waits for it -> due. Answers how many runs were woken.
+-- nothing -> stored, and every queued run that waits for it -> due. Returns how many runs were woken.
 select atlas.publish_event(:id, :tenant_id, :name, :context::text::jsonb, :run_id, :created_by, :correlation_id);

@@ -1,4 +1,4 @@
--- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Answers the intents whose tenant exists.
+-- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Returns the intents whose tenant exists.
 with asked as (
   insert into atlas.intents (id, tenant_id, workflow, input, input_hash, spend_cents, priority, source, source_ref, correlation_id,
     requested_by, forked_from, forked_step, events_from)

@@ -1,4 +1,4 @@
--- Which of these waits are stored already: the answer to storing them was lost, and they are asked for again.
+-- Which of these waits are stored already: the response to storing them was lost, and they are sent again.
 -- Looks across tenants: a worker serves them all.
 select s.run_id, s.branch, s.position
 from unnest(:runs::uuid[], :branches::text[], :positions::int[]) u(run_id, branch, position)

@@ -1,4 +1,4 @@
--- draft, validating or awaiting_human -> rejected, by whoever may cancel the run it would become; its open approval with it.
+-- draft, validating or awaiting_human -> rejected, by those who may cancel the run it would become; its open approval with it.
 -- Without a tenant it looks across all (operators).
 with withdrawn as (
   update atlas.intents

@@ -1,4 +1,4 @@
--- Switches a workflow on or off, in all its versions. Answers whether there is such a workflow.
+-- Switches a workflow on or off, in all its versions. Returns whether there is such a workflow.
 update atlas.workflows
 set is_enabled = :enabled
 where key = :key
