@@ -3,10 +3,22 @@
 A value that is exactly one `{{ expression }}` is evaluated and keeps its type; any other string has its `{{ }}` filled
 in and stays a string. There are no statements, no calls and no attributes of Python objects: a dot looks a key up, so
 `{{ input.items }}` is the key `items`. A name that does not exist is an error. The values are plain JSON on both sides.
+
+An expression is short and has few filters. Whatever looks at a whole value measures it first, and takes time in
+proportion to its size. So the sum of what a rendering measures, its work, bounds its time.
 """
 
-from atlas.engine.templates.budget import MOST_WORK, Budget
-from atlas.engine.templates.expressions import TemplateError, check_number, references
+from atlas.engine.templates.expressions import TemplateError, check_expressions, references
+from atlas.engine.templates.filters import MOST_WORK, Budget
 from atlas.engine.templates.render import check_template, evaluate, render
 
-__all__ = ["MOST_WORK", "Budget", "TemplateError", "check_number", "check_template", "evaluate", "references", "render"]
+__all__ = [
+    "MOST_WORK",
+    "Budget",
+    "TemplateError",
+    "check_expressions",
+    "check_template",
+    "evaluate",
+    "references",
+    "render",
+]

@@ -1,66 +1,138 @@
-"""A template's text, cut into what stays and what is evaluated."""
+"""Expressions: a template's text split into literal text and expressions, each checked before it is compiled."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import TemplateSyntaxError, nodes
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
-from atlas.engine.templates.sandbox import Sandbox
+from atlas.engine.templates.filters import TESTS, allowed_filters, as_number, choose, measure
 from atlas.errors import FieldError, InvalidInput
 
-# A text longer than this is not a template.
+# A longer text is not a template.
 LONGEST_TEMPLATE = 16 * 1024
-# To make one ready takes as long as to fill in thousands: in one text, and in all of a document.
+LONGEST_EXPRESSION = 500
+DEEPEST_EXPRESSION = 40
+MOST_FILTERS = 20
+LARGEST_EXPONENT = 64
+# An expression takes a millisecond to compile, and more if it is long. In a text, and in a document:
 MOST_IN_A_TEXT = 200
 MOST_IN_ALL = 2000
+LONGEST_IN_ALL = 32 * 1024
 
-_SANDBOX = Sandbox()
+_ALLOWED = (
+    *(nodes.Template, nodes.Output, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair, nodes.Keyword),
+    *(nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Filter, nodes.Test, nodes.Compare, nodes.Operand),
+    *(nodes.BinExpr, nodes.UnaryExpr, nodes.Concat, nodes.CondExpr),
+)
+# No template can spell it.
+_MEASURED = "(measured)"
 
 
 class TemplateError(InvalidInput):
     """A template that cannot be read, or that asks for what is not there."""
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("The template", errors)
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__("The template", [FieldError(path, reason)])
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One `{{ }}`, ready to be evaluated, and the paths it reads."""
+    """One `{{ }}`, checked, and the paths it reads."""
 
     source: str
-    evaluate: Callable[..., Any]
     paths: frozenset[tuple[str, ...]]
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """The value of the expression; Undefined if it reads what is not there."""
+        return _compile(self.source)(**scope)
+
+
+class _MeasureOperands(NodeTransformer):
+    """Measures what `~` and comparisons look at: they become Python's own operators, which a sandbox cannot hook."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        node.nodes = [nodes.Filter(self.visit(one), _MEASURED, [], [], None, None) for one in node.nodes]
+        return node
+
+    def visit_Compare(self, node: nodes.Compare | nodes.Operand) -> nodes.Node:
+        self.generic_visit(node)
+        node.expr = nodes.Filter(node.expr, _MEASURED, [], [], None, None)
+        return node
+
+    visit_Operand = visit_Compare
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's expressions over plain JSON. Calls are refused before anything is compiled."""
+
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, autoescape=False, optimized=False, keep_trailing_newline=True)
+        self.globals = {}
+        self.filters = {_MEASURED: measure, **allowed_filters(self.filters)}
+        self.tests = choose(self.tests, TESTS)
+
+    def _generate(self, source: nodes.Template, *arguments: Any, **options: Any) -> str:
+        return super()._generate(_MeasureOperands().visit(source), *arguments, **options)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return self.getitem(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Undefined):
+            raise UndefinedError(obj._undefined_message)
+        try:
+            if isinstance(obj, Mapping | list | str):
+                return obj[argument]
+        except (LookupError, TypeError):
+            pass
+        return self.undefined(f"there is no {argument!r}")
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        for value in (left, right):
+            measure(value)
+        joins = operator == "+" and isinstance(left, str | list) and type(left) is type(right)
+        if not joins and not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise TypeError(f"{operator!r} takes two numbers")
+        if operator == "**" and abs(right) > LARGEST_EXPONENT:
+            raise ValueError(f"'**' takes an exponent of at most {LARGEST_EXPONENT}")
+        return as_number(super().call_binop(context, operator, left, right))
+
+
+_SANDBOX = _Sandbox()
 
 
 def references(template: Any) -> set[tuple[str, ...]]:
     """The paths a template reads: `{{ steps.a.output.y }}` gives ("steps", "a", "output", "y")."""
-    if isinstance(template, str):
-        return {path for piece in cut(template) if not isinstance(piece, str) for path in piece.paths}
-    inner: Sequence[Any] = ()
-    if isinstance(template, Mapping):
-        inner = list(template.values())
-    elif isinstance(template, list):
-        inner = template
-    return {path for value in inner for path in references(value)}
+    pieces = [piece for text in _texts(template) for piece in split(text)]
+    return {path for piece in pieces if isinstance(piece, Expression) for path in piece.paths}
 
 
-def check_number(document: bytes, path: str) -> list[FieldError]:
-    """What is wrong with a JSON text that holds more expressions than can be made ready in a moment."""
-    if document.count(b"{{") > MOST_IN_ALL:
+def check_expressions(document: Any, path: str) -> list[FieldError]:
+    """What is wrong with a document that holds more expressions than can be compiled in a second or two."""
+    pieces = [piece for text in _texts(document) for piece in text.split("{{")[1:]]
+    if len(pieces) > MOST_IN_ALL:
         return [FieldError(path, f"holds more than {MOST_IN_ALL:,} {{{{ }}}}")]
+    if sum(piece.rfind("}}") if "}}" in piece else len(piece) for piece in pieces) > LONGEST_IN_ALL:
+        return [FieldError(path, f"holds more than {LONGEST_IN_ALL // 1024} KiB of {{{{ }}}}")]
     return []
 
 
 @lru_cache(maxsize=4096)
-def cut(text: str) -> tuple[str | Expression, ...]:
-    """A text cut into what stays and what is evaluated."""
+def split(text: str) -> tuple[str | Expression, ...]:
+    """The pieces of a text: literal strings and expressions."""
     if len(text) > LONGEST_TEMPLATE:
         if "{{" not in text:
             return (text,)
-        raise TemplateError([FieldError("", f"is longer than {LONGEST_TEMPLATE // 1024} KiB")])
+        raise TemplateError("", f"is longer than {LONGEST_TEMPLATE // 1024} KiB")
+    if text.count("{{") > MOST_IN_A_TEXT:
+        raise TemplateError("", f"holds more than {MOST_IN_A_TEXT} {{{{ }}}}")
     pieces: list[str | Expression] = []
     inside: list[str] | None = None
     try:
@@ -68,69 +140,83 @@ def cut(text: str) -> tuple[str | Expression, ...]:
             if token == "variable_begin":
                 inside = []
             elif token == "variable_end" and inside is not None:
-                if sum(not isinstance(one, str) for one in pieces) >= MOST_IN_A_TEXT:
-                    raise TemplateError([FieldError("", f"holds more than {MOST_IN_A_TEXT} {{{{ }}}}")])
-                pieces.append(_compile("".join(inside).strip()))
+                pieces.append(_parse("".join(inside).strip()))
                 inside = None
             elif inside is not None:
                 inside.append(value)
             elif token == "data":
                 pieces.append(value)
             else:
-                raise TemplateError([FieldError("", "holds a statement or a comment, not only {{ }}")])
+                raise TemplateError("", "holds a statement or a comment, not only {{ }}")
     except TemplateSyntaxError as error:
-        raise TemplateError([FieldError("", f"cannot be read: {error.message}")]) from error
-    except RecursionError as error:
-        raise TemplateError([FieldError("", "is nested too deeply")]) from error
+        raise TemplateError("", f"cannot be read: {error.message}") from error
     if inside is not None:
-        raise TemplateError([FieldError("", "opens {{ without closing it")])
+        raise TemplateError("", "opens {{ without closing it")
     return tuple(pieces)
 
 
 @lru_cache(maxsize=4096)
-def _compile(source: str) -> Expression:
+def _parse(source: str) -> Expression:
+    if len(source) > LONGEST_EXPRESSION:
+        raise TemplateError("", f"{{{{ {source[:40]}… }}}}: is longer than {LONGEST_EXPRESSION} characters")
     try:
         tree = _SANDBOX.parse(f"{{{{ {source} }}}}")
-        refused = next(tree.find_all((nodes.Call, nodes.Macro)), None)
-        if refused is not None:
-            raise TemplateError([FieldError("", f"{{{{ {source} }}}}: calls are not allowed; use a filter")])
-        _check_words(tree, source)
-        compiled = _SANDBOX.compile_expression(source, undefined_to_none=False)
-        paths = frozenset(_paths(tree))
-    except TemplateSyntaxError as error:
-        raise TemplateError([FieldError("", f"{{{{ {source} }}}}: {error.message}")]) from error
-    except (RecursionError, MemoryError, SyntaxError) as error:
-        # Of the parser, or of Python over what the parser made.
-        raise TemplateError([FieldError("", f"{{{{ {source[:40]}… }}}}: is nested too deeply")]) from error
-    except ValueError as error:
-        # Python reads and writes numbers of some thousand digits only.
-        raise TemplateError([FieldError("", f"{{{{ {source[:40]}… }}}}: holds a number that is too long")]) from error
-    return Expression(source, compiled, paths)
+        _check(tree)
+    except RecursionError as error:
+        raise TemplateError("", f"{{{{ {source} }}}}: is nested too deeply") from error
+    except (TemplateSyntaxError, ValueError) as error:
+        raise TemplateError("", f"{{{{ {source} }}}}: {error}") from error
+    return Expression(source, frozenset(_paths(tree)))
 
 
-def _check_words(tree: nodes.Template, source: str) -> None:
-    for kind, known in ((nodes.Filter, _SANDBOX.filters), (nodes.Test, _SANDBOX.tests)):
-        for node in tree.find_all(kind):
-            if node.name not in known:
-                word = kind.__name__.lower()
-                raise TemplateError([FieldError("", f"{{{{ {source} }}}}: there is no {word} {node.name!r}")])
+@lru_cache(maxsize=4096)
+def _compile(source: str) -> Any:
+    return _SANDBOX.compile_expression(source, undefined_to_none=False)
+
+
+def _check(tree: nodes.Template) -> None:
+    """Raise ValueError for an expression that could grow, take long, or reach into Python."""
+    if _depth(tree) > DEEPEST_EXPRESSION:
+        raise ValueError("is nested too deeply")
+    if sum(1 for _ in tree.find_all(nodes.Filter)) > MOST_FILTERS:
+        raise ValueError(f"has more than {MOST_FILTERS} filters")
+    for node in tree.find_all(nodes.Node):
+        kind = type(node).__name__.lower()
+        if not isinstance(node, _ALLOWED):
+            raise ValueError(f"{kind}s are not allowed; use a filter")
+        if isinstance(node, nodes.Const):
+            as_number(node.value)
+        elif isinstance(node, nodes.Filter | nodes.Test):
+            known = _SANDBOX.filters if kind == "filter" else _SANDBOX.tests
+            if node.name not in known or node.dyn_args is not None or node.dyn_kwargs is not None:
+                raise ValueError(f"there is no {kind} {node.name!r}")
+
+
+def _depth(node: nodes.Node) -> int:
+    return 1 + max(map(_depth, node.iter_child_nodes()), default=0)
 
 
 def _paths(tree: nodes.Template) -> Iterator[tuple[str, ...]]:
-    inner = set()
+    """The longest paths: `input.a.b` and not `input.a`. What lies behind a computed index is left out."""
+    inner: set[nodes.Node] = set()
     for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Name)):
-        if node in inner:
-            continue
-        path: list[str] = []
         at: nodes.Node = node
+        keys: list[str] = []
         while isinstance(at, nodes.Getattr | nodes.Getitem):
-            if isinstance(at, nodes.Getattr):
-                path.append(at.attr)
-            elif isinstance(at.arg, nodes.Const) and isinstance(at.arg.value, str):
-                path.append(at.arg.value)
-            else:
-                path.clear()  # an index that is computed: what lies behind it is not known
+            key = at.attr if isinstance(at, nodes.Getattr) else getattr(at.arg, "value", None)
+            keys = [key, *keys] if isinstance(key, str) else []
             at = at.node
             inner.add(at)
-        if isinstance(at, nodes.Name):
-            yield (at.name, *reversed(path))
+        if isinstance(at, nodes.Name) and node not in inner:
+            yield at.name, *keys
+
+
+def _texts(template: Any) -> Iterator[str]:
+    """All strings of a template but its keys."""
+    waiting = [template]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping | list):
+            waiting += one.values() if isinstance(one, Mapping) else one

@@ -1,152 +1,155 @@
-"""The filters of templates. What could grow without bound is counted before it is made."""
+"""The filters of templates, each linear in the size of what it is given, and the budget of work that they spend."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import orjson
-from jinja2 import Undefined
+from jinja2 import Undefined, UndefinedError
 
-from atlas.engine.templates.budget import VALUE_WORK, length, look_over, spend
-from atlas.engine.templates.plain import as_text, plain
-
-# A value larger than this is not a payload.
+# The work of one rendering: the sizes, in characters, of all values that its expressions look at.
+MOST_WORK = 16 * 1024 * 1024
+# An item of a list or object takes as long as so many characters.
+ITEM_WORK = 64
+# A larger value is not a payload.
 LARGEST_RESULT = 256 * 1024
 MOST_DIGITS = 20
-# As many as the largest float has. Multiplying and dividing take the square of a number's bits.
-MOST_BITS = 1024
+MOST_FIELDS = 4
 
-_NAMES = (
-    "abs,capitalize,count,d,default,first,float,int,items,last,length,list,lower,max,min,reverse,round,sort,string,sum,"
-    "title,trim,truncate,unique,upper"
-)
-# These look at no more than a value or two.
-_QUICK = {"count", "d", "default", "first", "last", "length"}
-# These compare what is in a value with one another; a text is so many values to them.
-_COMPARING = {"max", "min", "sort", "unique"}
-# These look at an attribute of each value, by its path.
-_BY_PATH = {"max", "min", "sort", "sum", "unique"}
-# A character takes as long as so many to be part of a title.
-TITLE_WORK = 16
+# These look at a type, or at an item or two.
+QUICK_FILTERS = "count,d,default,first,last,length"
+TESTS = "boolean,defined,false,float,integer,iterable,mapping,none,number,sequence,string,true,undefined"
+_TEXT_FILTERS = "abs,capitalize,float,int,items,list,lower,reverse,string,truncate,upper"
+_LIST_FILTERS = "max,min,sort,sum,unique"
 
-Filter = Callable[..., Any]
+Functions = dict[str, Any]
 
 
-def bounded_filters(builtin: Mapping[str, Filter]) -> dict[str, Filter]:
-    """Those of Jinja's filters that plain JSON needs, and ours; each pays for what it looks at."""
-    known = {name: builtin[name] for name in _NAMES.split(",")}
-    known |= {"join": _join, "replace": _replace, "tojson": _to_json, "split": _split, "string": string}
-    known["sum"] = _sum_of_numbers(known["sum"])
-    known["int"] = _int_in_reach(known["int"])
-    known["round"] = _round_in_reach(known["round"])
-    return {name: one if name in _QUICK else _counted(name, one) for name, one in known.items()}
+@dataclass(slots=True)
+class Budget:
+    """The work that is left to the renderings that share it."""
+
+    left: int
 
 
-def is_sane(value: Any) -> bool:
-    """Whether a value is a number that one may reckon with."""
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS)
+_budget: ContextVar[Budget] = ContextVar("budget")
 
 
-def string(value: Any) -> str:
-    """A value as text, in Jinja's way."""
+@contextmanager
+def within_budget(shared: Budget | None) -> Iterator[None]:
+    """Give one rendering its own work, or what the shared budget has left if that is less."""
+    most = MOST_WORK if shared is None else min(MOST_WORK, shared.left)
+    own = Budget(most)
+    before = _budget.set(own)
+    try:
+        yield
+    finally:
+        _budget.reset(before)
+        if shared is not None:
+            shared.left -= most - own.left
+
+
+def measure(value: Any) -> Any:
+    """Spend the size of a value, and return the value. Undefined, or not JSON, is an error."""
+    text = as_json(value)
+    budget = _budget.get()
+    budget.left -= len(text) + (0 if isinstance(value, str) else ITEM_WORK * text.count(b","))
+    if budget.left < 0:
+        raise ValueError("takes more work than a template may do")
+    return value
+
+
+def as_json(value: Any) -> bytes:
+    """The value as JSON text."""
+    return orjson.dumps(value, default=_refuse, option=orjson.OPT_NON_STR_KEYS)
+
+
+def as_text(value: Any) -> str:
+    """The value as part of a text: a string as it is, null as nothing, anything else as JSON."""
     if isinstance(value, str):
-        spend(len(value))
-    elif not isinstance(value, Undefined):
-        plain(value)
-    return str(value)
+        return value
+    return "" if value is None else as_json(value).decode()
+
+
+def as_number(value: Any) -> Any:
+    """The value; a number that JSON cannot hold is an error."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError("a whole number beyond 64 bits is not a JSON value")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a JSON value")
+    return value
+
+
+def choose(functions: Functions, names: str) -> Functions:
+    """Those of these names alone."""
+    return {name: functions[name] for name in names.split(",")}
+
+
+def allowed_filters(builtin: Functions) -> Functions:
+    """Jinja's filters that plain JSON needs, and ours. Each measures its value and options first."""
+    known = choose(builtin, _TEXT_FILTERS) | {"join": _join, "replace": _replace, "round": _round}
+    known["split"] = lambda value, separator=None: as_text(value).split(separator)
+    known["tojson"] = lambda value: as_json(value).decode()
+    known["trim"] = lambda value: as_text(value).strip()
+    known |= {name: _of_lists(one) for name, one in choose(builtin, _LIST_FILTERS).items()}
+    return choose(builtin, QUICK_FILTERS) | {name: _measured(one) for name, one in known.items()}
+
+
+def _refuse(value: Any) -> Any:
+    if isinstance(value, Undefined):
+        raise UndefinedError(value._undefined_message)
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def measured(*arguments: Any, **options: Any) -> Any:
+        for value in (*arguments[first:], *options.values()):
+            measure(value)
+        result = function(*arguments, **options)
+        return list(result) if isinstance(result, Iterator) else as_number(result)
+
+    return measured
+
+
+def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def checked(environment: Any, value: Any, *arguments: Any, **options: Any) -> Any:
+        if isinstance(value, str):
+            raise TypeError("takes a list, not a text")
+        for option in (*arguments, *options.values()):
+            # Every field of an attribute is looked up in every item; a list to add to would be copied for every item.
+            fields = option.replace(",", ".").split(".") if isinstance(option, str) else []
+            if isinstance(option, Mapping | list | tuple) or len(fields) > MOST_FIELDS:
+                raise ValueError(f"takes numbers, and an attribute of at most {MOST_FIELDS} fields")
+        return function(environment, value, *arguments, **options)
+
+    return checked
 
 
 def _join(value: Any, separator: str = "") -> str:
-    parts = [as_text(plain(one)) for one in value]
+    if isinstance(value, str):
+        raise TypeError("takes a list, not a text")
+    parts = [as_text(one) for one in value]
     if sum(map(len, parts)) + len(parts) * len(str(separator)) > LARGEST_RESULT:
         raise ValueError("the joined text is too large")
     return str(separator).join(parts)
 
 
 def _replace(value: Any, old: str, new: str) -> str:
-    text = as_text(plain(value))
+    text = as_text(value)
     if len(text) + text.count(str(old)) * len(str(new)) > LARGEST_RESULT:
         raise ValueError("the text with its replacements is too large")
     return text.replace(str(old), str(new))
 
 
-def _split(value: Any, separator: str | None = None) -> list[str]:
-    return as_text(plain(value)).split(separator)
-
-
-def _to_json(value: Any) -> str:
-    return orjson.dumps(plain(value)).decode()
-
-
-def _sum_of_numbers(add: Filter) -> Filter:
-    @wraps(add)
-    def sum(environment: Any, value: Any, attribute: str | int | None = None, start: float = 0) -> Any:
-        # Lists that are added up are copied once for each of them.
-        if not isinstance(start, int | float):
-            raise TypeError("sum takes numbers")
-        return add(environment, value, attribute, start)
-
-    return sum
-
-
-def _int_in_reach(make: Filter) -> Filter:
-    def whole(value: Any, default: Any = 0, base: int = 10) -> Any:
-        number = make(value, default, base)
-        if isinstance(number, int) and not is_sane(number):
-            raise ValueError(f"int makes numbers of at most {MOST_BITS} bits")
-        return number
-
-    return whole
-
-
-def _round_in_reach(round: Filter) -> Filter:
-    def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
-        # Ten to this power is computed.
-        if abs(precision) > MOST_DIGITS:
-            raise ValueError(f"round takes at most {MOST_DIGITS} digits")
-        return round(value, precision, method)
-
-    return rounded
-
-
-def _price(name: str) -> Callable[[Any], None]:
-    if name in _COMPARING:
-        return _compare
-    if name == "title":
-        return lambda value: look_over(value, per_character=TITLE_WORK)
-    # Most make a text of it first, however deep it is.
-    return look_over
-
-
-def _repeats(name: str, option: str) -> int:
-    """How often a filter looks at its value because of an option."""
-    if name in _BY_PATH:
-        # Every part of it is looked up in every value.
-        return option.count(".") + option.count(",")
-    # Every character is looked for among these, quickly.
-    return len(option) // 256 if name == "trim" else 0
-
-
-def _compare(value: Any) -> None:
-    if isinstance(value, str):
-        spend(2 * VALUE_WORK * len(value))
-    else:
-        look_over(value)
-
-
-def _counted(name: str, function: Filter) -> Filter:
-    """A filter that pays for its value and options first. Its answer has a length too, so that the next one pays."""
-    pay = _price(name)
-    place = 1 if hasattr(function, "jinja_pass_arg") else 0
-
-    @wraps(function)
-    def counted(*arguments: Any, **options: Any) -> Any:
-        pay(arguments[place])
-        for option in (*arguments[place + 1 :], *options.values()):
-            look_over(option)
-            if isinstance(option, str):
-                spend(length(arguments[place]) * _repeats(name, option))
-        answer = function(*arguments, **options)
-        return list(answer) if isinstance(answer, Iterator) else answer
-
-    return counted
+def _round(value: float, digits: int = 0) -> float:
+    if abs(digits) > MOST_DIGITS:
+        raise ValueError(f"round takes at most {MOST_DIGITS} digits")
+    return round(value, digits)

@@ -1,119 +1,109 @@
-"""Templates filled in, and checked before anyone uses them."""
+"""Templates filled in, and checked before they are used."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
 
-from atlas.engine.templates.budget import EXPRESSION_WORK, Budget, spend, within_budget
-from atlas.engine.templates.expressions import Expression, TemplateError, cut, references
-from atlas.engine.templates.filters import LARGEST_RESULT
-from atlas.engine.templates.plain import as_text, plain
+from atlas.engine.templates.expressions import Expression, TemplateError, references, split
+from atlas.engine.templates.filters import LARGEST_RESULT, Budget, as_json, as_text, measure, within_budget
 from atlas.errors import FieldError
 
 DEEPEST = 32
+TOO_DEEP = f"is nested deeper than {DEEPEST}"
+TOO_LARGE = f"makes more than {LARGEST_RESULT // 1024} KiB"
 
 
-def render(
-    template: Any,
-    scope: Mapping[str, Any],
-    *,
-    path: str = "",
-    limit: int = LARGEST_RESULT,
-    budget: Budget | None = None,
-) -> Any:
+def render(template: Any, scope: Mapping[str, Any], *, path: str = "", budget: Budget | None = None) -> Any:
     """The template with its expressions filled in: strings, and the strings inside lists and objects.
 
     A `budget` is shared with other renderings.
     """
-    rendered = _within_bounds(template, scope, path, budget)
+    with within_budget(budget):
+        rendered = _render(template, scope, path, DEEPEST)
     try:
         size = len(orjson.dumps(rendered))
     except TypeError as error:
-        raise TemplateError([FieldError(path, f"makes what is not JSON: {error}")]) from error
-    if size > limit:
-        raise TemplateError([FieldError(path, f"makes more than {limit // 1024} KiB")])
+        raise TemplateError(path, f"makes what is not JSON: {error}") from error
+    if size > LARGEST_RESULT:
+        raise TemplateError(path, TOO_LARGE)
     return rendered
 
 
 def evaluate(template: str, scope: Mapping[str, Any], *, path: str = "", budget: Budget | None = None) -> Any:
     """A condition's value. Here alone the braces may be left out: `steps.ask.output.approved`."""
-    text = template if "{{" in template else f"{{{{ {template} }}}}"
-    return _within_bounds(text, scope, path, budget)
-
-
-def _within_bounds(template: Any, scope: Mapping[str, Any], path: str, budget: Budget | None) -> Any:
     with within_budget(budget):
-        return _render(template, scope, path, DEEPEST)
+        return _render_text(_braced(template), scope, path)
 
 
 def check_template(
     template: Any, *, path: str = "", names: Collection[str] | None = None, condition: bool = False
 ) -> list[FieldError]:
-    """What is wrong with a template, before anyone uses it. With `names` it may use no others."""
+    """What is wrong with a template, before it is used. With `names` it may use no others."""
     if isinstance(template, str):
-        return _check_text(template, path, names, condition)
-    if isinstance(template, Mapping):
-        found = [(f"{path}.{key}" if path else str(key), value) for key, value in template.items()]
-    elif isinstance(template, list):
-        found = [(f"{path}[{place}]", value) for place, value in enumerate(template)]
-    else:
+        return _check_text(_braced(template) if condition else template, path, names)
+    if not isinstance(template, Mapping | list):
         return []
     if path.count(".") + path.count("[") > DEEPEST:
-        return [FieldError(path, f"is nested deeper than {DEEPEST}")]
-    return [error for where, value in found for error in check_template(value, path=where, names=names)]
+        return [FieldError(path, TOO_DEEP)]
+    return [
+        error for inner, value in _items(template, path) for error in check_template(value, path=inner, names=names)
+    ]
 
 
 def _render(template: Any, scope: Mapping[str, Any], path: str, depth: int) -> Any:
     if depth == 0:
-        raise TemplateError([FieldError(path, f"is nested deeper than {DEEPEST}")])
+        raise TemplateError(path, TOO_DEEP)
     if isinstance(template, str):
         return _render_text(template, scope, path)
+    if not isinstance(template, Mapping | list):
+        return template
+    values = [_render(value, scope, inner, depth - 1) for inner, value in _items(template, path)]
+    return dict(zip(template, values, strict=True)) if isinstance(template, Mapping) else values
+
+
+def _items(template: Mapping[str, Any] | list[Any], path: str) -> list[tuple[str, Any]]:
+    """The values of an object or a list, each with its path."""
     if isinstance(template, Mapping):
-        inside = f"{path}." if path else ""
-        return {key: _render(value, scope, f"{inside}{key}", depth - 1) for key, value in template.items()}
-    if isinstance(template, list):
-        return [_render(value, scope, f"{path}[{place}]", depth - 1) for place, value in enumerate(template)]
-    return template
+        return [(f"{path}.{key}" if path else str(key), value) for key, value in template.items()]
+    return [(f"{path}[{index}]", value) for index, value in enumerate(template)]
 
 
 def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
     if "{{" not in text and "{%" not in text and "{#" not in text:
         return text
     try:
-        pieces = cut(text)
+        pieces = split(text)
         if len(pieces) == 1 and not isinstance(pieces[0], str):
-            return _value(pieces[0], scope, plain)
-        parts = [piece if isinstance(piece, str) else _value(piece, scope, _filled_in) for piece in pieces]
+            return _value(pieces[0], scope)
+        parts = [piece if isinstance(piece, str) else as_text(_value(piece, scope)) for piece in pieces]
     except TemplateError as error:
-        raise TemplateError([FieldError(path, one.reason) for one in error.errors]) from error
+        raise TemplateError(path, error.reason) from error
     if sum(map(len, parts)) > LARGEST_RESULT:
-        raise TemplateError([FieldError(path, f"makes more than {LARGEST_RESULT // 1024} KiB")])
+        raise TemplateError(path, TOO_LARGE)
     return "".join(parts)
 
 
-def _value(expression: Expression, scope: Mapping[str, Any], make: Callable[[Any], Any]) -> Any:
+def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
+    """The expression's value, as plain JSON."""
     try:
-        spend(EXPRESSION_WORK)
-        return make(expression.evaluate(**scope))
+        return orjson.loads(as_json(measure(expression.evaluate(scope))))
     except Exception as error:
-        # People's own code: a filter raises what it likes, and it is a mistake of the template whatever it is.
-        reason = f"{{{{ {expression.source} }}}}: {str(error) or type(error).__name__}"
-    raise TemplateError([FieldError("", reason)])
+        # A tenant's own code: a filter raises what it likes, and it is a mistake of the template whatever it is.
+        cause = (error.__cause__ or error) if isinstance(error, orjson.JSONEncodeError) else error
+        reason = f"{{{{ {expression.source} }}}}: {str(cause) or type(cause).__name__}"
+    raise TemplateError("", reason)
 
 
-def _filled_in(value: Any) -> str:
-    return as_text(plain(value))
-
-
-def _check_text(text: str, path: str, names: Collection[str] | None, condition: bool) -> list[FieldError]:
-    if condition and "{{" not in text:
-        text = f"{{{{ {text} }}}}"
+def _check_text(text: str, path: str, names: Collection[str] | None) -> list[FieldError]:
     try:
         roots = {found[0] for found in references(text)}
     except TemplateError as error:
-        return [FieldError(path, one.reason) for one in error.errors]
-    if names is None:
-        return []
-    known = ", ".join(sorted(names)) or "none"
-    return [FieldError(path, f"{name!r} is not defined here (known: {known})") for name in sorted(roots - set(names))]
+        return [FieldError(path, error.reason)]
+    unknown = [] if names is None else sorted(roots - set(names))
+    known = ", ".join(sorted(names or ())) or "none"
+    return [FieldError(path, f"{name!r} is not defined here (known: {known})") for name in unknown]
+
+
+def _braced(condition: str) -> str:
+    return condition if "{{" in condition else f"{{{{ {condition} }}}}"

@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
 from atlas.engine.jobs.types import canonical, field_errors
-from atlas.engine.templates import check_number, check_template
+from atlas.engine.templates import check_expressions, check_template
 from atlas.engine.timezones import check_zone
 from atlas.engine.triggers.cron import check_cron
 from atlas.engine.validation import check_name
@@ -56,7 +55,7 @@ def read_trigger(described: Mapping[str, Any]) -> TriggerSpec:
     except ValidationError as error:
         raise InvalidInput("The trigger", field_errors(error)) from error
     wrong = check_name("label", spec.label) + _check_type(spec) + _check_target(spec)
-    if too_many := check_number(orjson.dumps(spec.payload_template, default=str), "payload_template"):
+    if too_many := check_expressions(spec.payload_template, "payload_template"):
         raise InvalidInput("The trigger", too_many)
     wrong += check_template(spec.payload_template, path="payload_template", names=NAMES[spec.trigger_type])
     if wrong:

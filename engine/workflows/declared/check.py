@@ -12,7 +12,7 @@ from atlas.db.pg_json import holds_nul
 from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
 from atlas.engine.schemas import check_schema
 from atlas.engine.secrets.fields import has_secrets
-from atlas.engine.templates import check_number, check_template, references
+from atlas.engine.templates import check_expressions, check_template, references
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.declared.document import KINDS, Document, Seconds, Step, UndoStep, seconds_of
 from atlas.engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
@@ -41,7 +41,7 @@ def check_document(value: Any) -> list[FieldError]:
         return [FieldError("", f"is not plain JSON: {error}")]
     if len(text) > LARGEST:
         return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
-    if too_many := check_number(text, ""):
+    if too_many := check_expressions(value, ""):
         return too_many
     if holds_nul(text.decode()):
         return [FieldError("", "holds the character U+0000")]

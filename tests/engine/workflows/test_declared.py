@@ -397,9 +397,9 @@ async def holds():
     watcher.cancel()
 
 
-def heavy(titles: int) -> dict[str, Any]:
-    """A step whose template takes some time for each item."""
-    expression = f"{{{{ (input.text{' | title' * titles} | length) * 0 + item }}}}"
+def heavy(times: int) -> dict[str, Any]:
+    """A step whose template takes some milliseconds for each item."""
+    expression = f"{{{{ (input.text{' | split | sort | join' * times} | length) * 0 + item }}}}"
     return {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": expression}}
 
 
