@@ -11,7 +11,7 @@ from atlas.audit.checkpoint import HEAD, publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.verifier.records import UNREADABLE
-from atlas.db.pool import Connection, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
 from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
@@ -26,8 +26,6 @@ SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps no one.
 REPEAT_ALARM = 60.0
 LONGEST_LAG = 60.0
-# A pass never takes so long; after this, the connection is taken for dead.
-PASS_TIMEOUT = 600.0
 # A scheduler seals and signs within a second; one that is refused tries again each second.
 EPOCH_TRIES = 50
 EPOCH_PAUSE = 0.2
@@ -103,7 +101,7 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
 
 
 async def _pass(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
-    async with borrow(pool, within=PASS_TIMEOUT) as conn:
+    async with borrow(pool, within=BATCH_SECONDS) as conn:
         await seal(conn)
         lag = await seal_lag(conn)
         if lag > LONGEST_LAG:

@@ -1,4 +1,4 @@
-"""`atlas event`: saying that something happened."""
+"""`atlas event`: publishes events."""
 
 from typing import Annotated
 
@@ -11,20 +11,20 @@ from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows import Published, publish_event
 from atlas.settings import Settings
 
-app = typer.Typer(help="Say that something happened.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Publish events.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def _events() -> None:
-    """Say that something happened."""
+    """Publish events."""
 
 
 @app.command("publish")
 def publish(
     name: Annotated[str, typer.Argument(help="The event's name, such as order.paid.")],
-    tenant: Annotated[str, typer.Option(help="Whose event it is.")] = "system",
-    context: Annotated[str, typer.Option(metavar=OBJECT, help="What is known about it, a JSON object.")] = "{}",
-    correlation_id: Annotated[str | None, typer.Option(help="Carried by what it starts.")] = None,
+    tenant: Annotated[str, typer.Option(help="The tenant of the event.")] = "system",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="Facts about the event, a JSON object.")] = "{}",
+    correlation_id: Annotated[str | None, typer.Option(help="Passed on to the jobs and runs it starts.")] = None,
     json: Json = False,
 ) -> None:
     """Publish an event: runs that wait for it wake, and triggers on its name fire."""
@@ -36,9 +36,9 @@ def publish(
                 conn, owner.id, name, read_object("--context", context), actor=caller(), correlation_id=correlation_id
             )
 
-    told = execute(work)
+    published = execute(work)
     say(
-        {"id": told.id, "name": name, "woken": told.woken},
-        f"Event {told.id} is published; {told.woken} waiting runs were woken.",
+        {"id": published.id, "name": name, "woken": published.woken},
+        f"Event {published.id} is published; {published.woken} waiting runs were woken.",
         json=json,
     )

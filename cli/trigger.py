@@ -1,4 +1,4 @@
-"""`atlas trigger`: what starts work by itself, at times or on events."""
+"""`atlas trigger`: schedules and events that start jobs and workflows."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -29,21 +29,23 @@ from atlas.engine.triggers import (
 from atlas.engine.triggers.store import CLOCK
 from atlas.settings import Settings
 
-app = typer.Typer(help="What starts work by itself, at times or on events.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Start jobs and workflows on a schedule or on events.", no_args_is_help=True, add_completion=False
+)
 
 TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id.")]
-Label = Annotated[str | None, typer.Option(help="Its name for people.")]
+Label = Annotated[str | None, typer.Option(help="A name to show.")]
 CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
-Zone = Annotated[str | None, typer.Option("--timezone", help="The clock it follows; the tenant's where none is given.")]
-EventName = Annotated[str | None, typer.Option("--event", help="An event's name, or all under one: invoice.*")]
+Zone = Annotated[str | None, typer.Option("--timezone", help="Its time zone; the tenant's by default.")]
+EventName = Annotated[str | None, typer.Option("--event", help="An event's name, or a prefix of names: invoice.*")]
 JobType = Annotated[str | None, typer.Option("--job-type", help="The job type to enqueue.")]
 DefinitionKey = Annotated[str | None, typer.Option("--definition", help="The command definition to run.")]
-Workflow = Annotated[str | None, typer.Option("--workflow", help="The workflow to ask for.")]
-Payload = Annotated[str | None, typer.Option("--payload", metavar=OBJECT, help="The input, a template.")]
-Misfire = Annotated[str | None, typer.Option(help="Of times that were missed: skip, latest or all.")]
+Workflow = Annotated[str | None, typer.Option("--workflow", help="The workflow to request.")]
+Payload = Annotated[str | None, typer.Option("--payload", metavar=OBJECT, help="The input: a template.")]
+Misfire = Annotated[str | None, typer.Option(help="Which missed times fire: skip, latest or all.")]
 Window = Annotated[
     str | None,
-    typer.Option("--dedupe-window", metavar="DURATION", help="Equal payloads within it start once; 0 for none."),
+    typer.Option("--dedupe-window", metavar="DURATION", help="Equal payloads within it start once; 0 turns it off."),
 ]
 
 
@@ -60,12 +62,12 @@ def add(
     payload: Payload = None,
     misfire: Misfire = None,
     dedupe_window: Window = None,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Add it without letting it fire.")] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Add it disabled: it does not fire.")] = False,
     json: Json = False,
 ) -> None:
     """Add a trigger."""
     target = {"job_type": job_type, "definition_key": definition, "workflow": workflow}
-    described = _described(label, cron, timezone, event, payload, misfire, dedupe_window) | _named(target)
+    described = _described(label, cron, timezone, event, payload, misfire, dedupe_window) | _given(target)
     described.setdefault("trigger_type", "schedule" if event is None else "event")
     described.setdefault("label", cron or event or "")
     described["is_enabled"] = not disabled
@@ -91,15 +93,15 @@ def edit(
     payload: Payload = None,
     misfire: Misfire = None,
     dedupe_window: Window = None,
-    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Let it fire, or not.")] = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it fires.")] = None,
     json: Json = False,
 ) -> None:
-    """Change some of a trigger. A new target takes the place of the old one."""
+    """Change a trigger. A new target replaces the old one."""
     changes = _described(label, cron, timezone, event, payload, misfire, dedupe_window)
-    target = _named({"job_type": job_type, "definition_key": definition, "workflow": workflow})
+    target = _given({"job_type": job_type, "definition_key": definition, "workflow": workflow})
     if target:
         changes |= {"job_type": None, "definition_key": None, "workflow": None, **target}
-    # What belongs to the other type goes, unless it was named as well: then it is refused, not dropped.
+    # Fields of the other type are cleared, unless they were given as well: then the change is refused.
     if event is not None:
         changes = {"cron_expr": None, "timezone": None, **changes}
     elif cron is not None:
@@ -107,7 +109,7 @@ def edit(
     if enable is not None:
         changes["is_enabled"] = enable
     if not changes:
-        raise typer.BadParameter("name an option that says what to change")
+        raise typer.BadParameter("give at least one option to change")
 
     async def work(settings: Settings) -> Trigger:
         async with connected(settings) as conn:
@@ -119,7 +121,7 @@ def edit(
 
 @app.command("remove")
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
-    """Remove a trigger. What it started stays."""
+    """Remove a trigger. The jobs and runs it started stay."""
 
     async def work(settings: Settings) -> Trigger:
         async with connected(settings) as conn:
@@ -145,15 +147,15 @@ def show(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")]
 @app.command("fire")
 def fire(
     trigger_id: TriggerId,
-    context: Annotated[str, typer.Option(metavar=OBJECT, help="What the event it stands for would tell.")] = "{}",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="The context of the event to pretend.")] = "{}",
     json: Json = False,
 ) -> None:
-    """Fire a trigger now, once; its own times stay as they are."""
+    """Fire a trigger once, now. Its schedule stays as it is."""
 
     async def work(settings: Settings) -> UUID:
         async with connected(settings) as conn:
-            told = read_object("--context", context)
-            return await fire_now(conn, read_id("ID", trigger_id), actor=caller(), context=told)
+            facts = read_object("--context", context)
+            return await fire_now(conn, read_id("ID", trigger_id), actor=caller(), context=facts)
 
     started = execute(work)
     say({"id": trigger_id, "job_id": str(started)}, f"Trigger {trigger_id} fired and started {started}.", json=json)
@@ -161,16 +163,16 @@ def fire(
 
 @app.command("preview")
 def show_times(
-    trigger_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A trigger's id; or name --cron.")] = None,
+    trigger_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A trigger's id; or give --cron.")] = None,
     cron: CronExpr = None,
     timezone: Zone = None,
-    tenant: Annotated[str, typer.Option(help="Whose clock --cron follows.")] = "system",
+    tenant: Annotated[str, typer.Option(help="The tenant whose time zone --cron uses.")] = "system",
     count: Annotated[int, typer.Option(min=1, max=500)] = 20,
     json: Json = False,
 ) -> None:
-    """Show the next times of a schedule, and what a clock change does to them."""
+    """Show the next due times of a schedule, and how clock changes affect them."""
     if (trigger_id is None) == (cron is None):
-        raise typer.BadParameter("name a trigger, or an expression with --cron")
+        raise typer.BadParameter("give a trigger's id, or an expression with --cron")
 
     async def work(settings: Settings) -> tuple[Cron, list[Occurrence]]:
         async with connected(settings) as conn:
@@ -191,7 +193,7 @@ async def _schedule(
     if trigger_id is not None:
         trigger = await find_trigger(conn, read_id("ID", trigger_id))
         if trigger.spec.cron_expr is None:
-            raise typer.BadParameter("that trigger waits for events and has no times")
+            raise typer.BadParameter("that trigger fires on events and has no schedule")
         return trigger.cron, trigger.tenant_id
     owner = await find_tenant(conn, tenant)
     return read_cron(cron or "", timezone or owner.timezone), owner.id
@@ -213,8 +215,8 @@ def _described(
     misfire: str | None,
     dedupe_window: str | None,
 ) -> dict[str, Any]:
-    """The fields that were named."""
-    described = _named(
+    """The fields that were given as options."""
+    described = _given(
         {"label": label, "cron_expr": cron, "timezone": timezone, "event_name": event, "misfire": misfire}
     )
     if payload is not None:
@@ -227,7 +229,7 @@ def _described(
     return described
 
 
-def _named(options: dict[str, Any]) -> dict[str, Any]:
+def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -246,11 +248,11 @@ def _row(trigger: Trigger) -> tuple[object, ...]:
         spec.label,
         when,
         spec.target[1],
-        _moment(trigger.next_fire_at),
-        _moment(trigger.last_fire_at),
+        _time(trigger.next_fire_at),
+        _time(trigger.last_fire_at),
         state,
     )
 
 
-def _moment(moment: Any) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+def _time(time: Any) -> str:
+    return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What someone should look at: workers and hosts that fell silent, intents nobody decides, a rise in failures."""
+"""Alerts for operators: lost workers, silent hosts, undecided intents, a silent engine, a rise in failures."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +12,7 @@ LOOK = statement("engine/sql/watch.sql")
 SAVE = statement("engine/sql/save_findings.sql")
 READ = statement("engine/sql/read_findings.sql")
 
-# A type needs this many runs within an hour, and this share of failures, before a rise is called one.
+# So many runs of a type within an hour, and so large a share of failures, are a rise.
 SPIKE_RUNS = 20
 SPIKE_SHARE = 0.5
 HOST_SILENT_SECONDS = 120.0
@@ -23,15 +23,15 @@ WORKER_LOST_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something amiss: what kind, about what, and in words."""
+    """A problem: its kind, what it is about, and a message."""
 
     kind: str
     subject: str
     message: str
 
 
-async def look(conn: Connection) -> list[Alert]:
-    """Everything that is amiss now. Changes nothing; any number of programs may look."""
+async def find_alerts(conn: Connection) -> list[Alert]:
+    """The problems there are now. Changes nothing."""
     rows = await fetch(
         conn,
         LOOK,
@@ -46,13 +46,13 @@ async def look(conn: Connection) -> list[Alert]:
 
 
 async def save_findings(conn: Connection, findings: list[Alert], *, by: str) -> None:
-    """Keep the findings where every program can read them; writes only what differs from what is there."""
+    """Store the findings for every process to read; writes only if they differ from the stored ones."""
     found = orjson.dumps({"findings": [asdict(one) for one in findings]}).decode()
     await fetch(conn, SAVE, value=found, by=by)
 
 
 async def read_findings(conn: Queryable) -> list[Alert]:
-    """What the watchdogs found last."""
+    """The findings that a scheduler stored last."""
     text = await conn.fetchval(READ.sql)
     stored: dict[str, Any] = {} if text is None else orjson.loads(text)
     return [Alert(**one) for one in stored.get("findings", [])]

@@ -1,7 +1,8 @@
-"""Recurring functions as they are stored: the schedule, who runs it now, and how the last run ended.
+"""Recurring functions in the database: the schedule, the process that runs it now, and how the last run ended.
 
-The function itself lives in the memory of the programs that registered it. A run is claimed without waiting, under a
-lease that its program renews: a program that dies frees it, and one that fell silent finds its run counted out.
+The function itself is in the memory of the processes that registered it. A run is claimed without waiting, under a
+lease that its process renews. When the process dies, the lease expires; a process that comes back late may write
+nothing.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ Key = tuple[UUID, str]
 
 @dataclass(frozen=True, slots=True)
 class RecurringRow:
-    """A recurring function as it is read. `due_in` is negative when it is late, None when it is done."""
+    """A recurring function's row. `due_in` is negative when it is late, None when it is done."""
 
     tenant_id: UUID
     id: str
@@ -49,7 +50,7 @@ class RecurringRow:
 
 @dataclass(frozen=True, slots=True)
 class RecurringRun:
-    """A run that this program has claimed; `number` is the fence of what it may write."""
+    """A run that this process has claimed; `number` is the fencing token of its writes."""
 
     key: Key
     number: int
@@ -64,7 +65,7 @@ async def save_recurring(
     repeat_every: timedelta,
     timeout: timedelta | None = None,
 ) -> None:
-    """Store a schedule. One that is there gets the new one; where nothing changed, its next run stays as it is."""
+    """Store a schedule, or replace the one that is there. If nothing changed, its next run stays as it is."""
     await fetch(
         conn,
         SAVE,
@@ -77,7 +78,7 @@ async def save_recurring(
 
 
 async def remove_recurring(conn: Connection, key: Key) -> bool:
-    """Forget a schedule. False: it was gone."""
+    """Remove a schedule. Returns False if there was none."""
     return await fetch_value(conn, REMOVE, tenant_id=key[0], id=key[1]) is not None
 
 
@@ -87,23 +88,23 @@ async def list_recurring(conn: Queryable, *, tenant_id: UUID | None = None) -> l
 
 
 async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[RecurringRun]:
-    """Take the runs that are due among these. None while Atlas is offline; those that others run are passed over."""
+    """Claim the due runs among these: none while Atlas is offline, and none that another process runs."""
     values: dict[str, Any] = {"tenants": [key[0] for key in keys], "ids": [key[1] for key in keys]}
     rows = await fetch(conn, CLAIM, by=by, lease=lease, **values)
     return [RecurringRun((row["tenant_id"], row["id"]), row["run_count"], row["timeout_seconds"]) for row in rows]
 
 
 async def renew_run(conn: Connection, by: str, run: RecurringRun, *, lease: float) -> bool:
-    """Keep a run. False: it is another's now, or may be."""
+    """Renew the lease of a run. Returns False if another process has it, or may have it."""
     values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number}
     ours: bool = await fetch_value(conn, RENEW, by=by, lease=lease, **values)
     return ours
 
 
 async def finish_run(conn: Connection, by: str, run: RecurringRun, *, outcome: str, error: str | None = None) -> bool:
-    """Record how a run ended and set the next, passing over the intervals that were missed.
+    """Record how a run ended and set the next one, skipping missed intervals.
 
-    `stopped` leaves the next run where it was: its program is going away, and another may take it up at once.
+    `stopped` leaves the next run where it was: the process is shutting down, and another may claim the run at once.
     """
     values = {"tenant_id": run.key[0], "id": run.key[1], "number": run.number, "outcome": outcome, "error": error}
     return await fetch_value(conn, FINISH, by=by, **values) is not None

@@ -1,9 +1,8 @@
-"""Retention: what is finished and past its age goes, in small batches. The audit keeps what happened to it.
+"""Retention: removes what is finished and past its age, in small batches. The audit log keeps what happened to it.
 
-Ended jobs are looked at by their ids, which carry the time they were made: a sweep of a tenant reads the old ones,
-passes over the young ones between, and reads those whose ids were not made by Atlas and tell no time. What is looked
-at and kept, such as dead letters, is not looked at again before the next sweep. Intents and approvals go after the runs
-they belong to.
+A sweep reads a tenant's ended jobs by id, and ids carry their creation time. It reads the old ones, skips the young
+ones, and reads those whose ids were not made by Atlas and carry no time. What it keeps, such as dead letters, is not
+read again before the next sweep. Intents and approvals are removed after the runs they belong to.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -23,7 +22,7 @@ PRUNE_INTENTS = statement("engine/sql/prune_intents.sql")
 PRUNE_EVENTS = statement("engine/sql/prune_events.sql")
 FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
 
-# Days, where a tenant says nothing. `null` in a tenant's own ages keeps that kind for ever.
+# Days, if a tenant has no ages of its own. `null` in a tenant's own ages keeps that kind for ever.
 DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30}
 FOR_EVER_DAYS = 100_000
 BATCH = 500
@@ -59,7 +58,7 @@ class Ages:
     days: Mapping[str, float | None]
 
     def before(self, kind: str) -> datetime | None:
-        """What ended before this moment goes."""
+        """What ended before this time is removed."""
         days = self.days[kind]
         return None if days is None or days >= FOR_EVER_DAYS else self.now - timedelta(days=days)
 
@@ -71,7 +70,7 @@ async def read_ages(conn: Queryable) -> list[Ages]:
 
 
 async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[Pruned]:
-    """Sweep one tenant, a batch and a transaction at a time; the caller may rest between them."""
+    """Sweep one tenant, one transaction a batch; the caller may wait between batches."""
     async for removed in _sweep_jobs(pool, ages, batch):
         yield removed
     async for removed in _sweep_intents(pool, ages, batch):
@@ -87,20 +86,20 @@ async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[
 
 
 async def forget_workers(conn: Connection) -> int:
-    """Remove the rows of workers that ended a day ago and hold nothing. Answers how many."""
+    """Remove the rows of workers that ended a day ago and hold nothing. Returns how many."""
     return len(await fetch(conn, FORGET_WORKERS))
 
 
 async def _sweep_jobs(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
-    moments = {f"{kind}_before": ages.before(kind) for kind in ("jobs", "attempts", "steps")}
-    told = [moment for moment in moments.values() if moment is not None]
-    if told:
-        async for row in _walk(pool, PRUNE_JOBS, ages, max(told), batch, moments):
+    limits = {f"{kind}_before": ages.before(kind) for kind in ("jobs", "attempts", "steps")}
+    known = [before for before in limits.values() if before is not None]
+    if known:
+        async for row in _walk(pool, PRUNE_JOBS, ages, max(known), batch, limits):
             yield Pruned(jobs=row["jobs"] or 0, attempts=row["attempts"] or 0, steps=row["steps"] or 0)
 
 
 async def _sweep_intents(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
-    """An intent is kept as long as a job; it goes after the run that it became."""
+    """Remove intents at the age of jobs, after the run that each became."""
     before = ages.before("jobs")
     if before is not None:
         async for row in _walk(pool, PRUNE_INTENTS, ages, before, batch, {"before": before}):
@@ -108,14 +107,14 @@ async def _sweep_intents(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pr
 
 
 async def _walk(
-    pool: Pool, query: Statement, ages: Ages, until: datetime, batch: int, moments: Mapping[str, datetime | None]
+    pool: Pool, query: Statement, ages: Ages, until: datetime, batch: int, limits: Mapping[str, datetime | None]
 ) -> AsyncIterator[Any]:
-    """Let a statement look at a tenant's rows by id, a batch at a time: the old ones, then those that tell no time."""
+    """Run a statement over a tenant's rows by id, in batches: the old ones, then those whose ids carry no time."""
     for after, end in ((_FIRST, id_at(until + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):
         while True:
             async with borrow(pool, within=BATCH_SECONDS) as conn:
                 row = await fetch_row(
-                    conn, query, tenant_id=ages.tenant_id, after=after, until=end, limit=batch, **moments
+                    conn, query, tenant_id=ages.tenant_id, after=after, until=end, limit=batch, **limits
                 )
             assert row is not None
             yield row
@@ -124,13 +123,13 @@ async def _walk(
             after = row["last"]
 
 
-def id_at(moment: datetime) -> UUID:
-    """The least of the ids that are made at a moment; none is older than 1970."""
-    return UUID(int=max(0, int(moment.astimezone(UTC).timestamp() * 1000)) << 80)
+def id_at(time: datetime) -> UUID:
+    """The smallest id that is made at a time; none is older than 1970."""
+    return UUID(int=max(0, int(time.astimezone(UTC).timestamp() * 1000)) << 80)
 
 
 def _known(stored: Any) -> dict[str, float | None]:
-    """A tenant's own ages over the usual ones; what cannot be an age is passed over, and the usual one holds."""
+    """The default ages, replaced by a tenant's own where these are valid."""
     own = stored if isinstance(stored, dict) else {}
     return {kind: own[kind] if kind in own and _is_age(own[kind]) else days for kind, days in DEFAULT_DAYS.items()}
 

@@ -1,4 +1,4 @@
-"""Time zones: which there are, and when their clocks change."""
+"""Time zones: their names, and when their clocks change."""
 
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo, available_timezones
 from atlas.errors import FieldError
 
 # What a machine's zone database holds beside the zones of the world.
-_NOT_A_PLACE = {"localtime", "Factory"}
+_NOT_A_ZONE = {"localtime", "Factory"}
 
 
 @cache
 def zone_names() -> frozenset[str]:
     """The names of the tz database."""
-    return frozenset(available_timezones() - _NOT_A_PLACE)
+    return frozenset(available_timezones() - _NOT_A_ZONE)
 
 
 def check_zone(field: str, name: str) -> list[FieldError]:
@@ -27,14 +27,14 @@ def check_zone(field: str, name: str) -> list[FieldError]:
 
 
 def clock_changes(zone: ZoneInfo, start: datetime, end: datetime) -> list[datetime]:
-    """The moments, in UTC and in order, at which the zone's clock is set forward or back, after `start` up to `end`."""
+    """When the zone's clock is set forward or back, after `start` up to `end`, in UTC and in order."""
     years = range(start.astimezone(UTC).year, end.astimezone(UTC).year + 1)
-    return [moment for year in years for moment in _changes_in(zone, year) if start < moment <= end]
+    return [change for year in years for change in _changes_in(zone, year) if start < change <= end]
 
 
 @lru_cache(maxsize=4096)
 def _changes_in(zone: ZoneInfo, year: int) -> tuple[datetime, ...]:
-    """Found by looking at every day: no zone sets its clock forward and back within one."""
+    """Found by comparing every day with the next: no zone sets its clock forward and back within one."""
     day = datetime(year, 1, 1, tzinfo=UTC)
     found = []
     while day.year == year:
@@ -53,5 +53,5 @@ def _find_change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
     return after
 
 
-def _offset(zone: ZoneInfo, moment: datetime) -> timedelta | None:
-    return moment.astimezone(zone).utcoffset()
+def _offset(zone: ZoneInfo, time: datetime) -> timedelta | None:
+    return time.astimezone(zone).utcoffset()

@@ -20,7 +20,7 @@ class Usage:
 
     tenant_id: UUID
     job_type: str
-    # The beginning of the hour, in UTC; None where several are added up.
+    # The beginning of the hour, in UTC; None for the sum of several.
     hour: datetime | None
     runs: int
     succeeded: int
@@ -34,7 +34,7 @@ class Usage:
 
 
 async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool:
-    """Add attempts that finished since the last call to their hours, each exactly once. True: there may be more."""
+    """Add newly finished attempts to their hours, each exactly once. Returns True if there may be more."""
     read: int | None = await fetch_value(conn, METER, limit=limit)
     return read is not None and read >= limit
 

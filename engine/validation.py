@@ -1,4 +1,4 @@
-"""What a single field may hold, checked where people and programs hand it in."""
+"""Checks of single fields: names and ids."""
 
 from uuid import UUID
 
@@ -8,7 +8,7 @@ LONGEST_NAME = 200
 
 
 def check_name(field: str, value: str) -> list[FieldError]:
-    """A name is a line of text for people: neither empty nor endless, and without control characters."""
+    """What is wrong with a name, which is one line of text without control characters."""
     if not value.strip():
         return [FieldError(field, "must not be empty")]
     if len(value) > LONGEST_NAME:
@@ -19,7 +19,7 @@ def check_name(field: str, value: str) -> list[FieldError]:
 
 
 def as_id(text: str) -> UUID | None:
-    """The id that a text spells, or None where it spells none."""
+    """The id in a text, or None if it is not an id."""
     try:
         return UUID(text)
     except ValueError:

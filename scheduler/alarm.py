@@ -1,7 +1,7 @@
-"""The alarm clock: APScheduler, with a trigger class that asks our cron for the times.
+"""The alarm: APScheduler wakes the firing loop at the due times of schedules.
 
-It only says "now". It runs by this machine's clock, which may be wrong, and forgets everything when the process ends;
-what is due, and whether it has fired, is decided by the database.
+It runs by this machine's clock, which may be wrong, and stores nothing. The database decides what is due, and
+whether it has fired.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ log = get_logger("scheduler.alarm")
 # An expression and a zone.
 Schedule = tuple[str, str]
 
-# So many are set before others on the event loop have their turn.
-BREATH = 100
+# After so many changes other tasks of the event loop run.
+SET_AT_ONCE = 100
 
 
 class CronTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler brings no types
@@ -35,7 +35,7 @@ class CronTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler brings no t
         self.cron = cron
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """The next due time; times that have passed are not repeated, the database remembers them."""
+        """The next due time. Times in the past are left out: the database has them."""
         return self.cron.after(now if previous_fire_time is None else max(now, previous_fire_time))
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class CronTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler brings no t
 
 
 class Alarm:
-    """Rings at every due time of the schedules it was set to: one alarm for all triggers that share a schedule."""
+    """Calls `ring` at every due time of its schedules; triggers with the same schedule share one alarm."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = _ringing(ring)
@@ -55,22 +55,22 @@ class Alarm:
         return len(self._jobs)
 
     def start(self) -> None:
-        """Begin to ring."""
+        """Start calling."""
         self._scheduler.start()
 
     def stop(self) -> None:
-        """Ring no more."""
+        """Stop calling."""
         self._scheduler.shutdown(wait=False)
 
     async def set(self, schedules: Mapping[Schedule, datetime]) -> None:
-        """Ring for these schedules and no others, each from its next due time on."""
+        """Replace the schedules by these, each with its next due time."""
         # Paused, so that thousands of changes set the timer once.
         self._scheduler.pause()
         for gone in self._jobs.keys() - schedules.keys():
             self._jobs.pop(gone).remove()
-        for place, new in enumerate(schedules.keys() - self._jobs.keys()):
+        for number, new in enumerate(schedules.keys() - self._jobs.keys()):
             self._add(new, schedules[new])
-            if place % BREATH == BREATH - 1:
+            if number % SET_AT_ONCE == SET_AT_ONCE - 1:
                 await asyncio.sleep(0)
         self._scheduler.resume()
 

@@ -1,8 +1,8 @@
 """Which scheduler leads: the one whose session holds an advisory lock.
 
-Leading saves work and nothing else: what keeps a firing single is its record. The lock falls with the session, so a
-leader that is killed is followed within a second or two. One that is frozen keeps its connection; its session is
-therefore told to end when nothing is heard of it for a few seconds, and it keeps the session alive by asking.
+Leading only saves work: what keeps a firing single is its record. The lock ends with the session, so another scheduler
+follows a leader that is killed within a second or two. A leader that is frozen keeps its connection. Its session
+therefore has an idle timeout of a few seconds, and the leader keeps it alive by heartbeats.
 """
 
 import asyncio
@@ -12,20 +12,20 @@ from typing import Any
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
 from atlas.logs import get_logger
-from atlas.scheduler.loops import tell
+from atlas.scheduler.loops import log_failure
 from atlas.waiting import wait_for
 
-ASK_SECONDS = 0.5
-SILENT_SECONDS = 2
+HEARTBEAT_SECONDS = 0.5
+IDLE_SECONDS = 2
 
 _TRY = "select pg_try_advisory_lock(atlas.lock_class('leader'), 0)"
-_MORTAL = f"set idle_session_timeout = '{SILENT_SECONDS}s'"
+_IDLE_TIMEOUT = f"set idle_session_timeout = '{IDLE_SECONDS}s'"
 
 log = get_logger("scheduler.leader")
 
 
 class Leader:
-    """Tries to lead, on a connection of its own, for as long as it runs."""
+    """Tries to lead, on a connection of its own, while it runs."""
 
     def __init__(self, url: str, changed: Callable[[], None]) -> None:
         self._url = url
@@ -33,35 +33,35 @@ class Leader:
         self.leads = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Hold the lock, or wait for it, until told to stop."""
+        """Hold the lock, or wait for it, until the stop event is set."""
         while not stop.is_set():
             try:
                 await self._session(stop)
             except Exception as error:
-                tell(log, "the leader's session ended", error, led=self.leads)
+                log_failure(log, "the leader's session ended", error, led=self.leads)
             self._set(False)
-            await wait_for(stop, within=ASK_SECONDS)
+            await wait_for(stop, within=HEARTBEAT_SECONDS)
 
     async def _session(self, stop: asyncio.Event) -> None:
         conn = await connect(self._url, application="atlas scheduler leader")
         try:
             while not stop.is_set():
-                await self._ask(conn)
-                await wait_for(stop, within=ASK_SECONDS)
+                await self._heartbeat(conn)
+                await wait_for(stop, within=HEARTBEAT_SECONDS)
         finally:
-            # Not a polite goodbye, which could wait for a server that is gone: the lock falls all the same.
+            # Not close(), which could wait for a server that is gone. The lock ends with the session either way.
             conn.terminate()
 
-    async def _ask(self, conn: Any) -> None:
-        async with asyncio.timeout(SILENT_SECONDS):
+    async def _heartbeat(self, conn: Any) -> None:
+        async with asyncio.timeout(IDLE_SECONDS):
             if self.leads:
                 await conn.execute("select 1")
             elif await conn.fetchval(in_schema(_TRY)):
-                await conn.execute(_MORTAL)
+                await conn.execute(_IDLE_TIMEOUT)
                 self._set(True)
 
     def _set(self, leads: bool) -> None:
         if leads != self.leads:
             self.leads = leads
-            log.info("this scheduler leads" if leads else "this scheduler leads no more")
+            log.info("this scheduler leads" if leads else "this scheduler no longer leads")
             self._changed()

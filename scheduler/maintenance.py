@@ -1,15 +1,15 @@
-"""What every scheduler does now and then, harmless in any number: sweeps, the watchdog, metering, retention."""
+"""Maintenance that every scheduler runs: sweeps, alerts, metering, retention. Any number may run it at once."""
 
 import asyncio
 
-from atlas.db.pool import BATCH_SECONDS, Pool, borrow
-from atlas.engine.alerts import Alert, look, save_findings
+from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Pool, borrow
+from atlas.engine.alerts import Alert, find_alerts, save_findings
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.retention import forget_workers, prune, read_ages
 from atlas.engine.usage import meter_usage
 from atlas.logs import get_logger
-from atlas.scheduler.loops import ANSWER_SECONDS, every
+from atlas.scheduler.loops import every
 from atlas.waiting import wait_for
 
 SWEEP_SECONDS = 5.0
@@ -23,7 +23,7 @@ log = get_logger("scheduler")
 
 
 class Maintenance:
-    """The chores of one scheduler process."""
+    """The maintenance tasks of one scheduler process."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -31,7 +31,7 @@ class Maintenance:
         self._known: set[Alert] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do them all until told to stop."""
+        """Run all tasks until the stop event is set."""
         async with asyncio.TaskGroup() as group:
             group.create_task(every(SWEEP_SECONDS, self.sweep, stop))
             group.create_task(every(WATCH_SECONDS, self.watch, stop))
@@ -39,32 +39,32 @@ class Maintenance:
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
 
     async def sweep(self) -> None:
-        """Take back what lost workers held, open a gate whose time has come, make due jobs ready."""
-        async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
+        """Requeue the jobs of lost workers, end an `offline --for` that is over, make due jobs ready."""
+        async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             await sweep(conn)
 
     async def watch(self) -> None:
-        """Tell what is amiss: each thing when it begins and when it is over."""
+        """Store the current alerts, and log each when it begins and when it is over."""
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
-            findings = await look(conn)
+            findings = await find_alerts(conn)
             await save_findings(conn, findings, by=self._name)
         for new in set(findings) - self._known:
             log.warning(new.message, kind=new.kind, subject=new.subject)
         kinds = {(one.kind, one.subject) for one in findings}
         for over in self._known:
             if (over.kind, over.subject) not in kinds:
-                log.info("no longer amiss", kind=over.kind, subject=over.subject)
+                log.info("an alert is over", kind=over.kind, subject=over.subject)
         self._known = set(findings)
 
     async def meter(self) -> None:
-        """Add what finished to the hours."""
+        """Add finished attempts to the usage of their hours."""
         more = True
         while more:
             async with borrow(self._pool, within=BATCH_SECONDS) as conn:
                 more = await meter_usage(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
-        """Remove what is past its age, tenant by tenant, unhurriedly."""
+        """Remove what is past its age, tenant by tenant, with a rest after each batch."""
         await self.meter()
         removed = 0
         for ages in await read_ages(self._pool):

@@ -1,4 +1,4 @@
-"""The scheduler as a program: triggers, recurring functions, the sealer and the chores, until it is told to stop."""
+"""The scheduler as a program: triggers, recurring functions, the sealer and maintenance."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from atlas.scheduler.recurring import Recurring, starters
 from atlas.settings import Settings
 
 CHANNELS = ("gate", "events", "triggers")
-# The firing loop, four chores, the sealer, the recurring functions' loop, and their runs.
+# The firing loop, four maintenance tasks, the sealer, the loop of recurring functions, and their runs.
 CONNECTIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerParts:
-    """What a scheduler stands on."""
+    """What a scheduler needs to run."""
 
     pool: Pool
     url: str
@@ -27,16 +27,16 @@ class SchedulerParts:
 
 
 async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
-    """Run one scheduler. Any number may run; one of them leads."""
+    """Run one scheduler until the stop event is set. Any number may run; one of them leads."""
     firing = FiringLoop(parts.pool, parts.url)
 
-    def heard(channel: str, _payload: str) -> None:
+    def on_notification(channel: str, _payload: str) -> None:
         if channel == "triggers":
             firing.schedules_changed()
         else:
             firing.wake()
 
-    listener = Listener(parts.url, CHANNELS, heard)
+    listener = Listener(parts.url, CHANNELS, on_notification)
     listener.start()
     try:
         async with asyncio.TaskGroup() as group:
@@ -45,15 +45,15 @@ async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
             group.create_task(run_sealer(parts.pool, parts.settings, stop))
             group.create_task(_run_recurring(parts.pool, stop))
     except BaseExceptionGroup as errors:
-        # One refusal, such as a key file that cannot be read, is what the caller shows.
-        raise _refusal(errors) or errors from None
+        # The caller shows one error, such as a key file that cannot be read, not a group.
+        raise _own_error(errors) or errors from None
     finally:
         await listener.stop()
 
 
-def _refusal(error: BaseException) -> AtlasError | None:
+def _own_error(error: BaseException) -> AtlasError | None:
     if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_refusal, error.exceptions)), None)
+        return next(filter(None, map(_own_error, error.exceptions)), None)
     return error if isinstance(error, AtlasError) else None
 
 

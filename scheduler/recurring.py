@@ -1,8 +1,8 @@
-"""Recurring functions: plain async functions that run again and again in some process, on a schedule that all share.
+"""Recurring functions: plain functions that a process runs at intervals, on a schedule that all processes share.
 
-The schedule stands in the database; the function only in the memory of the processes that registered it. A process
-without the function sees the schedule and leaves it alone. A run is taken by one process, without waiting, under a
-lease; whatever becomes of it, the next run is set, and intervals that were missed are not made up for.
+The schedule is in the database, the function only in the memory of the processes that registered it. A process without
+the function leaves the schedule alone. One process claims a run under a lease. The next run is set whatever the
+outcome, and missed intervals are skipped.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
-from atlas.db.pool import Pool, borrow
+from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.recurring import (
     Key,
@@ -30,7 +30,7 @@ from atlas.engine.tenants import find_tenant
 from atlas.engine.validation import check_name
 from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
 from atlas.logs import get_logger
-from atlas.scheduler.loops import ANSWER_SECONDS, tell
+from atlas.scheduler.loops import log_failure
 from atlas.threads import awaitable
 from atlas.waiting import wait_for
 
@@ -38,26 +38,26 @@ Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
 
 LEASE_SECONDS = 30.0
-SHORTEST_REST = 1.0
+SHORTEST_WAIT = 1.0
 RELOAD_SECONDS = 60.0
-# A next run beyond the calendar could not be set, and the run that ended would come again and again.
+# A next run beyond the calendar could not be set, and the run that ended would start again and again.
 LONGEST_REPEAT = timedelta(days=36_525)
 LONGEST_ERROR = 2000
 
 log = get_logger("scheduler.recurring")
 
-# Of the modules that --app names: they are imported before anything runs.
+# From the modules that --app names. They are imported before the scheduler starts.
 _starters: list[Starter] = []
 
 
 def at_start(function: Starter) -> Starter:
-    """Have the decorated async function called once the scheduler program runs, to register functions with it."""
+    """Call the decorated async function when the scheduler starts, to register recurring functions."""
     _starters.append(function)
     return function
 
 
 def starters() -> list[Starter]:
-    """What modules of this process want to be called at the start."""
+    """The functions that were decorated with `at_start` in this process."""
     return list(_starters)
 
 
@@ -73,7 +73,7 @@ class Recurring:
         self._registered = asyncio.Event()
         self._changed = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
-        # What is known of all schedules, those of other processes too; read anew every minute.
+        # All schedules, those of other processes too; read again every minute.
         self.tracked: list[RecurringRow] = []
 
     @property
@@ -81,10 +81,10 @@ class Recurring:
         return self._loop is not None and not self._loop.done()
 
     async def start(self) -> None:
-        """Begin to run what is due. A second start is a Conflict."""
+        """Start to run what is due. Raises Conflict if it is running already."""
         if self.is_running:
             raise Conflict("The recurring functions are running already.", remedy="Start them once in a process.")
-        self._loop = asyncio.create_task(self._rounds(), name="recurring functions")
+        self._loop = asyncio.create_task(self._poll_forever(), name="recurring functions")
 
     async def register(
         self,
@@ -98,7 +98,7 @@ class Recurring:
     ) -> None:
         """Run `fn` at `start_at` and every so often after it; with a repeat of zero, once.
 
-        A schedule that is stored under this tenant and id already gets the function and the new schedule.
+        A schedule that is stored under this tenant and id is replaced.
         """
         if not self.is_running:
             raise Conflict("The recurring functions are not running.", remedy="Call start() before register().")
@@ -117,7 +117,7 @@ class Recurring:
         self._changed.set()
 
     async def unregister(self, tenant: str | UUID, id: str) -> None:
-        """Forget a function and its schedule, here and in the database. A run in progress ends by itself."""
+        """Remove a function and its schedule, here and in the database. A run in progress goes on to its end."""
         async with self._pool.acquire() as conn:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key not in self._functions:
@@ -126,7 +126,7 @@ class Recurring:
             del self._functions[key]
 
     async def cancel(self) -> None:
-        """Stop the loop. Runs in progress are cancelled and given back; schedules and functions stay."""
+        """Stop the loop. Runs in progress are cancelled and released; schedules and functions stay."""
         if self._loop is not None:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
@@ -136,34 +136,34 @@ class Recurring:
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)
 
-    async def _rounds(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             self._registered.clear()
             self._changed.clear()
             try:
-                await self._round()
+                await self._poll()
             except Exception as error:
-                tell(log, "a round failed and is repeated", error)
-                # In a second: what is due is not known.
+                log_failure(log, "a poll failed and is repeated", error)
+                # In a second, because what is due is not known.
                 self._changed.set()
-            await self._rest()
+            await self._wait()
 
-    async def _round(self) -> None:
-        """Take what is due among our own, and read all schedules."""
+    async def _poll(self) -> None:
+        """Claim the due runs of our functions, and read all schedules."""
         idle = [key for key in self._functions if key not in self._runs]
         asked = asyncio.get_running_loop().time()
-        async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
+        async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
             self.tracked = await list_recurring(conn)
         for run in runs:
             self._runs[run.key] = asyncio.create_task(self._run(run, asked), name=f"recurring {run.key[1]}")
 
-    async def _rest(self) -> None:
-        """A second at least, then until the next is due or a run has ended; a registration ends it at once."""
-        await wait_for(self._registered, within=SHORTEST_REST)
+    async def _wait(self) -> None:
+        """Wait a second, then until the next run is due or a run has ended. A registration ends the wait at once."""
+        await wait_for(self._registered, within=SHORTEST_WAIT)
         if not self._registered.is_set():
             due = [row.due_in for row in self.tracked if row.due_in is not None and self._may_run(row)]
-            await wait_for(self._changed, within=min([RELOAD_SECONDS, *due]) - SHORTEST_REST)
+            await wait_for(self._changed, within=min([RELOAD_SECONDS, *due]) - SHORTEST_WAIT)
 
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
@@ -179,7 +179,7 @@ class Recurring:
             keeping.cancel()
             finishing = asyncio.create_task(self._finish(run, outcome, error))
             try:
-                # Shielded: a process that stops still gives the run back.
+                # Shielded: a process that stops still releases the run.
                 await asyncio.shield(finishing)
             except asyncio.CancelledError:
                 await asyncio.wait([finishing])
@@ -189,9 +189,9 @@ class Recurring:
                 self._changed.set()
 
     async def _keep(self, run: RecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
-        """Renew the lease. A run that another process has taken over, or may by now, is cancelled here.
+        """Renew the lease. When another process has claimed the run, or may have by now, cancel it here.
 
-        `held` is when the lease was last asked for: the database's begins later, and ours ends first.
+        `held` is when the lease was last asked for. The database's lease begins later, so ours ends first.
         """
         time = asyncio.get_running_loop().time
         ours = True
@@ -203,7 +203,7 @@ class Recurring:
                     ours = await renew_run(conn, self._name, run, lease=self._lease)
                 held = asked
             except Exception as error:
-                tell(log, "a lease could not be renewed", error, id=run.key[1])
+                log_failure(log, "a lease could not be renewed", error, id=run.key[1])
                 ours = time() < held + self._lease
         if task is not None:
             log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
@@ -211,15 +211,15 @@ class Recurring:
 
     async def _finish(self, run: RecurringRun, outcome: str, error: str | None) -> None:
         try:
-            async with borrow(self._pool, within=ANSWER_SECONDS) as conn:
+            async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
                 await finish_run(conn, self._name, run, outcome=outcome, error=error)
         except Exception as raised:
-            # Its lease will run out, and the run be taken up again.
-            tell(log, "a run's outcome was not recorded", raised, id=run.key[1])
+            # Its lease will expire, and the run is claimed again.
+            log_failure(log, "a run's outcome was not recorded", raised, id=run.key[1])
 
 
 async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[str, str | None]:
-    """Call the function; what it raises becomes a value. Only a cancellation from outside goes on as one."""
+    """Call the function and return its outcome and error. Only a cancellation from outside is raised."""
     try:
         async with asyncio.timeout(timeout_seconds) as limit:
             await _call(function)
@@ -249,9 +249,9 @@ async def _call(function: Function) -> None:
 
 
 def _failed(error: BaseException) -> tuple[str, str]:
-    kind, words = type(error).__name__, str(error).strip()
-    told = words if isinstance(error, AtlasError) and words else f"{kind}: {words}" if words else kind
-    return "failed", stored_text(told)[:LONGEST_ERROR]
+    kind, message = type(error).__name__, str(error).strip()
+    shown = message if isinstance(error, AtlasError) and message else f"{kind}: {message}" if message else kind
+    return "failed", stored_text(shown)[:LONGEST_ERROR]
 
 
 def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timedelta | None) -> None:
@@ -265,6 +265,6 @@ def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timede
     if start_at.tzinfo is None:
         wrong.append(FieldError("start_at", "has no time zone"))
     if timeout is not None and timeout <= timedelta():
-        wrong.append(FieldError("timeout", "is not longer than nothing"))
+        wrong.append(FieldError("timeout", "must be longer than zero"))
     if wrong:
         raise InvalidInput("The recurring function", wrong)

@@ -22,6 +22,9 @@ CONNECT_SECONDS = 10
 # How long the server may take to respond to a rollback or a release, and when all connections are closed.
 RELEASE_SECONDS = 3.0
 CLOSE_SECONDS = 10.0
+# A connection that has not responded by then is taken for dead: for a short transaction, and for a batch of a sweep.
+TRANSACTION_SECONDS = 60.0
+BATCH_SECONDS = 600.0
 
 # For `borrow`: no batch of maintenance takes so long, unless its connection went silent.
 BATCH_SECONDS = 600.0

@@ -1,10 +1,10 @@
-"""What starts work by itself: schedules and events, and the record that makes each firing single."""
+"""Triggers: schedules and events that start jobs and workflows, and the record that makes each firing single."""
 
 from atlas.engine.triggers.cron import Cron, check_cron, known_cron, read_cron
 from atlas.engine.triggers.fire import Fire, list_fires
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_now import fire_now
-from atlas.engine.triggers.fire_schedules import Round, Unfired, fire_due
+from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
 from atlas.engine.triggers.preview import Occurrence, preview
 from atlas.engine.triggers.spec import TriggerSpec, read_trigger
 from atlas.engine.triggers.store import (
@@ -22,7 +22,7 @@ __all__ = [
     "Cron",
     "Fire",
     "Occurrence",
-    "Round",
+    "Polled",
     "Trigger",
     "TriggerSpec",
     "Unfired",

@@ -1,13 +1,13 @@
-"""Cron expressions, and the moments they mean on a zone's clock.
+"""Cron expressions, and their due times on a zone's clock.
 
 `cronsim` reads the five fields and walks the calendar. On a clock change the rule is Debian cron's: a fixed local time
-that does not exist comes once, at the first moment after the gap, and one that exists twice comes once, the first time;
+that does not exist comes once, at the first minute after the gap, and one that exists twice comes once, the first time;
 where the minute or the hour is a wildcard (`*`, `*/5`) the schedule keeps its real rhythm, every minute that matches.
 
-For fixed times cronsim walks the wall clock itself and is right everywhere. For wildcards it jumps by whole hours and
-minutes of real time, which goes astray for a day or so after a change that is not a whole hour (Lord Howe), or at
-midnight: within two days after a change, and the day before it, where the jump may land on the wrong one of two equal
-local times, the minutes are therefore looked at one by one.
+For fixed times cronsim walks the local clock and is right everywhere. For wildcards it jumps by whole hours and minutes
+of real time. That is wrong for a day or so after a change that is not a whole hour (Lord Howe) or that is at midnight,
+and on the day before a change, where the jump may end at the wrong one of two equal local times. From a day before a
+change until two days after it, the minutes are therefore checked one by one.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ NAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-# What each field is called and may hold, in the order of the expression.
+# The name and the range of each field, in the order of the expression.
 FIELDS = (
     ("minute", "0 to 59"),
     ("hour", "0 to 23"),
@@ -42,7 +42,7 @@ FIELDS = (
     ("month", "1 to 12 or JAN to DEC"),
     ("day of the week", "0 to 7 or SUN to SAT"),
 )
-# A field that cronsim does not expect can make it stumble in these ways too.
+# What cronsim raises over a field that it does not expect.
 _UNREADABLE = (CronSimError, AssertionError, TypeError, ValueError)
 
 
@@ -55,17 +55,17 @@ class Cron:
 
     @property
     def is_fixed(self) -> bool:
-        """True where both the minute and the hour are named, so that its times are times of the wall clock."""
+        """True where both the minute and the hour are named, so that its times are local times."""
         minute, hour, *_ = self.fields.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
-    def after(self, moment: datetime) -> datetime:
-        """The first due time after a moment, in UTC."""
-        start = moment.astimezone(self.zone)
+    def after(self, time: datetime) -> datetime:
+        """The first due time after this time, in UTC."""
+        start = time.astimezone(self.zone)
         due = self._fixed_after(start) if self.is_fixed else self._real_after(start)
-        # Whoever walks the times would walk in a circle.
-        if due <= moment:
-            raise _unclear(self.fields, moment)
+        # A caller that iterates over the times would never end.
+        if due <= time:
+            raise _unclear(self.fields, time)
         return due
 
     def times(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -88,7 +88,7 @@ class Cron:
             back *= 24
 
     def matches(self, local: datetime) -> bool:
-        """Whether the fields match a time of the wall clock."""
+        """Whether the fields match a local time."""
         sim = _simulator(self.fields)
         return (
             local.minute in sim.minutes
@@ -109,7 +109,7 @@ class Cron:
             found = next(CronSim(self.fields, start), None)
             if found is None:
                 raise _never(self.fields)
-            # In UTC: two moments of one zone are compared by their wall clocks.
+            # In UTC: Python compares two times of one zone by their local clocks.
             now, due = start.astimezone(UTC), found.astimezone(UTC)
             changes = clock_changes(self.zone, now - DAY, max(now, due) + DAY)
             if not changes:
@@ -124,7 +124,7 @@ class Cron:
 
 
 def read_cron(expression: str, zone: str) -> Cron:
-    """The schedule that an expression means in a zone; InvalidInput says where it is wrong and why."""
+    """The schedule of an expression in a zone; InvalidInput says where it is wrong and why."""
     wrong = check_cron(expression)
     if wrong:
         raise InvalidInput("The schedule", wrong + check_zone("timezone", zone))
@@ -133,7 +133,7 @@ def read_cron(expression: str, zone: str) -> Cron:
 
 @lru_cache(maxsize=16384)
 def known_cron(expression: str, zone: str) -> Cron:
-    """The same for an expression that was checked when it was saved; its zone may have gone since."""
+    """The same for an expression that was checked when it was saved. Its zone may be gone since."""
     wrong = check_zone("timezone", zone)
     if wrong:
         raise InvalidInput("The schedule", wrong)
@@ -179,7 +179,7 @@ def _wrong_term(number: int, term: str) -> str | None:
         return f"{term!r} is no {name}"
     fields = ["*"] * 5
     fields[number] = term
-    # The 31st alone has no month to be wrong in.
+    # Whether a day exists in a month is checked later, for the whole expression.
     if _reads(" ".join(fields)):
         return None
     start, dash, end = term.split("/")[0].partition("-")
@@ -191,7 +191,7 @@ def _wrong_term(number: int, term: str) -> str | None:
 
 
 def _check_whole(field: str, expression: str, parts: list[str]) -> list[FieldError]:
-    """The fields are right one by one; together they may name a day that no month has."""
+    """Check the fields together: they may name a day that no month has."""
     text = " ".join(parts)
     if _reads(text) and next(CronSim(text, datetime(2024, 1, 1)), None) is not None:
         return []
@@ -212,13 +212,13 @@ def _simulator(fields: str) -> CronSim:
     return CronSim(fields, datetime(2024, 1, 1))
 
 
-def _whole(moment: datetime) -> datetime:
-    return moment.replace(second=0, microsecond=0)
+def _whole(time: datetime) -> datetime:
+    return time.replace(second=0, microsecond=0)
 
 
 def _never(fields: str) -> InvalidInput:
     return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no due time in the next 50 years")])
 
 
-def _unclear(fields: str, moment: datetime) -> InvalidInput:
-    return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no clear due time after {moment}")])
+def _unclear(fields: str, time: datetime) -> InvalidInput:
+    return InvalidInput("The schedule", [FieldError("cron_expr", f"{fields!r} has no clear due time after {time}")])

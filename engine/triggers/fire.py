@@ -1,7 +1,7 @@
-"""Firing: the record first, then what it starts, all in the caller's transaction.
+"""Firing: inserts the record of a firing, then starts its job or workflow, all in the caller's transaction.
 
-The record's keys, (trigger, due time) and (trigger, event), decide who fires: a firing that was recorded before is not
-recorded again, and only what was recorded starts. So any number of schedulers may try, at any time.
+The unique keys of the record, (trigger, due time) and (trigger, event), make a firing single: one that is recorded
+already is not recorded again, and only new records start something. So any number of schedulers may try at any time.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ FIRES = statement("engine/triggers/sql/fires.sql")
 
 SCHEDULER = system("scheduler")
 LONGEST_ERROR = 1000
-# So long may templates be filled in at a stretch, for nobody else fires meanwhile, and a transaction that is silent for
-# much longer is cut off. The firings of one event, or of one schedule, go together: those that come after this time
-# have only a little work each, which is plenty for an ordinary template.
+# Other triggers wait while templates are rendered, and the server ends a transaction that is idle for much longer. The
+# firings of one event or schedule share a transaction: those that are rendered after this time may do only little work
+# each, which is enough for an ordinary template.
 RENDERING_SECONDS = 1.0
 LITTLE_WORK = MOST_WORK // 64
-# What is wrong with one firing and no reason to stop the others.
+# Errors of one firing, which do not stop the others.
 UNUSABLE = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
-# What is wrong with the database, and with all of them.
-NOT_ITS_OWN = (*UNREACHABLE, asyncpg.PostgresError)
+# Errors of the database, which concern all firings.
+OF_ALL = (*UNREACHABLE, asyncpg.PostgresError)
 
 
 @dataclass(slots=True)
 class Firing:
-    """One firing of a trigger: by a due time, by an event, or by a person. `job_id` is what it starts."""
+    """One firing of a trigger: for a due time, for an event, or by a person. `job_id` is what it starts."""
 
     trigger: Trigger
     source: str
@@ -63,14 +63,14 @@ class Firing:
     job_id: UUID | None = field(default_factory=new_id)
 
     def fail(self, error: BaseException) -> None:
-        """It cannot start anything, for this reason."""
+        """Mark the firing as failed, for this reason."""
         self.result, self.job_id = "failed", None
         self.error = stored_text(str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
 
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """A firing as it is recorded: fired, swallowed by the dedupe window, or failed."""
+    """The record of a firing: fired, swallowed by the dedupe window, or failed."""
 
     id: UUID
     trigger_id: UUID
@@ -85,7 +85,7 @@ class Fire:
 
 
 async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float:
-    """Fill the templates of firings that go together, and answer how many seconds it took."""
+    """Render the payloads of firings that share a transaction. Returns how many seconds it took."""
     took = 0.0
     for firing, scope in asked:
         began = time.monotonic()
@@ -96,20 +96,20 @@ async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> flo
 
 
 def render_payload(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK) -> None:
-    """Fill the trigger's template, or mark the firing as failed."""
+    """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
     known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
     try:
         firing.payload = render(trigger.spec.payload_template, known, path="payload_template", budget=Budget(work))
     except Exception as error:
-        # A tenant's template: whatever it raises is this firing's own matter, and every other tenant's fires.
+        # A tenant's template: whatever it raises fails this firing alone, and other triggers fire.
         firing.fail(error)
 
 
 async def fire_all(
     conn: Connection, firings: Sequence[Firing], *, now: datetime, actor: Actor = SCHEDULER
 ) -> list[Firing]:
-    """Record the firings, start what they start, audit each. Answers those that had not fired before."""
+    """Record the firings, start their jobs and workflows, audit each. Returns those that had not fired before."""
     if not firings:
         return []
     fresh = await _reserve(conn, firings, now, actor)
@@ -125,7 +125,7 @@ async def fire_all(
 async def list_fires(
     conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None, limit: int = 50
 ) -> list[Fire]:
-    """What a trigger did lately, newest first."""
+    """The latest firings of a trigger, newest first."""
     values = {"trigger_id": trigger_id, "tenant_id": tenant_id, "limit": min(limit, 200)}
     return [Fire(**row) for row in await conn.fetch(FIRES.sql, *FIRES.bind(values))]
 
@@ -151,7 +151,7 @@ async def _reserve(conn: Connection, firings: Sequence[Firing], now: datetime, a
 
 
 async def _start(conn: Connection, firings: Sequence[Firing], actor: Actor) -> None:
-    """Enqueue the jobs together and ask for the workflows; what cannot start is marked, the others go on."""
+    """Enqueue the jobs in one batch and request the workflows. A firing that cannot start is marked as failed."""
     admitted: list[tuple[Firing, NewJob]] = []
     for firing in firings:
         try:
@@ -160,7 +160,7 @@ async def _start(conn: Connection, firings: Sequence[Firing], actor: Actor) -> N
             else:
                 admitted.append((firing, await _admitted(conn, firing)))
         except Exception as error:
-            if isinstance(error, NOT_ITS_OWN) and not isinstance(error, UNUSABLE):
+            if isinstance(error, OF_ALL) and not isinstance(error, UNUSABLE):
                 raise
             firing.fail(error)
     try:
@@ -193,13 +193,13 @@ async def _admitted(conn: Connection, firing: Firing) -> NewJob:
     )
     job = await admit(conn, job)
     if spec.definition_key is not None and job.definition_id is None:
-        raise NotFound("definition", spec.definition_key, remedy="Point the trigger at one that there is.")
+        raise NotFound("definition", spec.definition_key, remedy="Choose a definition that exists.")
     return job
 
 
 async def _request(conn: Connection, firing: Firing, actor: Actor) -> None:
     trigger = firing.trigger
-    # On behalf of who fired it by hand, or else arranged for it: they may not approve the work.
+    # On behalf of the person who fired it, or else who last changed the trigger: they may not approve the run.
     requester = actor if firing.source == "manual" else system(trigger.arranged_by)
     async with conn.transaction():
         await request_workflow(
@@ -216,19 +216,19 @@ async def _request(conn: Connection, firing: Firing, actor: Actor) -> None:
 
 
 async def _settle(conn: Connection, fresh: Sequence[Firing], now: datetime, actor: Actor) -> None:
-    told = [firing for firing in fresh if firing.result != "swallowed"]
-    last = {firing.trigger.id: firing for firing in told}
+    recorded = [firing for firing in fresh if firing.result != "swallowed"]
+    last = {firing.trigger.id: firing for firing in recorded}
     await fetch(
         conn,
         SETTLE,
         actor_type=actor.type,
         actor_id=actor.id,
-        triggers=[one.trigger.id for one in told],
-        tenants=[one.trigger.tenant_id for one in told],
-        actions=["TRIGGER_FAILED" if one.error else "TRIGGER_FIRED" for one in told],
-        levels=["warn" if one.error else "info" for one in told],
-        messages=[one.error or one.trigger.spec.label for one in told],
-        metas=[_facts(one, actor) for one in told],
+        triggers=[one.trigger.id for one in recorded],
+        tenants=[one.trigger.tenant_id for one in recorded],
+        actions=["TRIGGER_FAILED" if one.error else "TRIGGER_FIRED" for one in recorded],
+        levels=["warn" if one.error else "info" for one in recorded],
+        messages=[one.error or one.trigger.spec.label for one in recorded],
+        metas=[_facts(one, actor) for one in recorded],
         changed=list(last),
         fired_ats=[None if one.error else one.due_at or now for one in last.values()],
         last_errors=[_last_error(one, now) for one in last.values()],

@@ -1,7 +1,7 @@
-"""Events fire triggers: each event is looked at once, and fires each trigger that fits it once.
+"""Fires the triggers of events: each event is handled once, and fires each matching trigger once.
 
-What waits to be looked at is marked on the event itself. A place in the order of events would not do: one that is
-committed late can have a lower number than those seen already.
+An event carries its own mark that it is handled. A cursor over the events would not do: an event that is committed late
+can have a lower id than those handled already.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_payloads
-from atlas.engine.triggers.fire_schedules import FIRING, Round, Unfired
+from atlas.engine.triggers.fire_schedules import FIRING, Polled, Unfired
 from atlas.engine.triggers.store import Trigger, trigger_of
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
@@ -26,7 +26,7 @@ RECENT = statement("engine/triggers/sql/recent.sql")
 HANDLED = statement("engine/triggers/sql/handled.sql")
 
 EVENTS_AT_ONCE = 100
-# An event may fire thousands of triggers; then fewer of them go together, for a transaction should not think long.
+# An event may fire thousands of triggers. Then a transaction handles fewer events, so that it stays short.
 FIRINGS_AT_ONCE = 1000
 
 
@@ -43,20 +43,20 @@ class StoredEvent:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """`event` in a template: its `context`, and each field of it directly where the name is free."""
+        """`event` in a template: its `context`, and each field of the context whose name is free."""
         facts = {"id": str(self.id), "name": self.name, "created_at": self.created_at.isoformat()}
         return {"event": {**self.context, **facts, "correlation_id": self.correlation_id, "context": self.context}}
 
 
 async def fire_due_events(
     conn: Connection, *, late_by: float = 0.0, limit: int = EVENTS_AT_ONCE, without: Sequence[UUID] = ()
-) -> Round:
-    """Let the triggers look at the events that wait for them. Nothing fires while Atlas is offline; the events stay.
+) -> Polled:
+    """Fire the triggers of the events that are not handled yet. While Atlas is offline nothing fires and events wait.
 
-    `Unfired` names what was held when the whole failed; `without` passes over what failed before.
+    Raises `Unfired` with the batch that failed; `without` leaves out events that failed before.
     """
     if not await fetch_value(conn, ANY_EVENT, late_by=late_by):
-        return Round()
+        return Polled()
     held: list[UUID] = []
     try:
         async with conn.transaction(isolation="read_committed"):
@@ -65,34 +65,34 @@ async def fire_due_events(
         raise Unfired(held) from error
 
 
-async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]) -> Round:
+async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]) -> Polled:
     gate = await fetch_row(conn, FIRING)
     assert gate is not None
     if not gate["is_open"]:
-        return Round(closed=True)
+        return Polled(closed=True)
     rows = await fetch(conn, EVENTS, **which)
     held += [row["id"] for row in rows]
-    events, firings = await _matches(conn, [_event_of(row) for row in rows])
-    fired = await _fire_unlike(conn, firings, gate["now"])
+    events, firings = await _find_firings(conn, [_event_of(row) for row in rows])
+    fired = await _fire_distinct(conn, firings, gate["now"])
     await fetch(conn, HANDLED, ids=[event.id for event in events])
-    return Round(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
+    return Polled(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
 
 
-def fits(pattern: str, name: str) -> bool:
-    """Whether a trigger's event name, exact or `provider.*`, means an event."""
+def matches_name(pattern: str, name: str) -> bool:
+    """Whether a trigger's event name, exact or `provider.*`, matches an event."""
     return pattern == name or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
 
 
 def patterns_of(name: str) -> Iterator[str]:
-    """Every event name that a trigger may have to fit an event: its own, and one for each of its beginnings."""
+    """Every event name of a trigger that matches an event: its own name, and `x.*` for each prefix `x` of it."""
     yield name
     parts = name.split(".")
     for length in range(1, len(parts)):
         yield f"{'.'.join(parts[:length])}.*"
 
 
-async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[list[StoredEvent], list[Firing]]:
-    """The first of the events, as many as go together, and what they fire."""
+async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[list[StoredEvent], list[Firing]]:
+    """The events that one transaction handles, and their firings."""
     names = sorted({pattern for event in waiting for pattern in patterns_of(event.name)})
     rows = await fetch(conn, MATCHING, names=names, tenants=list({event.tenant_id for event in waiting}))
     triggers = [(trigger_of(row), row["active_since"]) for row in rows]
@@ -100,7 +100,7 @@ async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[li
     firings: list[Firing] = []
     took = 0.0
     for event in waiting:
-        found = [_firing(trigger, event) for trigger, since in triggers if _means(trigger, since, event)]
+        found = [_firing(trigger, event) for trigger, since in triggers if _matches(trigger, since, event)]
         scope = event.scope
         took += await render_payloads([(firing, scope) for firing in found])
         firings += found
@@ -113,40 +113,40 @@ async def _matches(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[li
     return events, firings
 
 
-def _means(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
-    # What happened before a trigger was made, enabled or given this name is not its business.
+def _matches(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
+    # An event from before the trigger was added, enabled or given this name does not fire it.
     known = trigger.tenant_id == event.tenant_id and since <= event.created_at
-    return known and fits(trigger.spec.event_name or "", event.name)
+    return known and matches_name(trigger.spec.event_name or "", event.name)
 
 
 def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
     return Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
 
 
-async def _fire_unlike(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
-    """Fire, and let those go whose trigger fired with the same payload within its window, in this batch or before.
+async def _fire_distinct(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
+    """Fire, and swallow firings whose trigger fired with the same payload within its window, in this batch or before.
 
-    Equal ones of a batch come one after the other: only one that could be started swallows the next.
+    Equal firings of a batch go one after the other: only one that started something swallows the next.
     """
     fired: list[Firing] = []
     while firings:
         await _swallow(conn, firings, now)
-        first = {_likeness(one): one for one in reversed(firings)}
+        first = {_dedupe_key(one): one for one in reversed(firings)}
         alone = {one.id for one in first.values()}
         fired += await fire_all(conn, [one for one in firings if one.id in alone], now=now)
         firings = [one for one in firings if one.id not in alone]
     return fired
 
 
-def _likeness(firing: Firing) -> tuple[UUID, bytes] | UUID:
-    """What equal firings have in common, while they may swallow each other; else its own id."""
+def _dedupe_key(firing: Firing) -> tuple[UUID, bytes] | UUID:
+    """The same for equal firings that may swallow each other; else the firing's own id."""
     if firing.result != "fired" or firing.payload_hash is None or not firing.trigger.spec.dedupe_window_seconds:
         return firing.id
     return firing.trigger.id, firing.payload_hash
 
 
 async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -> None:
-    watched = [one for one in firings if _likeness(one) != one.id]
+    watched = [one for one in firings if _dedupe_key(one) != one.id]
     rows = await fetch(
         conn,
         RECENT,

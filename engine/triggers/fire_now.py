@@ -1,4 +1,4 @@
-"""A person fires a trigger, to try it or to make up for a missed time. It is enqueueing, which is never paused."""
+"""Firing a trigger by request, to try it or to make up for a missed time. Like enqueueing, it is never paused."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,9 +23,9 @@ async def fire_now(
     context: Mapping[str, Any] | None = None,
     tenant_id: UUID | None = None,
 ) -> UUID:
-    """Fire a trigger once, whatever its schedule, and answer the id of the job or intent it started.
+    """Fire a trigger once, whatever its schedule. Returns the id of the job or intent it started.
 
-    `context` stands for the context of an event. The trigger's own times are not moved, and no window swallows it.
+    `context` takes the role of an event's context. The schedule stays as it is, and no dedupe window applies.
     """
     async with conn.transaction():
         trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)

@@ -1,7 +1,7 @@
-"""Schedules fire: one transaction deals with every due time up to the database's clock.
+"""Fires schedules: one transaction fires every due time up to the database's clock.
 
-Whoever calls, how often, and by which clock, does not matter. The rows that are due are held, so that two schedulers
-share the work; the time is the database's; and each due time fires under its own record, once.
+It may be called by any number of schedulers, at any time. The due rows are locked, so that two schedulers share the
+work; the time is the database's; and each due time fires once, under its own record.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ DUE = statement("engine/triggers/sql/due.sql")
 ADVANCE = statement("engine/triggers/sql/advance.sql")
 
 TRIGGERS_AT_ONCE = 500
-# Of one trigger that catches up under `all`, and of all together; the rest comes with the next rounds. A transaction
-# that thinks too long between two statements is cut off.
+# Due times of one trigger that catches up under `all`, and firings of all triggers; the next polls fire the rest. The
+# server ends a transaction that is idle too long between two statements.
 TIMES_AT_ONCE = 200
 FIRINGS_AT_ONCE = 1000
-# When a schedule cannot be computed, how long until it is tried again. Its open due time is kept in its error.
+# How long until a schedule that cannot be computed is tried again. Its open due time is kept in its error.
 BROKEN_PAUSE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What a look at the triggers brought. `next_in` is when to look again, in seconds; None: nothing is planned."""
+class Polled:
+    """The result of a poll. `next_in` is the number of seconds until the next due time, None if there is none."""
 
     fired: int = 0
     closed: bool = False
@@ -44,7 +44,7 @@ class Round:
 
 
 class Unfired(Exception):
-    """A batch that could not be fired, for the reason that caused this. `held` are its triggers, or its events."""
+    """A batch that could not be fired; the cause says why. `held` are its triggers, or its events."""
 
     def __init__(self, held: Sequence[UUID]) -> None:
         super().__init__(f"{len(held)} could not be fired, together or alone")
@@ -53,15 +53,15 @@ class Unfired(Exception):
 
 async def fire_due(
     conn: Connection, *, late_by: float = 0.0, limit: int = TRIGGERS_AT_ONCE, without: Sequence[UUID] = ()
-) -> Round:
+) -> Polled:
     """Fire every schedule that is due by the database's clock, each due time once, by its misfire policy.
 
-    Nothing fires while Atlas is offline. With `late_by` only what is that many seconds late, for those who stand in
-    for a leader. `Unfired` names what was held when the whole failed; `without` passes over what failed before.
+    Nothing fires while Atlas is offline. With `late_by` only what is that many seconds late fires: for schedulers that
+    do not lead. Raises `Unfired` with the batch that failed; `without` leaves out triggers that failed before.
     """
     next_in: float | None = await fetch_value(conn, NEXT_DUE)
     if next_in is None or next_in > -late_by:
-        return Round(next_in=None if next_in is None else next_in + late_by)
+        return Polled(next_in=None if next_in is None else next_in + late_by)
     held: list[UUID] = []
     try:
         async with conn.transaction(isolation="read_committed"):
@@ -70,24 +70,24 @@ async def fire_due(
         raise Unfired(held) from error
 
 
-async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, held: list[UUID]) -> Round:
+async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, held: list[UUID]) -> Polled:
     gate = await fetch_row(conn, FIRING)
     assert gate is not None
     if not gate["is_open"]:
-        return Round(closed=True)
+        return Polled(closed=True)
     rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), **which)
     held += [row["id"] for row in rows]
     planned, firings = await _plan_all(conn, [(trigger_of(row), row["active_since"]) for row in rows], gate)
     fired = await fire_all(conn, firings, now=gate["now"])
     await _advance(conn, planned)
-    # Nobody knows how late it has become, nor whether all fitted in: look again at once.
-    return Round(fired=len(fired), next_in=0.0 if rows else None)
+    # More may be due by now, or may not have fitted in: poll again at once.
+    return Polled(fired=len(fired), next_in=0.0 if rows else None)
 
 
 async def _plan_all(
     conn: Connection, triggers: Sequence[tuple[Trigger, datetime | None]], gate: Any
 ) -> tuple[list[tuple[Trigger, Plan]], list[Firing]]:
-    """What becomes of each, up to as many firings as one transaction takes, and these firings."""
+    """The plan of each trigger, up to as many firings as one transaction takes, and these firings."""
     planned: list[tuple[Trigger, Plan]] = []
     firings: list[Firing] = []
     took = 0.0
@@ -114,12 +114,12 @@ async def _plan(conn: Connection, trigger: Trigger, since: datetime | None, gate
             most=most,
         )
     except InvalidInput as error:
-        await _tell(conn, trigger, "TRIGGER_FAILED", str(error))
+        await _audit(conn, trigger, "TRIGGER_FAILED", str(error))
         return Plan(next_fire_at=gate["now"] + BROKEN_PAUSE, error=_error(trigger, error, gate["now"]))
     if found.dropped is not None:
         first, last = found.dropped
         facts = {"policy": trigger.spec.misfire, "first": first.isoformat(), "last": last.isoformat()}
-        await _tell(conn, trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts)
+        await _audit(conn, trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts)
     return found
 
 
@@ -127,7 +127,7 @@ def _error(trigger: Trigger, error: InvalidInput, now: datetime) -> str:
     return orjson.dumps({"message": str(error), "at": now, "open_since": trigger.first_due}).decode()
 
 
-async def _tell(conn: Connection, trigger: Trigger, action: str, message: str, **facts: Any) -> None:
+async def _audit(conn: Connection, trigger: Trigger, action: str, message: str, **facts: Any) -> None:
     event = Event(
         action=action,
         entity_type="trigger",
@@ -146,7 +146,7 @@ def _firing(trigger: Trigger, due: datetime) -> Firing:
 
 
 def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:
-    """What the template of a schedule may speak of."""
+    """The names that the template of a schedule may use."""
     return {"fire": {"due_at": due.isoformat(), "local": due.astimezone(trigger.cron.zone).isoformat()}}
 
 

@@ -1,7 +1,7 @@
-"""Which due times fire when a schedule is looked at, and which were missed.
+"""The misfire policy: which due times of a schedule fire, and which are dropped.
 
-Ordinarily there is one, a moment old. After a while in which nothing could fire there are many, and the trigger's
-policy says what becomes of them: `skip` lets the missed go, `latest` fires the last one alone, `all` fires each.
+Ordinarily there is one due time, milliseconds old. After an outage there are many, and the trigger's policy decides:
+`skip` drops the missed ones, `latest` fires the last one alone, `all` fires each.
 """
 
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from atlas.engine.triggers.cron import Cron
 # A due time is missed when it is older than this, or when it passed while Atlas was offline. It is long enough for
 # another scheduler to take over, and shorter than the minute between two due times.
 GRACE = timedelta(seconds=30)
-MOMENT = timedelta(microseconds=1)
-# How far the rules of a zone move a due time.
-ASTRAY = timedelta(minutes=65)
+INSTANT = timedelta(microseconds=1)
+# How far new rules of a zone move a due time.
+RULE_SHIFT = timedelta(minutes=65)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The due times to fire now, the first one to look at next, and the (first, last) of those let go.
+    """The due times to fire now, the next one after them, and the (first, last) of those that are dropped.
 
-    `error` says why the schedule cannot be computed; it is then only looked at again.
+    `error` says why the schedule cannot be computed; it is then tried again later.
     """
 
     fire: list[datetime] = field(default_factory=list)
@@ -42,16 +42,16 @@ def plan(
     online_since: datetime | None,
     most: int,
 ) -> Plan:
-    """What to do about a schedule whose first open due time is `due`; None begins it anew, from `since` or from now.
+    """Plan a schedule whose first open due time is `due`; with None it starts at `since` or now.
 
-    A moment that is none of its times is one by the old rules of its zone, and comes at its new place; where that is
-    not near, the schedule has moved to another zone, and what was open there comes first.
+    A `due` that is none of its times was computed by old rules of its zone, and moves to the time by the new rules. If
+    that is not near, the schedule has moved to another zone, and what was open there fires first.
     """
     if due is None:
         due = cron.after(since or now)
-    elif cron.after(due - MOMENT) != due:
-        near = cron.after(due - ASTRAY)
-        due = near if near <= due + ASTRAY else due
+    elif cron.after(due - INSTANT) != due:
+        near = cron.after(due - RULE_SHIFT)
+        due = near if near <= due + RULE_SHIFT else due
     if due > now:
         return Plan(next_fire_at=due)
     if policy == "all":
@@ -61,5 +61,5 @@ def plan(
     missed = last < now - GRACE or (online_since is not None and last <= online_since)
     if policy == "skip" and missed:
         return Plan([], cron.after(last), (due, last))
-    before = cron.latest(due, last - MOMENT) or due if last > due else None
+    before = cron.latest(due, last - INSTANT) or due if last > due else None
     return Plan([last], cron.after(last), None if before is None else (due, before))

@@ -1,4 +1,4 @@
-"""The next times of a schedule, for people: in the zone's clock and in UTC, with what a clock change does to them."""
+"""The next due times of a schedule, local and in UTC, with a note where a clock change affects them."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +14,7 @@ MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A due time. `note` says how a clock change touches it; empty on ordinary days."""
+    """A due time. `note` says how a clock change affects it; empty on ordinary days."""
 
     local: datetime
     utc: datetime
@@ -22,12 +22,12 @@ class Occurrence:
 
 
 def preview(cron: Cron, after: datetime, *, count: int = 20) -> list[Occurrence]:
-    """The next due times after a moment; fewer where the calendar ends."""
+    """The next due times after a time; fewer if the calendar ends."""
     return [_occurrence(cron, due) for due in islice(_times(cron, after), min(count, MOST))]
 
 
 def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
-    # A rare one leads past the last year there is.
+    # A rare schedule leads past the last year that Python knows.
     with suppress(OverflowError):
         while True:
             after = cron.after(after)

@@ -1,4 +1,4 @@
-"""A trigger as people describe it: checked as a whole before anything of it is stored."""
+"""The description of a trigger, checked as a whole before it is stored."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from atlas.errors import FieldError, InvalidInput
 
 LONGEST_WINDOW = 30 * 86_400
 TARGETS = ("definition_key", "job_type", "workflow")
-# What a payload template may speak of, by the type of its trigger.
+# The names that a payload template may use, by the type of its trigger.
 NAMES = {"event": ("event", "trigger"), "schedule": ("fire", "trigger")}
 
 # Names with dots; a last part `*` stands for everything under the name before it.
@@ -25,7 +25,7 @@ _EVENT_NAME = re.compile(r"[^\s.*]+(\.[^\s.*]+)*(\.\*)?")
 
 
 class TriggerSpec(BaseModel):
-    """What a trigger waits for, and what it then starts: exactly one of a definition, a job type and a workflow."""
+    """When a trigger fires, and what it starts: exactly one of a definition, a job type and a workflow."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ class TriggerSpec(BaseModel):
 
     @property
     def target(self) -> tuple[str, str]:
-        """What it starts: the kind of thing and its name."""
+        """What it starts: the kind and the name."""
         return next((kind, name) for kind in TARGETS if (name := getattr(self, kind)) is not None)
 
 

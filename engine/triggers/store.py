@@ -1,4 +1,4 @@
-"""Triggers as they are kept: add, edit, remove, find, list. Each change is audited with what it changed."""
+"""Stored triggers: add, edit, remove, find, list. Each change is audited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ HOLD = statement("engine/triggers/sql/hold.sql")
 LIST = statement("engine/triggers/sql/list.sql")
 SCHEDULES = statement("engine/triggers/sql/schedules.sql")
 
-# What the account does not repeat: a template may hold anything.
-_UNTOLD = {"payload_template"}
+# Not repeated in the audit log: a template may hold anything.
+_NOT_AUDITED = {"payload_template"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A trigger as it is stored. `zone` is the one its schedule follows: its own, else its tenant's."""
+    """A stored trigger. `zone` is the one its schedule follows: its own, else its tenant's."""
 
     id: UUID
     tenant_id: UUID
@@ -52,7 +52,7 @@ class Trigger:
 
     @property
     def arranged_by(self) -> str:
-        """Who is behind what it starts by itself: whoever last changed what that is, or when."""
+        """Who requests what it starts: the last person who changed when it fires, or what it starts."""
         return self.edited_by or self.created_by
 
     @property
@@ -65,12 +65,12 @@ class Trigger:
 
     @property
     def cron(self) -> Cron:
-        """Its schedule; InvalidInput where the zone has vanished from this machine's tz database."""
+        """Its schedule; InvalidInput if this machine's tz database has no such zone."""
         assert self.spec.cron_expr is not None
         return known_cron(self.spec.cron_expr, self.zone)
 
     def as_json(self) -> dict[str, Any]:
-        """The whole of it, for those who read it."""
+        """All fields, for the API and the command line."""
         facts = ("zone", "last_fire_at", "next_fire_at", "last_error", "created_by", "created_at", "updated_at")
         own = {"id": str(self.id), "tenant_id": str(self.tenant_id)}
         return {**own, **self.spec.model_dump(), **{name: getattr(self, name) for name in facts}}
@@ -82,7 +82,7 @@ async def add_trigger(conn: Connection, tenant_id: UUID, described: Mapping[str,
     id = new_id()
     async with conn.transaction():
         await _check_target(conn, spec)
-        # A change of the zone finds the schedules that are there, and not one that is just being added.
+        # A concurrent change of the tenant's zone would not see a schedule that is just being added.
         await fetch(conn, STAY, tenant_id=tenant_id)
         next_fire_at = await _next_time(conn, tenant_id, spec)
         columns = {"id": id, "tenant_id": tenant_id, "created_by": actor.id, "next_fire_at": next_fire_at}
@@ -95,9 +95,9 @@ async def add_trigger(conn: Connection, tenant_id: UUID, described: Mapping[str,
 async def edit_trigger(
     conn: Connection, trigger_id: UUID, changes: Mapping[str, Any], *, actor: Actor, tenant_id: UUID | None = None
 ) -> Trigger:
-    """Change some of a trigger. One that waits for other times or events, or is enabled again, begins anew from now."""
+    """Change some fields of a trigger. With another schedule or event, or enabled again, it starts from now."""
     async with conn.transaction():
-        # Before its row is held: a change of the zone holds the zone, and then the rows of the schedules.
+        # Before its row is locked: a change of the zone locks the zone, and then the rows of the schedules.
         await fetch(conn, STAY, tenant_id=(await find_trigger(conn, trigger_id, tenant_id=tenant_id)).tenant_id)
         before = await _hold(conn, trigger_id, tenant_id)
         spec = read_trigger({**before.spec.model_dump(), **changes})
@@ -116,7 +116,7 @@ async def edit_trigger(
 
 
 async def remove_trigger(conn: Connection, trigger_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> Trigger:
-    """Remove a trigger. Jobs it made, and the record of its firings, stay."""
+    """Remove a trigger. Its jobs, and the record of its firings, stay."""
     async with conn.transaction():
         trigger = await _hold(conn, trigger_id, tenant_id)
         await fetch_value(conn, REMOVE, id=trigger_id)
@@ -125,7 +125,7 @@ async def remove_trigger(conn: Connection, trigger_id: UUID, *, actor: Actor, te
 
 
 async def find_trigger(conn: Connection, trigger_id: UUID, *, tenant_id: UUID | None = None) -> Trigger:
-    """One trigger; `NotFound` where there is none, or where it is another tenant's."""
+    """One trigger; `NotFound` if there is none, or if it is another tenant's."""
     row = await fetch_row(conn, FIND, id=trigger_id, tenant_id=tenant_id)
     if row is None:
         raise _unknown(trigger_id)
@@ -147,7 +147,7 @@ async def list_schedules(conn: Queryable, *, within: timedelta) -> dict[tuple[st
 
 
 async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
-    """The zone of a tenant's schedules, and the time that they are due by."""
+    """The zone of a tenant's schedules, and the time that decides what is due."""
     row = await fetch_row(conn, CLOCK, tenant_id=tenant_id)
     if row is None:
         raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
@@ -155,7 +155,7 @@ async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
 
 
 def trigger_of(row: Any) -> Trigger:
-    """A trigger from its row. What is stored was checked when it was saved, so it is not checked again."""
+    """A trigger from its row. It was checked when it was saved, and is not checked again."""
     fields = {name: row[name] for name in TriggerSpec.model_fields}
     fields["payload_template"] = orjson.loads(fields["payload_template"])
     error = row["last_error"]
@@ -182,7 +182,7 @@ async def _hold(conn: Connection, trigger_id: UUID, tenant_id: UUID | None) -> T
 
 
 async def _check_target(conn: Connection, spec: TriggerSpec) -> None:
-    # A type's worker may start later, and a workflow be saved later; a definition is a permission and must be there.
+    # A job type or a workflow may be published later. A definition is a permission and must exist.
     if spec.definition_key is not None:
         await find_definition(conn, spec.definition_key)
     kind, name = spec.target
@@ -207,12 +207,12 @@ def _unknown(trigger_id: UUID) -> NotFound:
 
 
 def _event(action: str, trigger: Trigger, actor: Actor, **facts: Any) -> Event:
-    terms = trigger.spec.model_dump(exclude=_UNTOLD, exclude_none=True)
+    fields = trigger.spec.model_dump(exclude=_NOT_AUDITED, exclude_none=True)
     return Event(
         action=action,
         entity_type="trigger",
         entity_id=str(trigger.id),
         actor=actor,
         tenant_id=trigger.tenant_id,
-        meta={**terms, **facts},
+        meta={**fields, **facts},
     )

@@ -1,8 +1,8 @@
-"""The watchdog's eyes: what is amiss is found with its name, and an orderly Atlas has nothing to tell."""
+"""Alerts: each problem is found with its subject, and a healthy Atlas has none."""
 
 import pytest
 
-from atlas.engine.alerts import look, read_findings, save_findings
+from atlas.engine.alerts import find_alerts, read_findings, save_findings
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs import switch
 from atlas.engine.jobs.lease import reap, retire_worker
@@ -17,7 +17,7 @@ async def online(conn) -> None:
 
 
 async def kinds(conn) -> list[tuple[str, str]]:
-    return [(one.kind, one.subject) for one in await look(conn)]
+    return [(one.kind, one.subject) for one in await find_alerts(conn)]
 
 
 async def hours_pass(conn) -> None:
@@ -28,14 +28,14 @@ async def hours_pass(conn) -> None:
     )
 
 
-async def test_an_orderly_atlas_has_nothing_to_tell(conn):
+async def test_a_healthy_atlas_has_no_alerts(conn):
     worker = await given_worker(conn)
     await given_job(conn)
     await retire_worker(conn, worker.id)
-    assert await look(conn) == []
+    assert await find_alerts(conn) == []
 
 
-async def test_a_worker_that_fell_silent_is_told_until_it_is_old_news(conn):
+async def test_a_lost_worker_is_an_alert_for_ten_minutes(conn):
     worker, _ = await given_claimed(conn)
     await lose_lease(conn, worker)
     before = await kinds(conn)
@@ -49,7 +49,7 @@ async def test_a_worker_that_fell_silent_is_told_until_it_is_old_news(conn):
     assert await kinds(conn) == []
 
 
-async def test_a_host_that_is_silent_while_jobs_wait_for_it_is_told(conn):
+async def test_a_host_that_is_silent_while_jobs_wait_for_it_is_an_alert(conn):
     tenant = await given_tenant(conn)
     busy = await add_host(conn, tenant_id=tenant, name="attic", actor=DANA)
     await add_host(conn, tenant_id=tenant, name="cellar", actor=DANA)
@@ -57,12 +57,12 @@ async def test_a_host_that_is_silent_while_jobs_wait_for_it_is_told(conn):
     assert await kinds(conn) == []
     await conn.execute("update atlas.hosts set created_at = created_at - interval '1 hour'")
 
-    [found] = await look(conn)
+    [found] = await find_alerts(conn)
     assert (found.kind, found.subject) == ("host_silent", str(busy.id))
     assert found.message == "Host attic of acme was never seen, and jobs wait for it."
 
 
-async def test_intents_that_nobody_decides_and_the_silent_engine_are_told(conn):
+async def test_undecided_intents_and_a_silent_engine_are_alerts(conn):
     tenant = await given_tenant(conn)
     await request_workflow(conn, tenant, "WF-010", {}, DANA)
     await hours_pass(conn)
@@ -72,7 +72,7 @@ async def test_intents_that_nobody_decides_and_the_silent_engine_are_told(conn):
     assert await kinds(conn) == []
 
 
-async def test_an_offline_atlas_leaves_its_intents_alone_and_nobody_is_told(conn):
+async def test_the_intents_of_an_offline_atlas_are_no_alert(conn):
     tenant = await given_tenant(conn)
     await request_workflow(conn, tenant, "WF-010", {}, DANA)
     await switch(conn, online=False, actor=DANA)
@@ -81,7 +81,7 @@ async def test_an_offline_atlas_leaves_its_intents_alone_and_nobody_is_told(conn
 
 
 @pytest.mark.parametrize(
-    ("now", "before", "told"),
+    ("now", "before", "rises"),
     [
         ((100, 60), (1000, 10), True),
         ((100, 60), (0, 0), True),
@@ -90,7 +90,7 @@ async def test_an_offline_atlas_leaves_its_intents_alone_and_nobody_is_told(conn
         ((100, 60), (1000, 550), False),
     ],
 )
-async def test_a_rise_in_failures_is_told_beside_the_day_before(conn, now, before, told):
+async def test_a_rise_in_failures_over_the_day_before_is_an_alert(conn, now, before, rises):
     tenant = await given_tenant(conn)
     for (runs, failed), ago in ((now, 0), (before, 5)):
         await conn.execute(
@@ -103,13 +103,13 @@ async def test_a_rise_in_failures_is_told_beside_the_day_before(conn, now, befor
             runs - failed,
         )
 
-    assert await kinds(conn) == ([("failures_rise", "acme report.build")] if told else [])
+    assert await kinds(conn) == ([("failures_rise", "acme report.build")] if rises else [])
 
 
 async def test_what_was_found_is_kept_for_everyone_to_read(conn):
     worker, _ = await given_claimed(conn)
     await lose_lease(conn, worker)
-    found = await look(conn)
+    found = await find_alerts(conn)
     await save_findings(conn, found, by="a watchdog")
     assert await read_findings(conn) == found
 

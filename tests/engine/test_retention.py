@@ -1,4 +1,4 @@
-"""Retention: what is past its age goes in small batches, and nothing else does."""
+"""Retention: what is past its age is removed in small batches, and nothing else is."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -89,7 +89,7 @@ async def test_young_jobs_stay(pool, conn):
     assert (await sweep(pool)).total == 0
 
 
-async def test_jobs_whose_ids_tell_no_time_go_as_well(pool, conn):
+async def test_jobs_whose_ids_carry_no_time_are_removed_too(pool, conn):
     await conn.execute("select atlas.enqueue('system', 'report.build')")
     worker = await given_worker(conn)
     [job] = await claim(conn, worker, limit=1)
@@ -114,7 +114,7 @@ async def test_dead_letters_are_kept_until_an_operator_decides(pool, conn):
     await delete(conn, dead.id, actor=DANA)
 
 
-async def test_nothing_goes_before_it_is_metered(pool, conn):
+async def test_nothing_is_removed_before_it_is_metered(pool, conn):
     await given_ended(conn, 4)
     await conn.execute("update atlas.jobs set finished_at = finished_at - interval '40 days'")
     assert (await sweep(pool)).jobs == 0
@@ -257,8 +257,8 @@ async def test_intents_and_approvals_go_after_the_runs_they_became(pool, conn):
     assert (swept.intents, swept.approvals) == (4, 2)
     assert {row["id"] for row in await conn.fetch("select id from atlas.intents")} == set(kept)
     assert {row["id"] for row in await conn.fetch("select id from atlas.approvals")} == set(stays)
-    told = await conn.fetch("select meta from atlas.audit_log where action = 'INTENTS_PRUNED'")
-    assert sum(orjson.loads(row["meta"])["intents"] for row in told) == 4
+    pruned = await conn.fetch("select meta from atlas.audit_log where action = 'INTENTS_PRUNED'")
+    assert sum(orjson.loads(row["meta"])["intents"] for row in pruned) == 4
     assert (await sweep(pool)).total == 0
 
 
@@ -271,7 +271,7 @@ async def test_intents_that_policy_counts_today_stay_whatever_the_ages(pool, con
     assert (await sweep(pool)).intents == 1
 
 
-async def test_events_that_were_handled_go_and_those_that_wait_stay(pool, conn):
+async def test_handled_events_are_removed_and_waiting_ones_stay(pool, conn):
     tenant = await given_tenant(conn)
     for _ in range(3):
         await publish_event(conn, tenant, "invoice.paid", actor=DANA)
@@ -304,7 +304,7 @@ async def test_a_firing_stays_while_it_can_swallow_another(pool, conn):
     )
 
 
-async def test_a_job_that_someone_holds_is_passed_over_not_waited_for(pool, conn):
+async def test_a_locked_job_is_skipped_not_waited_for(pool, conn):
     await given_ended(conn, 3)
     await age(conn)
     async with pool.acquire() as other:

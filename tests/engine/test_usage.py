@@ -86,7 +86,7 @@ async def test_an_attempt_that_another_worker_runs_under_the_same_number_is_one_
     assert await metered(conn) == {"runs": 1, "succeeded": 1}
 
 
-async def test_a_restored_account_is_not_metered_again(conn, owner):
+async def test_a_restored_audit_log_is_not_metered_again(conn, owner):
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [success(worker, job)])
     assert await metered(conn) == {"runs": 1, "succeeded": 1}
@@ -180,7 +180,7 @@ async def test_a_handlers_own_facts_do_not_change_the_number_of_its_attempt(conn
 
 
 @pytest.mark.parametrize("attempt", [1.5, -1, 3_000_000_000, 1e40, "1", None])
-async def test_an_account_of_an_attempt_without_a_number_stops_no_meter(conn, attempt):
+async def test_an_audit_row_of_an_attempt_without_a_number_stops_no_meter(conn, attempt):
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [success(worker, job)])
     await record(conn, Event("REPORT_BUILT", "job", str(job.id), DANA, job.tenant_id, meta={"attempt": attempt}))

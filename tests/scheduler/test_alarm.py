@@ -1,4 +1,4 @@
-"""The alarm clock: APScheduler rings at our times, for what is due soon, and thousands of schedules cost little."""
+"""The alarm: APScheduler rings at our times, for what is due soon, and thousands of schedules cost little."""
 
 import asyncio
 import time
@@ -20,10 +20,10 @@ from generate_series(0, $1::int - 1) n"""
 
 
 class Soon:
-    """A schedule that is due in a moment, again and again."""
+    """A schedule that is due every 50 milliseconds."""
 
-    def after(self, moment: datetime) -> datetime:
-        return moment + timedelta(seconds=0.05)
+    def after(self, time: datetime) -> datetime:
+        return time + timedelta(seconds=0.05)
 
 
 def at_noon(*schedules: tuple[str, str]) -> dict[tuple[str, str], datetime]:

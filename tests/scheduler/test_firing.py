@@ -15,7 +15,7 @@ import pytest
 import atlas.engine.triggers as triggers
 from atlas.db.pool import open_pool
 from atlas.engine.jobs import switch
-from atlas.engine.triggers import Round, Unfired, fire_due, read_cron
+from atlas.engine.triggers import Polled, Unfired, fire_due, read_cron
 from atlas.engine.workflows.events import publish_event
 from atlas.scheduler.firing import FiringLoop
 from atlas.scheduler.quarantine import Quarantine
@@ -205,7 +205,7 @@ async def firing(pool, database_url):
 
 
 @pytest.mark.parametrize("kind", ["fire_events", "fire_schedules"])
-async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_gone(
+async def test_what_cannot_be_fired_is_left_out_and_fires_when_its_cause_is_gone(
     conn, acme, firing, eventually, monkeypatch, kind
 ):
     bad = await given_tenant(conn, "bad")
@@ -237,10 +237,10 @@ async def test_what_cannot_be_fired_is_gone_around_and_fires_when_its_reason_is_
         await eventually(f"select ({fired}) >= 1", bad)
 
 
-async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
+async def test_a_poll_whose_connection_went_silent_is_repeated_over_another(
     conn, acme, firing, eventually, monkeypatch, database_url
 ):
-    monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.scheduler.firing.TRANSACTION_SECONDS", 0.5)
     monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         through = await open_pool(proxy.url, size=1)
@@ -252,8 +252,8 @@ async def test_a_round_whose_line_went_silent_for_good_is_repeated_over_another(
         await through.close()
 
 
-async def test_a_round_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
-    monkeypatch.setattr("atlas.scheduler.firing.ANSWER_SECONDS", 1.0)
+async def test_a_poll_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
+    monkeypatch.setattr("atlas.scheduler.firing.TRANSACTION_SECONDS", 1.0)
     whole = triggers.fire_schedules.fire_all
 
     async def slow(conn: Any, firings: Any, **options: Any) -> Any:
@@ -295,10 +295,10 @@ async def test_what_fired_again_is_left_out_for_a_short_while_when_it_fails_late
     clock, one, broken = [1.0], uuid4(), [True]
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock[0])
 
-    async def fire(conn: Any, *, without: Any, **options: Any) -> Round:
+    async def fire(conn: Any, *, without: Any, **options: Any) -> Polled:
         if broken and one not in without:
             raise Unfired([one])
-        return Round(fired=0 if one in without else 1)
+        return Polled(fired=0 if one in without else 1)
 
     async def left_out() -> float:
         """For how long it is left out once it fails."""
@@ -316,7 +316,7 @@ async def test_what_fired_again_is_left_out_for_a_short_while_when_it_fails_late
     assert [await left_out() for _ in range(3)] == [10.0] * 3
 
 
-async def test_a_round_that_fails_for_any_reason_is_repeated(conn, acme, firing, eventually, monkeypatch):
+async def test_a_poll_that_fails_for_any_reason_is_repeated(conn, acme, firing, eventually, monkeypatch):
     tries = []
 
     async def astray(*given: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The chores of a scheduler: sweeps, the watchdog, metering before retention, each harmless in any number."""
+"""Maintenance: sweeps, alerts, metering before retention, each harmless in any number."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -22,15 +22,15 @@ async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_off
     delayed = await given_job(conn, delay=timedelta(hours=1))
     await make_due(conn, delayed)
     await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
-    chores = [Maintenance(pool) for _ in range(3)]
+    maintenance = [Maintenance(pool) for _ in range(3)]
 
-    await asyncio.gather(*(one.sweep() for one in chores))
+    await asyncio.gather(*(one.sweep() for one in maintenance))
     assert not (await read_gate(conn)).online
     await conn.execute(
         "update atlas.system_state set value = jsonb_set(value, '{until}', to_jsonb(clock_timestamp() - interval '1 second'))"
         " where key = 'atlas_online'"
     )
-    await asyncio.gather(*(one.sweep() for one in chores))
+    await asyncio.gather(*(one.sweep() for one in maintenance))
 
     assert (await read_gate(conn)).online
     assert await conn.fetchval("select status::text from atlas.jobs where id = $1", lost.id) == "queued"
@@ -42,12 +42,12 @@ async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_off
 async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_over(pool, conn):
     worker, _ = await given_claimed(conn)
     await lose_lease(conn, worker)
-    chores = Maintenance(pool)
-    await chores.watch()
+    maintenance = Maintenance(pool)
+    await maintenance.watch()
     assert [(one.kind, one.subject) for one in await read_findings(conn)] == [("worker_lost", worker.id)]
 
     await conn.execute("delete from atlas.job_workers")
-    await chores.watch()
+    await maintenance.watch()
     assert await read_findings(conn) == []
 
 
@@ -67,15 +67,15 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
 
 
 @pytest.mark.parametrize("error", [OSError("the database is away"), ValueError("a fault of ours")])
-async def test_a_chore_that_fails_is_repeated_until_the_stop(error):
+async def test_a_task_that_fails_is_repeated_until_the_stop(error):
     stop, tries = asyncio.Event(), []
 
-    async def chore() -> None:
+    async def task() -> None:
         tries.append(1)
         if len(tries) == 3:
             stop.set()
         raise error
 
     async with asyncio.timeout(5):
-        await every(0.01, chore, stop)
+        await every(0.01, task, stop)
     assert len(tries) == 3

@@ -1,9 +1,9 @@
-"""The scheduler as a program: the functions of modules, the sealer, and a refusal in one line."""
+"""The scheduler as a program: the functions of modules, the sealer, and an error in one line."""
 
 import asyncio
 
 
-async def test_a_module_registers_its_functions_and_the_account_is_sealed(pool, conn, scheduler, eventually):
+async def test_a_module_registers_its_functions_and_the_audit_log_is_sealed(pool, conn, scheduler, eventually):
     running = await scheduler("--app", "tests.scheduler.functions")
     await eventually("select last_outcome from atlas.recurring_jobs where id = 'tidy often'", equals="succeeded")
     await eventually("select exists (select from atlas.audit_seal) and exists (select from atlas.audit_checkpoint)")

@@ -150,7 +150,7 @@ async def test_an_instance_without_the_function_tracks_it_and_leaves_it_alone(co
 
 
 @pytest.mark.parametrize(
-    ("what", "outcome", "told"),
+    ("what", "outcome", "message"),
     [
         ("raises", "failed", "ValueError: no paper"),
         ("exits", "failed", "SystemExit: 3"),
@@ -159,7 +159,7 @@ async def test_an_instance_without_the_function_tracks_it_and_leaves_it_alone(co
         ("raises a timeout of its own", "failed", "TimeoutError: mine"),
     ],
 )
-async def test_whatever_becomes_of_a_run_the_next_one_is_set(conn, recurring, what, outcome, told):
+async def test_the_next_run_is_set_whatever_the_outcome(conn, recurring, what, outcome, message):
     async def tidy() -> None:
         match what:
             case "raises":
@@ -177,7 +177,7 @@ async def test_whatever_becomes_of_a_run_the_next_one_is_set(conn, recurring, wh
     found = await ended(conn)
 
     assert (found.last_outcome, found.next_run_at) == (outcome, NOW + DAY / 2)
-    assert told in found.last_error
+    assert message in found.last_error
 
 
 async def test_a_plain_function_runs_in_a_thread(conn, recurring):
@@ -206,7 +206,7 @@ async def test_one_instance_runs_a_due_function_and_the_others_do_not_wait(conn,
         while not running:
             await asyncio.sleep(0.01)
     for one in others:
-        await one._round()
+        await one._poll()
     go_on.set()
     await ended(conn)
 
@@ -378,14 +378,14 @@ async def test_nothing_runs_while_atlas_is_offline_and_the_missed_run_comes_once
 
     await switch(conn, online=False, actor=DANA)
     await recurring.register("acme", "tidy", NOW - 5 * DAY, DAY, tidy)
-    await recurring._round()
+    await recurring._poll()
     assert ran == []
     await switch(conn, online=True, actor=DANA)
     await ended(conn)
     assert ran == [1]
 
 
-async def test_rounds_are_a_second_apart_even_for_a_function_that_is_always_due(conn, recurring):
+async def test_polls_are_a_second_apart_even_for_a_function_that_is_always_due(conn, recurring):
     times = []
 
     async def eager() -> None:
@@ -413,7 +413,7 @@ async def test_it_rests_until_the_next_is_due_and_no_longer(conn, recurring):
     assert 0 <= late < 1
 
 
-async def test_a_round_that_fails_for_any_reason_is_repeated(conn, recurring, monkeypatch):
+async def test_a_poll_that_fails_for_any_reason_is_repeated(conn, recurring, monkeypatch):
     asked = []
 
     async def astray(*given: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of triggers start from."""
+"""Fixtures for tests of triggers."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sentences that tests of triggers begin with."""
+"""Helpers for tests of triggers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -54,7 +54,7 @@ async def jobs_of(conn: Any, trigger: Trigger) -> list[Any]:
 
 
 async def actions(conn: Any, trigger: Trigger) -> list[str]:
-    """What the account says happened to a trigger."""
+    """The audited actions of a trigger."""
     rows = await conn.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(trigger.id))
     return [row["action"] for row in rows]
 

@@ -38,7 +38,7 @@ EXPRESSIONS: dict[str, tuple[bool, Callable[[datetime], bool]]] = {
 
 
 def walk(zone: ZoneInfo, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """Every minute as it passes: the moment, and what the clock on the wall shows."""
+    """Every minute as it passes, in UTC and in local time."""
     minutes = int((end - start) / MINUTE)
     return [
         (at, at.astimezone(zone).replace(tzinfo=None, fold=0)) for at in (start + n * MINUTE for n in range(minutes))
@@ -113,7 +113,7 @@ def test_a_due_time_that_is_not_later_is_refused_instead_of_walked_in_a_circle(m
         read_cron("*/7 3 * * *", "Pacific/Chatham").after(datetime(2027, 4, 3, 13, 59, tzinfo=UTC))
 
 
-def test_a_time_that_does_not_exist_comes_once_at_the_first_moment_after_the_gap():
+def test_a_time_that_does_not_exist_comes_once_at_the_first_minute_after_the_gap():
     spring = read_cron("30 2 * * *", "Europe/Berlin").times(
         datetime(2027, 3, 27, 12, tzinfo=UTC), datetime(2027, 3, 28, 22, tzinfo=UTC)
     )

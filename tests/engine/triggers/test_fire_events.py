@@ -9,7 +9,7 @@ from atlas.actors import Actor
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs import switch
 from atlas.engine.triggers import edit_trigger, fire_due, fire_due_events, fire_now
-from atlas.engine.triggers.fire_events import fits, patterns_of
+from atlas.engine.triggers.fire_events import matches_name, patterns_of
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.triggers.given import actions, fires, given_event_trigger, jobs_of
@@ -60,7 +60,7 @@ async def test_an_event_becomes_a_job_with_the_rendered_payload(conn, acme):
     ],
 )
 def test_a_trigger_fits_an_exact_name_or_all_names_under_one(pattern, name, fit):
-    assert fits(pattern, name) == fit
+    assert matches_name(pattern, name) == fit
     assert (pattern in patterns_of(name)) == fit
 
 
@@ -157,7 +157,7 @@ async def test_two_schedulers_at_once_see_each_others_window(pool, conn, acme):
     assert len(await jobs_of(conn, trigger)) == 1
 
 
-async def test_a_template_that_fails_is_told_and_the_other_triggers_fire(conn, acme):
+async def test_a_template_that_fails_is_recorded_and_the_other_triggers_fire(conn, acme):
     broken = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.missing.thing }}"})
     fine = await given_event_trigger(conn, acme)
 
@@ -188,7 +188,7 @@ async def test_a_payload_that_cannot_even_be_checked_fails_its_own_firing_only(c
 
 
 @pytest.mark.parametrize("template", ['{{ "\\ud800" }}', "{{ 2**60 * 2**60 }}", "{{ event | truncate(1) }}"])
-async def test_a_template_that_makes_no_json_is_told_and_other_tenants_triggers_fire(conn, acme, template):
+async def test_a_template_that_makes_no_json_is_recorded_and_other_tenants_triggers_fire(conn, acme, template):
     broken = await given_event_trigger(conn, acme, payload_template={"n": template})
     fine = await given_event_trigger(conn, await given_tenant(conn, "other"))
 
@@ -266,7 +266,7 @@ async def test_an_event_may_ask_for_a_workflow(conn, acme):
     assert (await actions(conn, trigger))[-1] == "TRIGGER_FIRED"
 
 
-async def test_a_workflow_is_asked_for_by_who_fired_the_trigger_by_hand_or_last_arranged_it(conn, acme):
+async def test_a_workflow_is_requested_by_who_fired_the_trigger_or_last_changed_it(conn, acme):
     trigger = await given_event_trigger(conn, acme, workflow="WF-106", dedupe_window_seconds=0)
     ada, eve = Actor("user", "ada"), Actor("user", "eve")
 

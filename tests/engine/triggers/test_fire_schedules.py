@@ -76,7 +76,7 @@ async def test_a_time_that_is_a_few_seconds_late_is_not_missed(conn, acme, owner
     assert await fires(conn, trigger) == [("fired", NOON)]
 
 
-async def test_a_long_catch_up_goes_in_rounds_and_misses_nothing(conn, acme, owner):
+async def test_a_long_catch_up_takes_several_polls_and_misses_nothing(conn, acme, owner):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme, "* * * * *", misfire="all")
     await set_clock(owner, NOON + hours(10) + MOMENT)
@@ -152,7 +152,7 @@ async def test_any_number_of_schedulers_at_once_fire_each_time_once(pool, conn, 
         assert len(await jobs_of(conn, trigger)) == 12
 
 
-async def test_a_scheduler_that_falls_silent_in_the_midst_is_cut_off_and_changes_nothing(pool, conn, acme, owner):
+async def test_a_scheduler_that_stalls_in_its_transaction_is_cut_off_and_changes_nothing(pool, conn, acme, owner):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme)
     await set_clock(owner, NOON + hours(1))
@@ -198,7 +198,7 @@ async def test_a_disabled_or_removed_trigger_does_not_fire(conn, acme, owner):
     assert (await fire_due(conn)).fired == 0
 
 
-async def test_a_firing_that_cannot_start_is_told_and_the_others_fire(conn, acme, owner):
+async def test_a_firing_that_cannot_start_is_recorded_and_the_others_fire(conn, acme, owner):
     await set_clock(owner, NOON)
     await conn.execute(
         """insert into atlas.job_types (key, input_schema) values ('report.strict',
@@ -235,7 +235,7 @@ async def test_a_firing_that_works_clears_the_error_of_the_one_before(conn, acme
     assert [result for result, _ in await fires(conn, trigger)] == ["failed", "fired"]
 
 
-async def test_a_workflow_is_asked_for_on_behalf_of_who_made_the_trigger(conn, acme, owner):
+async def test_a_workflow_is_requested_on_behalf_of_who_made_the_trigger(conn, acme, owner):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme, workflow="WF-010", payload_template={"topic": "rain"})
     await set_clock(owner, NOON + hours(1))
@@ -257,7 +257,7 @@ async def test_a_schedule_without_a_next_time_gets_one_and_does_not_fire_for_the
     assert await conn.fetchval("select next_fire_at from atlas.job_triggers") == NOON + hours(1)
 
 
-async def test_who_stands_in_for_a_leader_fires_only_what_is_late(conn, acme, owner):
+async def test_a_scheduler_that_does_not_lead_fires_only_what_is_late(conn, acme, owner):
     await set_clock(owner, NOON)
     await given_schedule(conn, acme)
     await set_clock(owner, NOON + hours(1) + timedelta(seconds=2))
@@ -292,13 +292,13 @@ async def test_a_schedule_whose_zone_is_back_goes_on_with_its_own_times(conn, ac
     for look in range(1, 5):
         await set_clock(owner, NOON + hours(look))
         await fire_due(conn)
-    told = orjson.loads(await conn.fetchval("select last_error from atlas.job_triggers where id = $1", daily.id))
+    error = orjson.loads(await conn.fetchval("select last_error from atlas.job_triggers where id = $1", daily.id))
     await conn.execute("update atlas.job_triggers set timezone = 'Europe/Berlin'")
     await edit_trigger(conn, hourly.id, {"label": "renamed"}, actor=DANA)
     await set_clock(owner, NOON + hours(5.25))
     await fire_due(conn)
 
-    assert "'Europe/Atlantis' is not a zone" in told["message"]
+    assert "'Europe/Atlantis' is not a zone" in error["message"]
     assert await fires(conn, daily) == [("fired", NOON + hours(0.5))]
     assert await fires(conn, hourly) == [("fired", NOON + hours(0.5 + n)) for n in range(5)]
     assert (await find_trigger(conn, daily.id)).next_fire_at == NOON + hours(24.5)
@@ -324,7 +324,7 @@ async def test_a_due_time_by_the_old_rules_of_its_zone_fires_by_the_new_ones(con
     assert await fires(conn, hourly) == [("fired", NOON - hours(1)), ("fired", NOON)]
 
 
-async def test_a_person_fires_a_trigger_by_hand_even_offline(conn, acme):
+async def test_a_person_fires_a_trigger_even_offline(conn, acme):
     trigger = await given_event_trigger(conn, acme, payload_template={"id": "{{ event.invoice }}"})
     await switch(conn, online=False, actor=DANA)
 

@@ -1,4 +1,4 @@
-"""Plans: a look at the triggers costs the same however many there are, and however many events have passed."""
+"""Query plans: a poll of the triggers costs the same however many triggers and past events there are."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ async def scans(owner) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_no_look_at_the_triggers_scans_a_table(conn, owner, acme, analyzed):
+async def test_no_poll_of_the_triggers_scans_a_table(conn, owner, acme, analyzed):
     for fill in (TRIGGERS, EVENT_TRIGGERS, EVENTS):
         await owner.execute(fill)
     if analyzed:

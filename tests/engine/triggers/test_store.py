@@ -1,4 +1,4 @@
-"""Triggers as they are kept: what is refused, what is stored, what the account says."""
+"""Stored triggers: what is refused, what is stored, what is audited."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -129,7 +129,7 @@ async def test_a_tenant_that_does_not_exist_is_refused(conn):
         await given_schedule(conn, UUID(int=7))
 
 
-async def test_every_change_of_a_trigger_is_in_the_account(conn, acme):
+async def test_every_change_of_a_trigger_is_audited(conn, acme):
     trigger = await given_schedule(conn, acme)
     await edit_trigger(conn, trigger.id, {"label": "renamed", "misfire": "all"}, actor=DANA)
     await remove_trigger(conn, trigger.id, actor=DANA)
