@@ -1,5 +1,5 @@
--- running -> waiting for the next run, or done if there is none; fenced by who runs it and the number of the run.
--- The next is the first multiple of the interval after now: whatever was missed is not made up for.
+-- running -> waiting for the next run, or done if there is none; fenced by the process and the number of the run.
+-- The next run is the first multiple of the interval after now: missed intervals are skipped.
 update atlas.recurring_jobs
 set locked_by        = null,
     lease_expires_at = null,

@@ -1,4 +1,4 @@
--- dead for a day and holding nothing -> gone. A job that still names one is taken back first: the reaper finds it by its row too.
+-- dead for a day and holding nothing -> removed. A job that still names one is requeued first: the sweep finds it by its row too.
 -- Looks across tenants: workers serve them all.
 delete from atlas.job_workers w
 where w.dead_at < clock_timestamp() - interval '1 day'

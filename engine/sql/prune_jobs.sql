@@ -1,3 +1,3 @@
--- ended and past its age -> gone, with JOBS_PRUNED, among the next ended jobs of a tenant by id.
+-- ended and past its age -> removed, with JOBS_PRUNED, among the next ended jobs of a tenant by id.
 select looked, last, jobs, attempts, steps
 from atlas.prune_jobs(:tenant_id, :after, :until, :limit, :jobs_before, :attempts_before, :steps_before);

@@ -1,2 +1,2 @@
--- What the watchdogs found last.
+-- The alerts that were stored last.
 select value from atlas.system_state where key = 'watchdog';

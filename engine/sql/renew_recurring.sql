@@ -1,5 +1,5 @@
--- A run's lease -> a new lease, while it is this program's and alive. Answers whether nobody else may run it: a run whose
--- schedule was removed meanwhile has no lease, and ends by itself.
+-- A run's lease -> a new lease, while it is this process's and alive. Returns whether no other process may run it: a run
+-- whose schedule was removed has no lease, and ends by itself.
 with renewed as (
   update atlas.recurring_jobs
   set lease_expires_at = clock_timestamp() + make_interval(secs => :lease)

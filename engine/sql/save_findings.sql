@@ -1,4 +1,4 @@
--- What the watchdogs found, for everyone who looks. An unchanged answer writes nothing.
+-- Stores the alerts for every process to read. Writes nothing if they are unchanged.
 insert into atlas.system_state as s (key, value, updated_by)
 values ('watchdog', :value::text::jsonb, :by)
 on conflict (key) do update

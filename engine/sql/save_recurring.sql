@@ -1,4 +1,4 @@
--- nothing, or a schedule -> this schedule. Its next run is its start, however long ago: that run comes at once.
+-- nothing, or a schedule -> this schedule. Its next run is its start; if that is in the past, it is due at once.
 insert into atlas.recurring_jobs as r (tenant_id, id, start_at, repeat_seconds, timeout_seconds, next_run_at)
 values (:tenant_id, :id, :start_at, :repeat_seconds, :timeout_seconds, :start_at)
 on conflict (tenant_id, id) do update

@@ -1,5 +1,5 @@
--- What is amiss now, a row each. Looks across tenants: it is for those who run the installation.
--- A worker is lost when its lease ran out before it signed off.
+-- The current alerts, a row each. Looks across tenants: alerts are for operators of the installation.
+-- A worker is lost if its lease expired before it signed off.
 select 'worker_lost' as kind, worker_id as subject,
   'Worker ' || worker_id || ' fell silent at ' || to_char(last_seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC; its jobs go back.' as message
 from atlas.job_workers
@@ -39,7 +39,7 @@ where g.key = 'atlas_online'
     or exists (select from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
                and job_type = 'ENGINE_RUN'))
 union all
--- In this hour and the one before, beside the day before them.
+-- In this hour and the one before, compared with the day before them.
 select 'failures_rise', t.slug || ' ' || r.job_type,
   r.bad || ' of the last ' || r.runs || ' attempts at ' || r.job_type || ' for ' || t.slug || ' failed.'
 from (

@@ -1,4 +1,4 @@
--- Whether an event waits for the triggers to look at it, at least so old. Looks across tenants: one scheduler serves them all.
+-- Whether there is an event that is not handled yet and at least so old. Looks across tenants: one scheduler serves them all.
 select exists (
   select from atlas.events
   where handled_at is null

@@ -1,4 +1,4 @@
--- The time that schedules are due by, and the zone of a tenant's schedules. No row: there is no such tenant.
+-- The time that decides what is due, and the zone of a tenant's schedules. No row: there is no such tenant.
 select atlas.schedule_clock() as now, timezone
 from atlas.tenants
 where id = :tenant_id;

@@ -1,4 +1,4 @@
--- a trigger -> the same under new terms. The caller holds its row.
+-- a trigger -> the same with new fields. The caller has locked its row.
 update atlas.job_triggers
 set label                 = :label,
     is_enabled            = :is_enabled,

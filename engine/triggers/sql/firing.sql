@@ -1,2 +1,2 @@
--- Takes the gate, shared, and answers whether it is open, the time, and since when it has been as it is.
+-- Locks the gate, shared, and returns whether it is open, the time, and since when it has been so.
 select is_open, now, online_since from atlas.begin_firing();

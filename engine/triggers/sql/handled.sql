@@ -1,4 +1,4 @@
--- Events -> looked at. The caller holds their rows.
+-- Events -> handled. The caller has locked their rows.
 update atlas.events
 set handled_at = clock_timestamp()
 where id = any (:ids)

@@ -1,4 +1,4 @@
--- a trigger -> deleted: it fires no more and is shown no more, and what it fired still names it.
+-- a trigger -> deleted: it no longer fires and is no longer shown. What it fired still names it.
 update atlas.job_triggers
 set deleted_at   = clock_timestamp(),
     is_enabled   = false,

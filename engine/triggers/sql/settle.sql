@@ -1,6 +1,6 @@
--- What firing leaves on the triggers, and an event for each firing that fired or failed.
--- A trigger's last error is the one of its last firing; a firing that worked clears it. What a schedule still owes since it
--- could not be computed stays, until it is looked at.
+-- The outcome of firings on their triggers, and an audit event for each that fired or failed.
+-- A trigger's last error is that of its last firing; one that worked clears it. The open due time of a schedule that
+-- could not be computed stays until it is computed.
 with told as (
   select * from unnest(
     :triggers::uuid[], :tenants::uuid[], :actions::text[], :levels::text[], :messages::text[], :metas::jsonb[])
