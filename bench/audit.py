@@ -1,4 +1,4 @@
-"""What the account costs: appending, sealing, exporting, verifying offline.
+"""What the audit log costs: appending, sealing, exporting, verifying offline.
 
 Rates depend on the machine, so each stands beside something that does too: sealing beside the writing of the same
 rows, verifying beside the bare hashing of the same bytes, audited inserts beside the same inserts without an event,

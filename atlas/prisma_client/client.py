@@ -72,7 +72,7 @@ class AtlasPrisma(Prisma):
             raise translate(error) from error
 
     async def disconnect(self, timeout: float | timedelta | None = None) -> None:
-        """Answer no more calls. The pool or connection stays with whoever opened it."""
+        """Answer no more calls. The pool or connection stays with its opener."""
         self._is_open = False
 
     def is_connected(self) -> bool:

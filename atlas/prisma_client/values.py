@@ -109,7 +109,7 @@ def dump_json(value: Json) -> str:
 
 
 def as_moment(value: Any) -> datetime:
-    """A moment with its zone; without one it is in UTC, as in Prisma."""
+    """A timestamp with its zone; without one it is in UTC, as in Prisma."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

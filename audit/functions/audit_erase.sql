@@ -28,7 +28,7 @@ begin
       p_meta || jsonb_build_object('values', count(*), 'fields', jsonb_agg(distinct field),
         'commitments', jsonb_agg(encode(commitment, 'hex'))) as meta
     from numbered group by tenant_id, part),
-  told as (
+  recorded as (
     insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
     select tenant_id, p_actor_type::actor_type, p_actor_id, 'warn', 'ERASED', 'audit_private', 'subject', message, meta,
       audit_body(tenant_id, p_actor_type, p_actor_id, 'warn', 'ERASED', 'audit_private', 'subject', message, meta)

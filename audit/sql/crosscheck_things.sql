@@ -40,7 +40,7 @@ compared as (
   select t.kind, t.id, e.last is null as has_no_event,
     array(
       select f.key from jsonb_each(t.facts) f
-      where e.last is not null and told.facts ? f.key and told.facts->f.key <> f.value
+      where e.last is not null and recorded.facts ? f.key and recorded.facts->f.key <> f.value
       order by f.key) as wrong
   from things t
   -- its last event, and whether its first one is there
@@ -71,7 +71,7 @@ compared as (
         || e.facts || jsonb_build_object('removed', e.last = 'TRIGGER_REMOVED')
       when 'policy_rule' then e.facts || '{"is_enabled": true}'
       else e.facts end as facts
-  ) told
+  ) recorded
   where e.added or e.last is not null or t.created_at > coalesce((
     select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1), '-infinity')
 )

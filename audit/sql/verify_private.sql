@@ -23,7 +23,7 @@ union
 union
 (select p.field, encode(p.commitment, 'hex'), true
  from atlas.audit_log a
- cross join jsonb_path_query(a.meta, '$.commitments[*]') told
- join atlas.audit_private p on p.commitment = case when told #>> '{}' ~ '^[0-9a-f]{64}$' then decode(told #>> '{}', 'hex') end
+ cross join jsonb_path_query(a.meta, '$.commitments[*]') erased
+ join atlas.audit_private p on p.commitment = case when erased #>> '{}' ~ '^[0-9a-f]{64}$' then decode(erased #>> '{}', 'hex') end
  where a.entity_id = 'subject' and a.entity_type = 'audit_private' and a.action = 'ERASED'
  limit 100);

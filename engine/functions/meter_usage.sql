@@ -31,7 +31,7 @@ begin
   end if;
   select value into place from system_state where key = 'usage_meter';
   newest := (select max(epoch) from audit_epoch);
-  -- In another cluster the rows of the account bear the ids of the old one, and most are counted already: they wait.
+  -- In another cluster the rows of the audit log have the ids of the old one, and most are counted already: they wait.
   if cluster <> (select e.system_identifier from audit_epoch e where e.epoch = newest) then
     return 0;
   end if;
@@ -60,7 +60,7 @@ begin
     from rows r
     where r.entity_type = 'job' and jsonb_typeof(r.meta->'attempt') = 'number' and r.meta->>'attempt' ~ '^[0-9]{1,9}$'
     order by r.entity_id, r.meta->>'attempt', r.id desc),
-  -- what the rows of the attempt and its job say; of a job that is deleted already, the account itself
+  -- what the rows of the attempt and its job say; of a job that is deleted already, the audit log itself
   attempts as materialized (
     select e.job_id, coalesce(j.tenant_id, e.tenant_id) as tenant_id,
       coalesce(j.job_type, made.job_type, 'deleted') as job_type,

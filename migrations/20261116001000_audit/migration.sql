@@ -90,7 +90,7 @@ create table audit_pruned (
   pruned_at    timestamptz(6) not null default clock_timestamp()
 );
 
--- Personal values. The account holds SHA-256(salt, value) in their place; a deleted value leaves it whole.
+-- Personal values. The audit log holds SHA-256(salt, value) in their place; a deleted value leaves it whole.
 create table audit_private (
   commitment bytea not null check (octet_length(commitment) = 32),
   tenant_id  uuid,

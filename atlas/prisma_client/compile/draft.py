@@ -23,7 +23,7 @@ _SNAKE_CASE = {
 
 
 class Draft:
-    """Collects parameters in the order of their numbers, and hands out aliases that nobody else uses."""
+    """Collects parameters in the order of their numbers, and hands out unused aliases."""
 
     __slots__ = ("_aliases", "parameters", "schema")
 

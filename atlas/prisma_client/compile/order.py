@@ -11,7 +11,7 @@ from atlas.prisma_client.values import compare_sql
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """One key of an order. Postgres holds null for the greatest value unless told otherwise."""
+    """One key of an order. Postgres holds null for the greatest value unless the query says otherwise."""
 
     field: Field
     descending: bool

@@ -40,7 +40,7 @@ def parse_page(
 ) -> PageClause:
     """The page that a call's arguments describe. A negative `take` counts from the end.
 
-    Whoever pages gets a stable order; others only where it is asked for, since it may cost a sort.
+    Pages get a stable order; other reads only where it is asked for, since it may cost a sort.
     """
     given = {name: value for name, value in named(arguments, model.name, known).items() if value is not None}
     take, skip = _number(model, given, "take"), _number(model, given, "skip")

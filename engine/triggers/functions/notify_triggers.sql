@@ -1,4 +1,4 @@
--- The leader hears at once that schedules changed; firing, which moves only the times, notifies nobody.
+-- Notifies the leader that schedules changed; firing, which moves only the times, does not.
 create or replace function notify_triggers() returns trigger language plpgsql
 set search_path from current as $$
 begin

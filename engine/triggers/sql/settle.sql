@@ -1,7 +1,7 @@
 -- The outcome of firings on their triggers, and an audit event for each that fired or failed.
 -- A trigger's last error is that of its last firing; one that worked clears it. The open due time of a schedule that
 -- could not be computed stays until it is computed.
-with told as (
+with recorded as (
   select * from unnest(
     :triggers::uuid[], :tenants::uuid[], :actions::text[], :levels::text[], :messages::text[], :metas::jsonb[])
     u(trigger_id, tenant_id, action, level, message, meta)
@@ -11,7 +11,7 @@ written as (
   select t.tenant_id, :actor_type::text::atlas.actor_type, :actor_id, t.level::atlas.audit_level, t.action, 'trigger', t.trigger_id, t.message,
     t.meta, atlas.audit_body(t.tenant_id, :actor_type::text, :actor_id, t.level, t.action, 'trigger', t.trigger_id::text, t.message,
       t.meta)
-  from told t
+  from recorded t
 )
 update atlas.job_triggers j
 set last_fire_at = coalesce(u.fired_at, j.last_fire_at),

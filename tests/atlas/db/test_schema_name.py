@@ -1,6 +1,7 @@
 """Another schema than `atlas`: every name of a statement follows, and two installations share a database."""
 
 import asyncio
+import json
 import os
 import sys
 
@@ -59,4 +60,4 @@ async def test_two_installations_share_a_database_and_a_hostile_search_path(data
 
         assert '"status": "queued"' in await atlas("status", **theirs)
         assert '"status": "queued"' not in await atlas("status", **ours)
-        assert '"status": "fail"' not in await atlas("doctor", **theirs)
+        assert json.loads(await atlas("migrate", **theirs))["applied"] == []
