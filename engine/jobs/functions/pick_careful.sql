@@ -1,6 +1,6 @@
 -- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow.
 -- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs.
--- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim, which calls it.
+-- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
 create or replace function pick_careful(p_types text[], p_slots int) returns tid[] language plpgsql volatile
 set search_path from current as $$
 begin

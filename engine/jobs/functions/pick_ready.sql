@@ -1,7 +1,7 @@
 -- Locks the best ready jobs that are not careful and returns their addresses, best first.
 -- p_types null means every type. One type reads its own index; several read the global one when the queue holds
 -- nothing else, and one arm per type otherwise, so that jobs of other types in front cost nothing.
--- Runs under the plan settings of claim, which calls it.
+-- Runs under the plan settings of claim_careful, which calls it.
 create or replace function pick_ready(p_types text[], p_limit int) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare

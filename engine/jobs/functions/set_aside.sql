@@ -1,5 +1,5 @@
 -- Makes picked jobs whose type or tenant has a limit careful, and returns the rest.
--- Runs under the plan settings of claim, which calls it.
+-- Runs under the plan settings of claim_careful, which calls it.
 create or replace function set_aside(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare

@@ -3,5 +3,4 @@
 -- outcome is refused. In a transaction of the caller (:durable), how safely that commits is for the caller to say.
 select kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count, timeout_seconds, definition_id,
   parent_run_id, correlation_id, alone
-from set_config('synchronous_commit', case when :durable then current_setting('synchronous_commit') else 'off' end, true),
-  atlas.claim(:worker, :slots, :prefetch, :types, :lease, :alone);
+from atlas.claim(:worker, :slots, :prefetch, :types, :lease, :alone, :durable);

@@ -10,11 +10,9 @@ with made as (
     :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
   from atlas.tenants o where o.id = :tenant_id
   returning id
-),
-event as (
-  insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-  select :tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
-  from made m
 )
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+select :tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
+from made m
 -- the wake-up is sent with the commit
-select m.id, pg_notify('atlas_jobs', '') from made m;
+returning entity_id, pg_notify('atlas_jobs', '');

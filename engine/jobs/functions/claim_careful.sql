@@ -1,0 +1,78 @@
+-- queued -> running, the general way of claim: for several types, or where jobs are due, careful or limited.
+-- Arguments, rows and locks are those of claim, which calls it.
+create or replace function claim_careful(
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean
+) returns setof turn_row language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
+set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  want constant int := p_slots + p_prefetch;
+  signal turn_row;
+  some_are_due boolean;
+  some_are_careful boolean;
+  some_are_limited boolean;
+  picked tid[];
+  unlimited tid[];
+  careful_picked tid[];
+  solo tid;
+begin
+  if not may_claim(case when p_lease is null then p_worker end) then
+    signal.kind := 'closed';
+    return next signal;
+    return;
+  end if;
+  select
+    exists (select from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp()),
+    exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful),
+    exists (select from job_types y where y.concurrency is not null and (p_types is null or y.key = any (p_types)))
+      or exists (select from tenants x where x.limits ? 'in_flight')
+  into some_are_due, some_are_careful, some_are_limited;
+  if some_are_due then
+    perform promote_due(greatest(200, 2 * want));
+  end if;
+  -- What was promoted just now may be careful.
+  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_types, p_slots) else '{}' end;
+  if careful_picked is null then
+    signal.kind := 'busy';
+    return next signal;
+  end if;
+  if cardinality(careful_picked) > 0 then
+    solo := (
+      select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count >= alone_after_losses()
+      order by j.priority desc, j.created_at limit 1);
+  end if;
+  if solo is not null and p_alone then
+    picked := array[solo];
+  else
+    if solo is not null then
+      careful_picked := array(
+        select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count < alone_after_losses());
+      signal.kind := 'alone_waits';
+      return next signal;
+    end if;
+    picked := pick_ready(p_types, want);
+    if cardinality(picked) > 0 and some_are_limited then
+      -- Picked jobs under a limit become careful, and the next claim counts them.
+      unlimited := set_aside(picked);
+      if cardinality(unlimited) < cardinality(picked) then
+        signal.kind := 'more';
+        return next signal;
+      end if;
+      picked := unlimited;
+    end if;
+    if cardinality(careful_picked) > 0 then
+      -- Ready and careful jobs in one order; what is left over is unlocked with the commit.
+      picked := array(
+        select j.ctid from jobs j where j.ctid = any (picked || careful_picked)
+        order by j.priority desc, j.created_at limit want);
+    end if;
+  end if;
+  return query
+  update jobs
+  set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
+      attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
+  where ctid = any (picked) and status = 'queued'
+  returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count,
+    timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
+end $$;
