@@ -15,8 +15,6 @@ import pytest
 from tests.cli.conftest import environment, run
 from tests.support import ROOT, until
 
-pytestmark = pytest.mark.slow
-
 NOT_SOURCE = (".*", "build", "dist", "node_modules", "results", "tests", "__pycache__", "*.egg-info")
 OURS = ("api", "engine", "workers")
 APP = """

@@ -10,7 +10,7 @@ from atlas.db.pool import Connection
 from atlas.db.schema import schema_name
 from atlas.source import SOURCE
 
-FLOORS = ("atlas", "audit", "engine", "workers", "scheduler", "api")
+FLOORS = ("audit", "engine", "workers")
 
 # Of the functions in the schema, those that this transaction did not create or replace: no file defines them any more.
 _STALE = """
@@ -28,7 +28,8 @@ set value = excluded.value, updated_at = clock_timestamp(), updated_by = exclude
 
 def function_files() -> list[Path]:
     """The files of all functions, the lower floors first."""
-    return [path for floor in FLOORS for path in sorted((SOURCE / floor).glob("**/functions/*.sql"))]
+    own = sorted((Path(__file__).parent / "functions").glob("*.sql"))
+    return own + [path for floor in FLOORS for path in sorted((SOURCE / floor).glob("**/functions/*.sql"))]
 
 
 @cache
