@@ -1,7 +1,7 @@
 -- Begins the next epoch in this cluster. Changing the default waits for every writer and holds off new ones meanwhile, so that no
 -- row of the old epoch can appear afterwards; the sealer then seals what was left of it. That is found from the epoch's last
 -- seal, so an epoch that has begun here and has no seal yet cannot be ended: its rows would never be sealed.
--- Locks: seal. Called by audit/seal.py.
+-- Locks: seal. Called by audit/retention.py.
 create or replace function audit_new_epoch(
   p_reason text, p_actor_type text, p_actor_id text, p_meta jsonb
 ) returns int language plpgsql security definer

@@ -1,5 +1,5 @@
 -- Moves jobs whose time has come to the ready indexes. Being a statement of its own, the claim after it sees them.
--- Called by claim_careful, claim_leased and engine/jobs/sweep.py.
+-- Called by claim_careful, claim_leased and engine/jobs/lease.py.
 create or replace function promote_due(p_limit int) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare

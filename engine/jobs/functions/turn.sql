@@ -1,5 +1,5 @@
 -- Finish what is done, then claim what is next: both or neither, in one commit. Either half may be empty.
--- See finish and claim. Called by engine/jobs/claim.py.
+-- See finish and claim. Called by engine/jobs/finish.py.
 create or replace function turn(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8,
   p_id uuid[], p_attempt int[], p_status text[], p_output jsonb[], p_error jsonb[], p_delay float8[], p_used int[],

@@ -1,6 +1,6 @@
 -- Whether triggers may fire now, and what time it is. Begins every firing transaction.
 -- A session that goes silent within one is ended after five seconds, and the gate and the rows are free again.
--- Locks: gate. Called by engine/triggers/fire.py.
+-- Locks: gate. Called by engine/triggers/fire_schedules.py.
 create or replace function begin_firing(out is_open boolean, out now timestamptz, out online_since timestamptz) language plpgsql volatile
 set search_path from current as $$
 begin

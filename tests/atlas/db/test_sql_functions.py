@@ -32,6 +32,18 @@ def test_each_file_defines_the_one_function_it_is_named_after():
         assert path.read_text().startswith("-- "), f"{path} does not say what it does"
 
 
+def test_the_callers_that_a_header_names_call_the_function():
+    for path in function_files():
+        header = path.read_text().split("create or replace function")[0]
+        for caller in re.findall(r"[a-z]+/[a-z_/]+\.py", header.partition("Called by")[2]):
+            module = (sql_functions.SOURCE / caller).read_text()
+            statements = [sql_functions.SOURCE / name for name in re.findall(r'statement\("([^"]+)"\)', module)]
+            texts = [module, *(statement.read_text() for statement in statements)]
+            assert any(re.search(rf"atlas\.{path.stem}\b", text) for text in texts), (
+                f"{path}: {caller} does not call it"
+            )
+
+
 def test_migrations_define_no_function():
     for path in sorted((sql_functions.SOURCE / "migrations").glob("*/migration.sql")):
         assert "create function" not in path.read_text(), path
