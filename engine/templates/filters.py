@@ -12,7 +12,7 @@ import orjson
 from jinja2 import Undefined, UndefinedError
 
 # The work of one rendering: the sizes, in characters, of all values that its expressions look at.
-MOST_WORK = 16 * 1024 * 1024
+MOST_WORK = 4 * 1024 * 1024
 # An item of a list or object takes as long as so many characters.
 ITEM_WORK = 64
 # A larger value is not a payload.

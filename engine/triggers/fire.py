@@ -39,7 +39,7 @@ LONGEST_ERROR = 1000
 # firings of one event or schedule share a transaction: those that are rendered after this time may do only little work
 # each, which is enough for an ordinary template.
 RENDERING_SECONDS = 1.0
-LITTLE_WORK = MOST_WORK // 64
+LITTLE_WORK = MOST_WORK // 16
 # Errors of one firing, which do not stop the others.
 UNUSABLE = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 # Errors of the database, which concern all firings.

@@ -211,14 +211,14 @@ async def test_events_that_fire_very_many_triggers_go_in_several_transactions(co
 
 
 async def test_templates_that_take_long_share_the_time_of_their_event_and_the_others_fire(conn, acme, monkeypatch):
-    heavy = {"x": ["{{ 9 in event.numbers }}"] * 5}
+    heavy = {"x": ["{{ 9 in event.numbers }}"] * 4}
     first = await given_event_trigger(conn, acme, payload_template=heavy)
-    await publish(conn, acme, numbers=[1] * 20_000)
+    await publish(conn, acme, numbers=[1] * 10_000)
     await fire_due_events(conn)
     monkeypatch.setattr("atlas.engine.triggers.fire.RENDERING_SECONDS", 0.0)
     fine = await given_event_trigger(conn, acme, payload_template={"n": "{{ event.numbers[0] }}"})
 
-    await publish(conn, acme, numbers=[1] * 20_001)
+    await publish(conn, acme, numbers=[1] * 10_001)
     await fire_due_events(conn)
 
     assert await results(conn, first) == ["fired", "failed"]

@@ -408,7 +408,7 @@ async def test_templates_that_take_too_much_together_end_their_own_run(kit, monk
     undo = {"job": "wf.double", "with": {"x": 7}}
     steps = [{"id": "first", "job": "wf.double", "with": {"x": 1}, "onFailure": undo}, {**heavy(3), "needs": ["first"]}]
     await save(kit, doc(*steps))
-    run = await kit.run("d", {"text": "ab " * 80_000, "items": [*range(30)]})
+    run = await kit.run("d", {"text": "ab " * 8_000, "items": [*range(30)]})
 
     assert run.status == "failed"
     assert run.error["message"].startswith("The templates of the run take too much work together.")
@@ -425,14 +425,14 @@ async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_muc
         {"id": "pay", "each": [1, 2], "job": "wf.double", "with": {"x": "{{ item }}"}, "onFailure": undo},
     ]
     await save(kit, doc(*steps))
-    run = await kit.run("d", {"text": "ab " * 80_000, "items": [*range(30)]})
+    run = await kit.run("d", {"text": "ab " * 8_000, "items": [*range(30)]})
 
     assert run.error["message"].startswith("The templates of the run take too much work together.")
     assert run.error["compensated"] == ["pay/pay#2", "pay/pay"]
 
 
 async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
-    step, input = heavy(1), {"text": "ab " * 80_000, "items": [*range(8)]}
+    step, input = heavy(1), {"text": "ab " * 25_000, "items": [*range(16)]}
     began = time.thread_time()
     render(step["with"], {"input": input, "item": 0})
     one = time.thread_time() - began
@@ -442,7 +442,7 @@ async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
     await kit.work()
 
     assert [(await kit.get(run_id)).status for run_id in run_ids] == ["succeeded"] * 2
-    assert max(holds) < 4 * one
+    assert max(holds) < 10 * one  # and not 32
 
 
 async def test_a_step_that_is_recorded_is_not_filled_in_again(kit, monkeypatch):
