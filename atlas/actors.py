@@ -19,6 +19,8 @@ class Actor:
     @property
     def meta(self) -> dict[str, str]:
         """What an audit row adds about the request, if there is one."""
+        if self.ip is None and self.request_id is None and self.token is None:
+            return {}
         found = {"ip": self.ip, "request_id": self.request_id, "token": self.token}
         return {name: value for name, value in found.items() if value is not None}
 

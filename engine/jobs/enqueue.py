@@ -133,7 +133,7 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "priority": job.priority or 0,
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
-        "max_retries": _retries(job),
+        "max_retries": _retries(job, job_type),
         "correlation_id": job.correlation_id,
         "source": job.source or "manual",
         "source_ref": job.source_ref,
@@ -143,11 +143,11 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
     }
 
 
-def _retries(job: NewJob) -> int | None:
+def _retries(job: NewJob, job_type: str) -> int | None:
     """The number of the job, else of its type where this process knows it; None: the statement looks it up."""
     if job.max_retries is not None:
         return job.max_retries
-    known = registered().get(canonical(job.job_type))
+    known = registered().get(job_type)
     return None if known is None else known.max_retries
 
 
@@ -167,7 +167,7 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "priorities": _or_null(job.priority for job in jobs),
         "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
         "run_ats": _or_null(job.run_at for job in jobs),
-        "max_retries": _or_null(map(_retries, jobs)),
+        "max_retries": _or_null(map(_retries, jobs, types)),
         "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
         "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
         "correlations": _or_null(job.correlation_id for job in jobs),

@@ -139,7 +139,7 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
     if b"null" in written and _holds_no_number(input):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
     text = written.decode()
-    if not text.startswith("{"):
+    if text[0] != "{":
         raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
     if holds_nul(text):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])

@@ -46,6 +46,8 @@ create index tenants_limited on tenants (id) where limits ? 'in_flight';
 
 -- Work that belongs to no customer: Atlas's own jobs, and jobs enqueued without a tenant.
 insert into tenants (id, slug, name) values ('00000000-0000-7000-8000-000000000001', 'system', 'System');
+-- Every enqueue looks here: the planner must know how small it is.
+analyze tenants;
 
 create table api_tokens (
   id           uuid primary key default gen_random_uuid(),
