@@ -17,6 +17,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
+from cronsim.cronsim import SYMBOLIC_DAYS, SYMBOLIC_MONTHS
 
 from atlas.engine.timezones import check_zone, clock_changes
 from atlas.errors import FieldError, InvalidInput
@@ -34,14 +35,16 @@ NAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-# The name and the range of each field, in the order of the expression.
+# The name, the range and the number of values of each field, in the order of the expression.
 FIELDS = (
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of the month", "1 to 31, L or LW"),
-    ("month", "1 to 12 or JAN to DEC"),
-    ("day of the week", "0 to 7 or SUN to SAT"),
+    ("minute", "0 to 59", 60),
+    ("hour", "0 to 23", 24),
+    ("day of the month", "1 to 31, L or LW", 31),
+    ("month", "1 to 12 or JAN to DEC", 12),
+    ("day of the week", "0 to 7, SUN to SAT, 0L to 7L, or one of these days with #1 to #5", 7),
 )
+# The names of months and days of the week, in the order of their numbers.
+NAMED = {name: number for names in (SYMBOLIC_MONTHS, SYMBOLIC_DAYS) for number, name in enumerate(names)}
 # What cronsim raises over a field that it does not expect.
 _UNREADABLE = (CronSimError, AssertionError, TypeError, ValueError)
 
@@ -172,22 +175,43 @@ def _wrong_terms(expression: str, parts: list[str]) -> Iterator[str]:
 
 
 def _wrong_term(number: int, term: str) -> str | None:
-    name, range_ = FIELDS[number]
+    name, range_, count = FIELDS[number]
     if not term:
         return f"an element of the {name} is empty"
     if not term.isascii():
         return f"{term!r} is no {name}"
+    base, slash, step = term.upper().partition("/")
+    if slash and step.isdigit() and not 0 < int(step) <= count:
+        return f"a step of {step} in the {name} leads nowhere, it is 1 to {count}"
+    if slash and number == 2 and base in ("L", "LW"):
+        return f"{base} is one day of a month and has no steps"
     fields = ["*"] * 5
     fields[number] = term
     # Whether a day exists in a month is checked later, for the whole expression.
     if _reads(" ".join(fields)):
         return None
-    start, dash, end = term.split("/")[0].partition("-")
-    if dash and start.isdigit() and end.isdigit() and int(start) > int(end):
-        return f"the range {start}-{end} of the {name} ends before it begins"
-    if term.endswith("/0"):
-        return f"a step of 0 in the {name} leads nowhere"
-    return f"{term!r} is no {name}, which is {range_}"
+    return _ends_early(name, base) or _no_such_week(number, term.upper()) or f"{term!r} is no {name}, which is {range_}"
+
+
+def _ends_early(name: str, range_: str) -> str | None:
+    start, dash, end = range_.partition("-")
+    first, last = _number(start), _number(end)
+    if not dash or first is None or last is None or first <= last:
+        return None
+    reason = f"the range {range_} of the {name} ends before it begins"
+    return f"{reason}: a week begins with SUN, and 7 is Sunday too, so write {start}-7" if end == "SUN" else reason
+
+
+def _no_such_week(number: int, term: str) -> str | None:
+    day, _, week = term.partition("#")
+    one = _number(day)
+    if number != 4 or one is None or not _reads(f"* * * * {day}") or not week.isdigit():
+        return None
+    return f"no month has a day {day} number {week}, which is 1 to 5; {one}L is the last one of a month"
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() else NAMED.get(text)
 
 
 def _check_whole(field: str, expression: str, parts: list[str]) -> list[FieldError]:

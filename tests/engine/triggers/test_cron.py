@@ -153,7 +153,15 @@ def test_the_last_due_time_of_years_is_found_without_counting_them():
         ("0 9,17,99 * * *", "at character 8: '99' is no hour"),
         ("0 17-9 * * *", "at character 3: the range 17-9 of the hour ends before it begins"),
         ("*/0 * * * *", "a step of 0 in the minute leads nowhere"),
-        ("0 0 * * MON#6", "at character 9: 'MON#6' is no day of the week"),
+        ("*/100 * * * *", "at character 1: a step of 100 in the minute leads nowhere, it is 1 to 60"),
+        ("0 0 1/32 * *", "at character 5: a step of 32 in the day of the month leads nowhere, it is 1 to 31"),
+        ("0 0 L/2 * *", "at character 5: L is one day of a month and has no steps"),
+        ("0 0 1,lw/3 * *", "at character 7: LW is one day of a month and has no steps"),
+        ("0 0 * * MON#6", "at character 9: no month has a day MON number 6, which is 1 to 5; 1L is the last one"),
+        ("0 0 * * 5#0", "at character 9: no month has a day 5 number 0, which is 1 to 5"),
+        ("0 0 * * sat-sun", "the range SAT-SUN of the day of the week ends before it begins: a week begins with SUN"),
+        ("0 0 * nov-feb *", "at character 7: the range NOV-FEB of the month ends before it begins"),
+        ("0 0 * * FRIL", "'FRIL' is no day of the week, which is 0 to 7, SUN to SAT, 0L to 7L"),
         ("0 0 * * 1#2/3", "is no day of the week"),
         ("0 0 30 2 *", "at character 5: the day '30' never comes in the month '2'"),
         ("0,,5 * * * *", "at character 3: an element of the minute is empty"),
@@ -173,6 +181,24 @@ def test_a_wrong_expression_is_refused_with_its_position_and_the_reason(expressi
     [error] = refused.value.errors
     assert error.field == "cron_expr"
     assert reason in error.reason
+
+
+@pytest.mark.parametrize(
+    ("expression", "due"),
+    [
+        ("0 0 * * 5L", "2027-01-29"),
+        ("0 0 LW * *", "2027-01-29"),
+        ("0 0 L * *", "2027-01-31"),
+        ("0 0 5/15 * *", "2027-01-05 2027-01-20 2027-02-05"),
+        ("0 0 * * SAT-7", "2027-01-02 2027-01-03 2027-01-09"),
+        ("0 0 * * MON#2", "2027-01-11 2027-02-08"),
+        ("*/60 0 1 * *", "2027-02-01"),
+    ],
+)
+def test_days_counted_from_the_end_and_steps_from_a_start_are_those_of_the_calendar(expression, due):
+    start = datetime(2027, 1, 1, tzinfo=UTC)
+    times = read_cron(expression, "UTC").times(start, datetime(2028, 1, 1, tzinfo=UTC))
+    assert all(f"{time:%Y-%m-%d}" == day for time, day in zip(times, due.split(), strict=False))
 
 
 def test_every_mistake_of_an_expression_is_named():
