@@ -35,7 +35,6 @@ FIND = statement("engine/sql/find_token.sql")
 LIST = statement("engine/sql/list_tokens.sql")
 REVOKE = statement("engine/sql/revoke_token.sql")
 TOUCH = statement("engine/sql/touch_token.sql")
-MAKERS = statement("engine/sql/makers_of_token.sql")
 IS_OF_INSTALLATION = statement("engine/sql/is_of_installation.sql")
 
 # What a role may be narrowed to.
@@ -113,11 +112,6 @@ async def authenticate(conn: Connection, clear: str) -> Token | None:
         return None
     await fetch(conn, TOUCH, id=row["id"])
     return token_of(row)
-
-
-async def makers_of(conn: Connection, token: Token) -> set[str]:
-    """The subjects that a token descends from, over any number of tokens; none if it was created on the machine."""
-    return {row["subject"] for row in await fetch(conn, MAKERS, id=token.id)}
 
 
 async def is_of_installation(conn: Connection, subject: str) -> bool:

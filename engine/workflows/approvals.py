@@ -1,7 +1,7 @@
 """Approvals: a question to a person, bound to the exact input it is about.
 
 A run asks with `run.approval`, the engine asks before it starts an intent that policy wants reviewed. Who asked for
-the work may not decide, and after its expiry no one may.
+the work may not decide, nor may anyone whose token goes back to the same one; after its expiry no one may.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ async def decide_approval(
 ) -> str:
     """Approve or reject; returns `approved` or `rejected`. With `input_hash` only for the input the caller has seen.
 
-    The requester's subject is Refused. A decided or expired approval is a Conflict.
+    The requester, and a subject that counts as the same person, is Refused. A decided or expired one is a Conflict.
     """
     async with conn.transaction():
         await fetch(conn, LOCK_RUN, approval_id=approval_id)
@@ -75,9 +75,10 @@ async def decide_approval(
         row = await fetch_row(conn, LOCK, id=approval_id, tenant_id=tenant_id)
         if row is None:
             raise NotFound("approval", approval_id)
-        _check(row, actor, input_hash)
+        _check(row, input_hash)
         status = "approved" if approve else "rejected"
-        await fetch(conn, DECIDE, id=approval_id, status=status, decided_by=actor.id, comment=comment)
+        if not await fetch(conn, DECIDE, id=approval_id, status=status, decided_by=actor.id, comment=comment):
+            raise _same_person(row["requested_by"], actor.id)
         await record(conn, _decided(row, status, actor, comment))
         if row["kind"] == "step":
             await fetch(conn, WAKE, run_ids=[row["run_id"]])
@@ -129,20 +130,27 @@ async def list_approvals(
     return [ApprovalRow(**row) for row in rows]
 
 
-def _check(row: Any, actor: Actor, input_hash: str | None) -> None:
+def _check(row: Any, input_hash: str | None) -> None:
     if row["status"] != "pending":
         raise Conflict(f"Approval {row['id']} is {row['status']} already.", remedy="Only a pending one can be decided.")
     if row["is_late"]:
         raise Conflict(f"Approval {row['id']} has expired.", remedy="Ask for the work again.")
-    if actor.id == row["requested_by"]:
-        raise Refused(
-            f"{actor.id} asked for this and may not decide it.", remedy="Let another person approve or reject it."
-        )
     seen_another = input_hash is not None and input_hash != row["input_hash"].hex()
     if seen_another or (row["kind"] == "intent" and not row["still_the_same"]):
         raise Conflict(
             f"Approval {row['id']} is for another input than the one shown.", remedy="Look at it again, then decide."
         )
+
+
+def _same_person(requester: str, decider: str) -> Refused:
+    if requester == decider:
+        return Refused(f"{decider} asked for this and may not decide it.", remedy="Let another person decide.")
+    return Refused(
+        f"{requester} asked for this. The tokens of {requester} and {decider} go back to one:"
+        " they count as one person.",
+        remedy="Let someone decide whose token was made by neither of them, nor by the one who made theirs;"
+        " one that is made on the machine (`atlas token add`) goes back to no other.",
+    )
 
 
 def _decided(row: Any, status: str, actor: Actor, comment: str | None) -> Event:

@@ -62,6 +62,10 @@ begin
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb) to %I', engine_role);
+  -- It reads the tokens of all tenants and of operators, and returns yes or no.
+  execute format('alter function is_same_person(uuid, text, text) owner to %I', owner_role);
+  revoke execute on function is_same_person(uuid, text, text) from public;
+  execute format('grant execute on function is_same_person(uuid, text, text) to %I, %I', engine_role, tenant_role);
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
 
   -- Bypassing the policies, where the login may grant it, spares the planner: behind a policy it does not look at the statistics
