@@ -59,12 +59,17 @@ class Caller:
         return self.token.scopes
 
     @property
+    def is_agent(self) -> bool:
+        """True for a host or a remote worker, which has leases to keep."""
+        return self.role in AGENTS
+
+    @property
     def share(self) -> tuple[UUID, bool]:
         """Whose share of the connections it uses: its tenant's, or its own where it has none.
 
         Programs that run a tenant's jobs have a second one, so that readers do not cost them their leases.
         """
-        return self.tenant_id or self.token.id, self.role in AGENTS
+        return self.tenant_id or self.token.id, self.is_agent
 
 
 class Callers:

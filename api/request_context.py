@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from atlas.actors import Actor, ActorType
 from atlas.api.app_state import AppState
-from atlas.api.authentication import AGENTS, Caller, address_of
+from atlas.api.authentication import Caller, address_of
 from atlas.db.pool import Connection
 from atlas.engine.jobs import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
@@ -32,7 +32,7 @@ class RequestContext:
     @property
     def actor(self) -> Actor:
         """The actor that the audit log records."""
-        kind: ActorType = "agent" if self.caller.role in AGENTS else "user"
+        kind: ActorType = "agent" if self.caller.is_agent else "user"
         return Actor(kind, self.caller.subject, self.address, self.request_id, self.caller.token.prefix)
 
     @property

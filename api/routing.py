@@ -92,7 +92,7 @@ async def admit(request: Request, rules: RouteRules) -> None:
         return
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
-    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in rules.roles:
         allowed = ", ".join(role for role in ROLES if role in rules.roles)
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")

@@ -15,10 +15,13 @@ MOST_BUCKETS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Requests a second: of one token, of one tenant, and failed sign-ins of one address. Bursts last two seconds."""
+    """Requests a second: of one token, of a tenant's people, of its hosts and workers (`agents`), and failed sign-ins
+    of one address. Bursts last two seconds.
+    """
 
     token: float = 1000.0
     tenant: float = 2000.0
+    agents: float = 2000.0
     failures: float = 1.0
     burst_seconds: float = 2.0
     most_failures: float = 20.0
@@ -32,18 +35,26 @@ class RateLimiter:
         self._tenants = tenants
         self._buckets = Buckets()
 
-    async def check(self, token_id: UUID, tenant_id: UUID | None) -> None:
-        """Refuse a request beyond the rate of its token or of its tenant."""
+    async def check(self, token_id: UUID, tenant_id: UUID | None, *, is_agent: bool) -> None:
+        """Refuse a request beyond the rate of its token or of its tenant.
+
+        Hosts and workers have a rate of their own, which the tenant's limit does not lower: a heartbeat that is refused
+        may cost a lease.
+        """
         rates = self._rates
         wait = self._buckets.take(token_id, rates.token, rates.token * rates.burst_seconds)
         if wait:
             raise TooManyRequests("with this token", wait)
-        if tenant_id is not None:
-            limits = (self._tenants.peek(str(tenant_id)) or await self._tenants.find(tenant_id)).limits
-            rate = float(limits.get("requests_per_second", rates.tenant))
-            wait = self._buckets.take(tenant_id, rate, max(1.0, rate * rates.burst_seconds))
-            if wait:
-                raise TooManyRequests("of this tenant", wait)
+        if tenant_id is None:
+            return
+        rate = rates.agents if is_agent else await self._rate_of(tenant_id)
+        wait = self._buckets.take((tenant_id, is_agent), rate, max(1.0, rate * rates.burst_seconds))
+        if wait:
+            raise TooManyRequests("of this tenant's hosts and workers" if is_agent else "of this tenant", wait)
+
+    async def _rate_of(self, tenant_id: UUID) -> float:
+        limits = (self._tenants.peek(str(tenant_id)) or await self._tenants.find(tenant_id)).limits
+        return float(limits.get("requests_per_second", self._rates.tenant))
 
 
 class FailedSignIns:

@@ -73,7 +73,7 @@ async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     # A page of another site may open a socket with the visitor's cookie; a program has no page, and no cookie.
     if origin != own_origin(socket) and (origin is not None or caller.session is not None):
         raise Forbidden("The page does not belong to this Atlas.")
-    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in WATCHERS:
         raise Forbidden(f"The role {caller.role} may not watch.")
     wanted = socket.query_params.get("tenant")

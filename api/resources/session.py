@@ -47,7 +47,7 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
     _refuse_other_sites(request)
     address = address_of(request)
     caller = await api.callers.by_token(body.token.strip(), address)
-    await api.rate_limiter.check(caller.token.id, caller.tenant_id)
+    await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in PEOPLES_ROLES:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)

@@ -71,6 +71,30 @@ async def test_a_tenant_has_the_rate_that_its_limits_say(world_at):
     assert statuses(await ask(world.client("acme", "tenant_admin"), 3)) == [200, 200, 429]
 
 
+async def test_people_do_not_use_up_the_rate_of_their_hosts_and_workers(world_at):
+    world = await world_at(tenant=0.001, agents=0.01, burst_seconds=2000)
+
+    assert statuses(await ask(world.client("acme", "tenant_admin"), 4)) == [200, 200, 429, 429]
+    claims = await claim(world, 21)
+    assert statuses(claims) == [200] * 20 + [429]
+    assert claims[-1].json()["detail"].startswith("There are too many requests of this tenant's hosts and workers.")
+    assert statuses([await world.client("acme", "host").get("/agent/hosts")]) == [429]  # they share it
+    assert statuses([await world.client("other", "worker").get("/session")]) == [200]
+
+
+async def test_the_limit_of_a_tenant_does_not_slow_its_workers_down(world_at):
+    world = await world_at()
+    await world.client().patch("/tenants/acme", json={"limits": {"requests_per_second": 1}})
+
+    assert statuses(await ask(world.client("acme", "tenant_admin"), 3)) == [200, 200, 429]
+    assert statuses(await claim(world, 20)) == [200] * 20
+
+
+async def claim(world, times):
+    worker = world.client("acme", "worker")
+    return [await worker.post("/worker/jobs/claim", json={"job_types": ["x.work"]}) for _ in range(times)]
+
+
 async def test_guessing_tokens_is_slow_and_does_not_stop_valid_ones(world_at):
     world = await world_at(failures=0.001, most_failures=5)
     known = world.client("acme", "tenant_admin")
