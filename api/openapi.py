@@ -88,17 +88,17 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     rules = rules_of(route.endpoint)
-    statuses = {429, 503}
+    statuses = {422, 429, 503}
     if rules.roles:
         operation["x-roles"] = [role for role in ROLES if role in rules.roles]
         operation["security"] = [{"token": []}]
-        statuses |= {401, 403, 422}
+        statuses |= {401, 403}
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
         statuses.add(404)
     if "requestBody" in operation or rules.raw:
-        statuses |= {408, 413, 415, 422}
+        statuses |= {408, 413, 415}
     if method != "GET" or "{" in route.path_format:
         statuses.add(409)
     if route.path_format.endswith(("/session", "/metrics")):

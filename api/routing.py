@@ -1,15 +1,17 @@
 """Routes that authenticate and authorize their callers, limit their rates, and read and write JSON."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import FastAPI, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,6 +30,9 @@ PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
 # For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
+# So many unknown query names are described in an error, each up to this length.
+MOST_UNKNOWN = 10
+LONGEST_NAME = 50
 # A Content-Length with more digits is not parsed.
 LONGEST_LENGTH = 18
 
@@ -73,9 +78,11 @@ class GuardedRoute(APIRoute):
         rules = rules_of(self.endpoint)
         inner: Handle = self.endpoint if rules.raw else super().get_route_handler()
         reads_body = self.body_field is not None
+        # The pages beside the API ignore their query, as pages do.
+        names = query_names(self.dependant, rules) if self.include_in_schema else None
 
         async def handle(request: Request) -> Response:
-            await admit(request, rules)
+            await admit(request, rules, names)
             if reads_body:
                 await read_body(request, rules)
             return await inner(request)
@@ -83,12 +90,16 @@ class GuardedRoute(APIRoute):
         return handle
 
 
-async def admit(request: Request, rules: RouteRules) -> None:
-    """Authenticate and authorize the caller, and check its rate; what the route needs is then in the scope."""
+async def admit(request: Request, rules: RouteRules, names: frozenset[str] | None) -> None:
+    """Authenticate and authorize the caller, and check its rate and the names in its query.
+
+    What the route needs is then in the scope.
+    """
     scope = request.scope
     if b"%00" in scope["query_string"] or "\0" in scope["path"]:
         raise InvalidInput("The address", [FieldError("", "holds the character U+0000")])
     if not rules.roles:
+        check_query(request, names)
         return
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
@@ -98,7 +109,36 @@ async def admit(request: Request, rules: RouteRules) -> None:
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")
     if rules.whole and caller.tenant_id is not None:
         raise Forbidden("This is about the whole installation.", remedy="It needs a token that belongs to no tenant.")
+    check_query(request, names)
     scope["atlas.call"] = await open_call(api, caller, request, scope["atlas.request_id"])
+
+
+def query_names(dependant: Dependant, rules: RouteRules) -> frozenset[str]:
+    """The names that a route takes in its query."""
+    return frozenset(_parameters(dependant)) | ({"tenant"} if rules.by_tenant else set())
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    yield from (one.alias for one in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _parameters(inner)
+
+
+def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
+    """Refuse names that the route does not take. A filter or a tenant that is misspelled must not be ignored."""
+    if names is None or not request.scope["query_string"]:
+        return
+    unknown = sorted(set(request.query_params) - set(names))
+    if unknown:
+        errors = [FieldError(f"query.{name[:LONGEST_NAME]}", _unknown(name, names)) for name in unknown[:MOST_UNKNOWN]]
+        raise InvalidInput("The request", errors)
+
+
+def _unknown(name: str, names: Collection[str]) -> str:
+    near = get_close_matches(name[:LONGEST_NAME].lower(), sorted(names))
+    if near:
+        return f"is not known here; did you mean {' or '.join(near)}?"
+    return f"is not known here; known are {', '.join(sorted(names))}" if names else "is not known here: no query is"
 
 
 async def read_body(request: Request, rules: RouteRules) -> Any:

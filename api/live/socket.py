@@ -18,7 +18,7 @@ from atlas.api.authentication import Caller, own_origin
 from atlas.api.live.hub import Hub, Room, Watcher
 from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
 from atlas.api.request_context import named_tenant
-from atlas.api.routing import PREFIX
+from atlas.api.routing import PREFIX, check_query
 from atlas.engine.tokens import ROLES
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
@@ -26,6 +26,7 @@ from atlas.logs import get_logger
 router = APIRouter(prefix=PREFIX)
 log = get_logger("live")
 
+QUERY = frozenset(("since", "tenant"))
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
 SEND_SECONDS = 10.0
@@ -76,6 +77,7 @@ async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in WATCHERS:
         raise Forbidden(f"The role {caller.role} may not watch.")
+    check_query(socket, QUERY)
     wanted = socket.query_params.get("tenant")
     if not wanted:
         return caller, caller.tenant_id
