@@ -13,6 +13,7 @@ from uuid import UUID
 
 from starlette.requests import HTTPConnection
 
+from atlas.api.client_address import plain_address
 from atlas.api.db import Database
 from atlas.api.limits.rates import FailedSignIns, Rates
 from atlas.api.middleware import header
@@ -99,11 +100,11 @@ class Callers:
             require_same_site(request, caller)
         return caller
 
-    async def by_token(self, clear: str, address: str) -> Caller:
+    async def by_token(self, clear: str, address: str | None) -> Caller:
         """The caller behind a token's clear text."""
         return await self._cached(b"t" + _digest(clear), clear, address, self._find_token)
 
-    async def by_session(self, clear: str, address: str) -> Caller:
+    async def by_session(self, clear: str, address: str | None) -> Caller:
         """The caller behind a session's cookie."""
         return await self._cached(b"s" + _digest(clear), clear, address, self._find_session)
 
@@ -112,7 +113,7 @@ class Callers:
         self._known.forget()
 
     async def _cached(
-        self, key: bytes, clear: str, address: str, find: Callable[[str], Awaitable[Caller | None]]
+        self, key: bytes, clear: str, address: str | None, find: Callable[[str], Awaitable[Caller | None]]
     ) -> Caller:
         known = self._known.peek(key)
         if known is not None:
@@ -146,10 +147,10 @@ def cookie_name(request: HTTPConnection) -> str:
     return SECURE_COOKIE if request.url.scheme in ("https", "wss") else PLAIN_COOKIE
 
 
-def address_of(request: HTTPConnection) -> str:
-    """The network address that the request comes from."""
+def address_of(request: HTTPConnection) -> str | None:
+    """The network address that the request comes from; None where there is none, as over a Unix socket."""
     client = request.scope.get("client")
-    return client[0] if client else "unknown"
+    return plain_address(client[0]) if client else None
 
 
 def own_origin(request: HTTPConnection) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from atlas.api.client_address import TrustedProxies
 from atlas.logs import get_logger
 
 log = get_logger("api.requests")
@@ -50,9 +51,10 @@ class RequestStats:
 class RequestMiddleware:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, stats: RequestStats) -> None:
+    def __init__(self, app: ASGIApp, stats: RequestStats, proxies: TrustedProxies) -> None:
         self._app = app
         self._stats = stats
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -60,6 +62,7 @@ class RequestMiddleware:
             return
         # The first of several headers with one name wins.
         scope["atlas.headers"] = dict(reversed(scope["headers"]))
+        self._proxies.apply(scope)
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

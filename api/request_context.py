@@ -26,7 +26,7 @@ class RequestContext:
     api: AppState
     caller: Caller
     tenant_id: UUID | None
-    address: str
+    address: str | None
     request_id: str
 
     @property

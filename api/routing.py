@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.app_state import AppState
+from atlas.api.client_address import TrustedProxies
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.request_context import open_call
@@ -216,11 +217,11 @@ class DirectApp(FastAPI):
     _path: str | None = None
     _direct: ASGIApp
 
-    def call_directly(self, path: str, stats: RequestStats) -> None:
+    def call_directly(self, path: str, stats: RequestStats, proxies: TrustedProxies) -> None:
         """Call the route for POST at this path directly from now on."""
         routes = [route for route in self.routes if isinstance(route, APIRoute)]
         route = next(route for route in routes if route.path == path and route.methods == {"POST"})
-        self._direct = RequestMiddleware(_app_of(route), stats)
+        self._direct = RequestMiddleware(_app_of(route), stats, proxies)
         self._path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,7 @@ class Settings(BaseSettings):
     atlas_home: Path = Path(".atlas")
     atlas_host: str = "127.0.0.1"
     atlas_port: int = Field(default=8080, ge=0, le=65535)
+    atlas_trusted_proxies: Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode] = None
     atlas_url: str | None = None
     atlas_token: str | None = None
     atlas_operator_token: str | None = None
@@ -97,6 +99,16 @@ class Settings(BaseSettings):
         if value.lower() not in ("debug", "info", "warning", "error"):
             raise ValueError("must be debug, info, warning or error")
         return value.lower()
+
+    @field_validator("atlas_trusted_proxies", mode="before")
+    @classmethod
+    def _are_networks(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(ip_network(part.strip()) for part in value.split(","))
+        except ValueError as error:
+            raise ValueError(f"must list addresses or networks, such as 127.0.0.1,10.0.0.0/8 ({error})") from None
 
     @field_validator("outbound_email_provider", mode="before")
     @classmethod

@@ -59,6 +59,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # api/client_address.py reads them
         lifespan="on",
         ws_max_size=LARGEST_FRAME,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
+from atlas.api.client_address import holder_of
 from atlas.api.problems import TooManyRequests, Unauthenticated
 from atlas.api.tenant_cache import TenantCache
 
@@ -66,14 +67,14 @@ class FailedSignIns:
         # Addresses that may be guessing share this, so that they use one connection at most.
         self._one_at_a_time = asyncio.Semaphore(1)
 
-    def lookup(self, address: str) -> AbstractAsyncContextManager[None]:
+    def lookup(self, address: str | None) -> AbstractAsyncContextManager[None]:
         """Hold this while looking up a credential. A good one is accepted, whatever else came from its address."""
-        wait = self._buckets.wait(address, self._rates.failures, self._rates.most_failures)
+        wait = self._buckets.wait(holder_of(address), self._rates.failures, self._rates.most_failures)
         return self._one_at_a_time if wait else nullcontext()
 
-    def count(self, address: str) -> Unauthenticated | TooManyRequests:
+    def count(self, address: str | None) -> Unauthenticated | TooManyRequests:
         """Count a wrong credential and return the error to raise."""
-        wait = self._buckets.take(address, self._rates.failures, self._rates.most_failures)
+        wait = self._buckets.take(holder_of(address), self._rates.failures, self._rates.most_failures)
         return TooManyRequests("with wrong credentials from this address", wait) if wait else Unauthenticated()
 
 

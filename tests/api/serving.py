@@ -53,6 +53,7 @@ class Served:
             log_config=None,
             log_level="error",
             access_log=False,
+            proxy_headers=False,
             ws_max_size=64 * 1024,
             timeout_graceful_shutdown=1,
         )

@@ -1,0 +1,73 @@
+"""The network address that a request comes from, also behind proxies.
+
+A proxy that ATLAS_TRUSTED_PROXIES names passes on the address of its caller. From anyone else the same headers are
+text that the caller made up, and are ignored. Without the setting no proxy is trusted.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from starlette.types import Scope
+
+MOST_CACHED = 4096
+# The part of an IPv6 address that says whose it is: the holder of a network chooses the rest at will.
+HOLDER_BITS = 64
+
+
+class TrustedProxies:
+    """The proxies whose word about their callers is taken."""
+
+    def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
+        self._networks = tuple(networks)
+        self._is_trusted = lru_cache(MOST_CACHED)(self._look_up)
+
+    def __contains__(self, address: str | None) -> bool:
+        return bool(self._networks) and address is not None and self._is_trusted(address)
+
+    def apply(self, scope: Scope) -> None:
+        """Put the caller's address and scheme in the place of the proxy's, where the request came through one."""
+        client = scope.get("client")
+        if not self._networks or not client or plain_address(client[0]) not in self:
+            return
+        caller = self._caller(scope)
+        if caller is not None:
+            scope["client"] = (caller, 0)
+        scheme = scope["atlas.headers"].get(b"x-forwarded-proto", b"").strip().lower()
+        if scheme in (b"http", b"https"):
+            is_socket, is_secure = scope["type"] == "websocket", scheme == b"https"
+            scope["scheme"] = ("ws" if is_socket else "http") + ("s" if is_secure else "")
+
+    def _caller(self, scope: Scope) -> str | None:
+        """The last address that no trusted proxy has: each proxy adds its caller's at the end, and may be sent others.
+
+        None where that is not an address; the request then counts as the proxy's own.
+        """
+        lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        named = [one.strip() for one in b",".join(lines).decode("latin-1").split(",")]
+        for one in reversed(named):
+            address = plain_address(one)
+            if address not in self:
+                return address
+        return plain_address(named[0])
+
+    def _look_up(self, address: str) -> bool:
+        found = ip_address(address)
+        return any(found in network for network in self._networks)
+
+
+@lru_cache(MOST_CACHED)
+def plain_address(text: str) -> str | None:
+    """The address in its one spelling, an IPv4 address in an IPv6 one as itself; None if the text is none."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def holder_of(address: str | None) -> object:
+    """Who counts as one where something is limited by address: an IPv4 address, or an IPv6 network."""
+    if address is None or ":" not in address:
+        return address
+    return int(IPv6Address(address)) >> (128 - HOLDER_BITS)
