@@ -131,6 +131,7 @@ class ClaimLoop:
 
     def forget_all(self) -> None:
         """The lease was lost: nothing is held any more, and nothing that was done is recorded."""
+        self._reconciler.lose_lease(self._lease.worker_id)
         self._outbox.clear()
         self._held.clear()
         self._demand.solo.is_waiting = False

@@ -1,8 +1,8 @@
 """Reconciles the jobs that a worker holds with those that the database says it holds, after a response was lost.
 
 If the call was committed and only its response was lost, the worker knows nothing of what it claimed: those jobs
-go back to the queue. If the server crashed, it may have lost claims that the worker knows of, since claims do not wait
-for the disk: those attempts are recorded as lost, and their handlers stopped.
+go back to the queue. If a standby took over that did not have all commits, claims that the worker knows of may be
+undone: those attempts are recorded as lost, also when the outage outlasted the lease, and their handlers stopped.
 """
 
 import asyncio
@@ -32,6 +32,8 @@ class Reconciler:
         self._stop_lost = stop_lost
         self._is_requested = False
         self._running = asyncio.Lock()
+        # What was held under ids whose lease was lost, until it is known which of those claims the database has.
+        self._lost_attempts: dict[str, list[tuple[UUID, int]]] = {}
 
     @property
     def is_due(self) -> bool:
@@ -46,9 +48,15 @@ class Reconciler:
         """Reconcile before the next claim."""
         self._is_requested = True
 
+    def lose_lease(self, worker_id: str) -> None:
+        """What is held under this id is not the worker's any more. Which of it was undone is recorded later."""
+        attempts = [(job.id, job.attempt) for job in self._held.jobs]
+        if attempts:
+            self._lost_attempts.setdefault(worker_id, []).extend(attempts)
+
     def reset(self) -> None:
-        """There is nothing to reconcile: the worker holds nothing."""
-        self._is_requested = False
+        """Nothing is held: there is nothing to reconcile but what was lost."""
+        self._is_requested = bool(self._lost_attempts)
 
     async def run(self, conn: Connection, *, calls_in_flight: int) -> None:
         """Reconcile now. While calls are in flight it remains due, as they may claim more."""
@@ -58,11 +66,20 @@ class Reconciler:
         async with self._running, asyncio.timeout(self._lease.seconds):
             # A response that is lost from here on makes it due again.
             self._is_requested = calls_in_flight > 0
+            await self._record_lost(conn)
             held_before = self._held.jobs
             in_database = await held(conn, claimant.id)
             await self._stop_undone(conn, claimant, held_before, in_database)
             if calls_in_flight == 0 and claimant is self._lease.claimant:
                 await self._release_unknown(conn, claimant, in_database)
+
+    async def _record_lost(self, conn: Connection) -> None:
+        """Record the undone among the claims under lost leases."""
+        for worker_id in list(self._lost_attempts):
+            undone = await record_undone(conn, worker_id, self._lost_attempts[worker_id])
+            del self._lost_attempts[worker_id]
+            if undone:
+                log.error("claims under a lost lease were undone by the server", worker_id=worker_id, jobs=len(undone))
 
     async def _stop_undone(
         self,
@@ -71,7 +88,7 @@ class Reconciler:
         held_before: Sequence[ClaimedJob],
         in_database: Sequence[tuple[UUID, int]],
     ) -> None:
-        """Stop the jobs whose claim a crash of the server undid. They are queued again."""
+        """Stop the jobs whose claim a failover undid. They are queued again."""
         known = set(in_database)
         missing = [job for job in held_before if (job.id, job.attempt) not in known]
         if not missing:

@@ -1,5 +1,5 @@
 -- The newest jobs with their last event that says what became of them, and whether a handler's own event came later.
--- Jobs older than the rows that were removed by order have nothing left to be compared with.
+-- An attempt that the database forgot says nothing about the job. Jobs older than the rows that were removed by order have nothing left to be compared with.
 select j.id, j.tenant_id, j.status::text as status, j.dead_lettered_at is not null as dead_lettered, e.created, e.last, e.own
 from (
   select id, tenant_id, status, dead_lettered_at
@@ -18,6 +18,7 @@ cross join lateral (
   from atlas.audit_log a
   where a.entity_id = j.id::text
     and a.entity_type = 'job'
+    and not a.meta ? 'undone_attempt'
 ) e
 where not coalesce(e.created, false)
    or e.last is null

@@ -96,7 +96,6 @@ async def claim_for_slots(
     `alone` says that nothing else is held: a job that was lost twice may then be the only one that is claimed.
     """
     values = claim_values(claimant, slots, prefetch, alone=alone)
-    values["durable"] = conn.is_in_transaction()
     return await run_turn(conn, CLAIM, values, within=within)
 
 

@@ -93,9 +93,10 @@ async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False)
 
 
 async def record_undone(conn: Connection, worker_id: str, attempts: Sequence[tuple[UUID, int]]) -> set[UUID]:
-    """Of these attempts, the jobs whose claim a crash of the server undid. The attempts are recorded as lost.
+    """Of these attempts, the jobs whose claim a failover of the server undid. The attempts are recorded as lost.
 
-    Claims do not wait for the disk. The next attempt gets a new number, so that only one of the two passes the fence.
+    A standby that takes over may lack the last commits of its leader. The next attempt gets a new number, so that only
+    one of the two passes the fence.
     """
     ids, numbers = zip(*attempts, strict=True)
     return {row["id"] for row in await fetch(conn, UNDONE, worker=worker_id, ids=ids, attempts=numbers)}

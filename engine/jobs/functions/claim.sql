@@ -2,16 +2,12 @@
 -- Returns the claimed jobs, and rows that say why there are not more (type turn_kind).
 -- p_types null: every type. p_lease: seconds of a lease of the job's own, null for a worker, whose lease is its own row.
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
--- p_durable: the commit waits for the disk. Otherwise a crash of the server may undo the claim: the job stays queued, and its
--- late outcome is refused.
 -- Locks: gate, worker, job rows (skipping locked ones), limits. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_durable boolean
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
-declare
-  commit_mode constant text := case when not p_durable then set_config('synchronous_commit', 'off', true) end;
 begin
   -- Most of the time one type is served and nothing is due, careful or limited: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.

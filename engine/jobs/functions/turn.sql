@@ -14,6 +14,6 @@ begin
       p_message, p_meta, p_body, p_detail, p_private);
   end if;
   if p_slots + p_prefetch > 0 then
-    return query select * from claim(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, true);
+    return query select * from claim(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone);
   end if;
 end $$;

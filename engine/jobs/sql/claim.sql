@@ -1,6 +1,4 @@
 -- queued -> running for the free slots, where there is nothing to finish. Looks across tenants: a worker serves them all.
--- Its own commit does not wait for the disk: a claim that a crash of the server undoes leaves the job queued, and its late
--- outcome is refused. In a transaction of the caller (:durable), how safely that commits is for the caller to say.
 select kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count, timeout_seconds, definition_id,
   parent_run_id, correlation_id, alone
-from atlas.claim(:worker, :slots, :prefetch, :types, :lease, :alone, :durable);
+from atlas.claim(:worker, :slots, :prefetch, :types, :lease, :alone);

@@ -46,14 +46,16 @@ async def test_a_claim_starts_the_job_under_its_worker(conn):
     assert await attempts(conn, job_id) == [(1, "running", None)]
 
 
-async def test_a_claim_does_not_wait_for_the_disk_but_leaves_other_commits_as_they_are(pool, conn):
-    await given_job(conn)
+async def test_a_claim_is_flushed_when_it_has_returned(conn):
+    """So that no crash of the server can undo it: its handler begins now."""
     worker = await given_worker(conn, "report.build")
-    async with conn.transaction():
+    flushed = 0
+    for _ in range(20):
+        await given_job(conn)
+        before = await conn.fetchval("select pg_current_wal_insert_lsn()")
         assert len(await claim(conn, worker, limit=1)) == 1
-        assert await conn.fetchval("show synchronous_commit") == "on"
-    await claim(conn, worker, limit=1)
-    assert await conn.fetchval("show synchronous_commit") == "on"
+        flushed += await conn.fetchval("select pg_current_wal_flush_lsn() > $1::pg_lsn", before)
+    assert flushed == 20
 
 
 async def test_a_job_is_never_claimed_before_its_time_and_at_once_after_it(conn):

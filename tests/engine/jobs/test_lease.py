@@ -4,6 +4,7 @@ import asyncio
 
 import orjson
 
+from atlas.audit.crosscheck import cross_check
 from atlas.engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, list_attempts, reap, take_turn
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.lease import record_undone, retire_worker
@@ -65,7 +66,21 @@ async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_att
     # Another took it under the same number: it is recorded, and left to the other.
     assert (await load(conn, other.id))["status"] == "running"
     assert await actions(conn, other.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
-    assert await actions(conn, ended.id) == ["JOB_CREATED"]
+    # The other has ended it: it is recorded all the same.
+    assert await actions(conn, ended.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
+
+
+async def test_a_forgotten_claim_is_told_also_when_another_attempt_has_failed_since(conn):
+    other, job = await given_claimed(conn)
+    await finish(conn, other, [decide(job, other.id, ValueError("no paper"), ATLAS)])
+    assert await record_undone(conn, other.id, [(job.id, job.attempt)]) == set()
+    assert await record_undone(conn, "host:1:lost", [(job.id, job.attempt)]) == {job.id}
+    await make_due(conn, job.id)
+    [again] = await claim(conn, other, limit=1)
+    await finish(conn, other, [success(other, again)])
+    assert await record_undone(conn, other.id, [(job.id, job.attempt)]) == set()
+    assert await record_undone(conn, "host:1:lost", [(job.id, job.attempt)]) == {job.id}
+    assert await cross_check(conn) == []
 
 
 async def test_what_a_worker_holds_ended_or_lost_was_not_undone(conn):

@@ -70,7 +70,7 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
 
 
 IN_A_TURN = "atlas.turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, false)"
-ALONE = "atlas.claim($1, 1, 0, $2, null, true, false)"
+ALONE = "atlas.claim($1, 1, 0, $2, null, true)"
 
 
 async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:
