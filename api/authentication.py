@@ -14,7 +14,7 @@ from uuid import UUID
 from starlette.requests import HTTPConnection
 
 from atlas.api.client_address import plain_address
-from atlas.api.db import Database
+from atlas.api.db import READ_SECONDS, Database
 from atlas.api.limits.rates import FailedSignIns, Rates
 from atlas.api.middleware import header
 from atlas.api.problems import Forbidden, Unauthenticated
@@ -132,12 +132,12 @@ class Callers:
         return await self._known.get(key, look_up)
 
     async def _find_token(self, clear: str) -> Caller | None:
-        async with self._db.connection() as conn:
+        async with self._db.connection(within=READ_SECONDS) as conn:
             token = await authenticate(conn, clear)
         return None if token is None else Caller(token)
 
     async def _find_session(self, clear: str) -> Caller | None:
-        async with self._db.connection() as conn:
+        async with self._db.connection(within=READ_SECONDS) as conn:
             session = await find_session(conn, clear)
         return None if session is None else Caller(session.token, session, csrf_token(clear))
 

@@ -1,13 +1,14 @@
 """Connections and transactions of requests: within a timeout, a caller's share and a tenant's row-level security."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from uuid import UUID
 
 import asyncpg
 
-from atlas.api.limits.connections import ACQUIRE_SECONDS, ConnectionShares
+from atlas.api.limits.connections import ConnectionShares
 from atlas.api.problems import Busy
 from atlas.db.pool import Connection, Pool, closed_if_silent
 from atlas.db.schema import role
@@ -16,10 +17,15 @@ from atlas.logs import get_logger
 
 ROW_LEVEL_SECURITY = statement("api/sql/row_level_security.sql")
 
-READ_TIMEOUT = "5s"
+# How long a read may take with all its statements. The server ends a slow statement a little earlier, so that the
+# connection is terminated only if the server itself does not respond.
+READ_SECONDS = 5.0
+READ_TIMEOUT = "4500ms"
 WRITE_TIMEOUT = "15s"
 # A statement that waits for a lock (a dedupe key that another transaction holds, say) keeps a connection from others.
 LOCK_TIMEOUT = "2s"
+# How long a request waits for a connection of the pool.
+ACQUIRE_SECONDS = 10.0
 # A connection is terminated after this long: longer than any statement may take, so that only a dead one is hit.
 HUNG_SECONDS = 25.0
 
@@ -43,7 +49,7 @@ class Database:
 
         Tenant and timeouts are set for the transaction, not for the session: a pooled connection must not keep them.
         """
-        async with self.connection(share=share) as conn:
+        async with self.connection(share=share, within=READ_SECONDS if read_only else None) as conn:
             settings = await self._settings(conn, tenant_id, read_only=read_only, lock_timeout=LOCK_TIMEOUT)
             with nullcontext() if read_only else _busy_when_late():
                 async with conn.transaction(readonly=read_only):
@@ -57,7 +63,7 @@ class Database:
         """A transaction on a held connection, begun in one round trip. Nothing within it may open another one."""
         settings = await self._settings(conn, tenant_id, read_only=False, lock_timeout=lock_timeout)
         with _busy_when_late():
-            async with _terminated_when_hung(conn):
+            async with _terminated_after(HUNG_SECONDS, conn):
                 await conn.execute(f"begin; {settings}")
                 try:
                     yield
@@ -69,17 +75,25 @@ class Database:
                 await conn.execute("commit")
 
     @asynccontextmanager
-    async def connection(self, *, share: Hashable = None, watched: bool = True) -> AsyncIterator[Connection]:
+    async def connection(
+        self, *, share: Hashable = None, within: float | None = None, watched: bool = True
+    ) -> AsyncIterator[Connection]:
         """A connection without a transaction, counted against the caller's share.
 
-        A watched one is terminated when it takes too long. One that is not watched may be kept as long as needed.
+        A watched one is terminated when getting and using it takes longer than `within` seconds, which the wait for the
+        share does not count for. One that is not watched may be kept as long as needed.
         """
-        async with (
-            nullcontext() if share is None else self._shares.taken(share),
-            self.pool.acquire(timeout=ACQUIRE_SECONDS) as conn,
-            _terminated_when_hung(conn) if watched else nullcontext(),
-        ):
-            yield conn
+        seconds = HUNG_SECONDS if within is None else within
+        async with nullcontext() if share is None else self._shares.taken(share):
+            began = time.monotonic()
+            async with self.pool.acquire(timeout=min(ACQUIRE_SECONDS, seconds)) as conn:
+                left = seconds - (time.monotonic() - began)
+                async with _terminated_after(left, conn) if watched else nullcontext():
+                    try:
+                        yield conn
+                    finally:
+                        if not conn.is_closed():
+                            self._shares.responded()
 
     async def _settings(self, conn: Connection, tenant_id: UUID | None, *, read_only: bool, lock_timeout: str) -> str:
         settings = [
@@ -112,9 +126,9 @@ def _busy_when_late() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _terminated_when_hung(conn: Connection) -> AsyncIterator[None]:
-    """Terminate the connection if the block takes too long. What waits for it then fails as if the network were cut."""
-    timer = asyncio.get_running_loop().call_later(HUNG_SECONDS, conn.terminate)
+async def _terminated_after(seconds: float, conn: Connection) -> AsyncIterator[None]:
+    """Terminate the connection if the block takes longer. What waits for it then fails as if the network were cut."""
+    timer = asyncio.get_running_loop().call_later(seconds, conn.terminate)
     try:
         yield
     finally:

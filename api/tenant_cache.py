@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from atlas.api.db import Database
+from atlas.api.db import READ_SECONDS, Database
 from atlas.api.ttl_cache import TtlCache
 from atlas.engine.tenants import Tenant, find_tenant
 
@@ -21,7 +21,7 @@ class TenantCache(TtlCache[str, Tenant]):
         key = str(slug_or_id)
 
         async def look_up() -> Tenant:
-            async with self._db.connection() as conn:
+            async with self._db.connection(within=READ_SECONDS) as conn:
                 return await find_tenant(conn, key)
 
         return await self.get(key, look_up)

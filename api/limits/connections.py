@@ -3,19 +3,23 @@
 A request whose share is used up waits for other requests of the same share, and is refused if that takes too long. So
 when all connections are in use, everyone waits behind a few of each tenant. The API's own queries (readiness,
 authentication, the live view) have no share, and find a connection while requests have taken all of theirs.
+
+A frozen database uses up every share too. Then the caller is not at fault: those that wait fail with TimeoutError, as
+those that have a connection do, and none of them tries its luck after the one before it has waited in vain.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from atlas.api.problems import TooManyRequests
 
-# How long a request waits for a connection of the pool.
-ACQUIRE_SECONDS = 10.0
-# How long a request waits for others of its share.
+# How long a request waits for others of its share, and for those of all shares.
 SHARE_SECONDS = 5.0
+# A database that has ended nobody's work for so long, while requests wait for it, counts as frozen.
+STALLED_SECONDS = 2.0
 AGAIN_SECONDS = 2.0
 
 
@@ -37,6 +41,11 @@ class ConnectionShares:
         self._each = max(2, size * 3 // 10)
         self._all = asyncio.Semaphore(max(1, size - max(1, size // 5)))
         self._shares: dict[Hashable, _TenantShare] = {}
+        self._responded_at = time.monotonic()
+
+    def responded(self) -> None:
+        """Note that the database has just served a request."""
+        self._responded_at = time.monotonic()
 
     @asynccontextmanager
     async def taken(self, key: Hashable) -> AsyncIterator[None]:
@@ -47,11 +56,13 @@ class ConnectionShares:
         share.calls += 1
         try:
             try:
-                await _enter(share.slots, SHARE_SECONDS)
+                await self._enter(share.slots)
             except TimeoutError:
+                if self._is_stalled():
+                    raise
                 raise TooManyRequests("of this caller at the same time", AGAIN_SECONDS) from None
             try:
-                await _enter(self._all, ACQUIRE_SECONDS)
+                await self._enter(self._all)
                 try:
                     yield
                 finally:
@@ -63,11 +74,16 @@ class ConnectionShares:
             if not share.calls:
                 del self._shares[key]
 
+    async def _enter(self, slots: asyncio.Semaphore) -> None:
+        if not slots.locked():
+            # Without the cost of a timer.
+            await slots.acquire()
+            return
+        async with asyncio.timeout(SHARE_SECONDS):
+            await slots.acquire()
+        if self._is_stalled():
+            slots.release()
+            raise TimeoutError("the database does not respond")
 
-async def _enter(slots: asyncio.Semaphore, seconds: float) -> None:
-    if not slots.locked():
-        # Without the cost of a timer.
-        await slots.acquire()
-        return
-    async with asyncio.timeout(seconds):
-        await slots.acquire()
+    def _is_stalled(self) -> bool:
+        return time.monotonic() - self._responded_at > STALLED_SECONDS

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,6 +12,8 @@ from atlas.api.problems import TooManyRequests, Unauthenticated
 from atlas.api.tenant_cache import TenantCache
 
 MOST_BUCKETS = 20_000
+# How long a credential of an address that sent many wrong ones waits for those before it.
+QUEUE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,18 @@ class FailedSignIns:
         # Addresses that may be guessing share this, so that they use one connection at most.
         self._one_at_a_time = asyncio.Semaphore(1)
 
-    def lookup(self, address: str | None) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def lookup(self, address: str | None) -> AsyncIterator[None]:
         """Hold this while looking up a credential. A good one is accepted, whatever else came from its address."""
-        wait = self._buckets.wait(holder_of(address), self._rates.failures, self._rates.most_failures)
-        return self._one_at_a_time if wait else nullcontext()
+        if not self._buckets.wait(holder_of(address), self._rates.failures, self._rates.most_failures):
+            yield
+            return
+        async with asyncio.timeout(QUEUE_SECONDS):
+            await self._one_at_a_time.acquire()
+        try:
+            yield
+        finally:
+            self._one_at_a_time.release()
 
     def count(self, address: str | None) -> Unauthenticated | TooManyRequests:
         """Count a wrong credential and return the error to raise."""

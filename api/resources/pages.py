@@ -1,6 +1,5 @@
 """Routes beside the API: the first page, its documentation, health and metrics."""
 
-import asyncio
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -53,7 +52,7 @@ async def alive() -> dict[str, bool]:
 @requires()
 async def ready(request: Request) -> dict[str, bool]:
     api: AppState = request.app.state.api
-    async with asyncio.timeout(READY_SECONDS), api.db.connection() as conn:
+    async with api.db.connection(within=READY_SECONDS) as conn:
         await fetch_value(conn, READY)
     return {"ok": True}
 

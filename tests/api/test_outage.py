@@ -111,6 +111,31 @@ async def test_a_silent_database_does_not_block_requests_for_ever(database_url, 
         await behind.close()
 
 
+async def test_a_frozen_database_ends_reads_in_time_and_is_nobodys_fault(database_url, settings, pool, monkeypatch):
+    monkeypatch.setattr(atlas.api.db, "READ_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.api.limits.connections.SHARE_SECONDS", 1)
+    monkeypatch.setattr("atlas.api.limits.connections.STALLED_SECONDS", 0.3)
+    monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.3)
+    async with FaultyProxy(database_url) as proxy:
+        behind = await open_pool(proxy.url, size=4)
+        async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
+            world = await furnish(pool, app)
+            clients = [world.client("acme", "tenant_admin"), world.client("other", "tenant_admin"), world.client()]
+            assert [(await client.get("/jobs")).status_code for client in clients] == [200] * 3
+            proxy.silent = True
+            # Far below the 25 s of a write, which holds its connection, and of which nobody should have to know.
+            writing = asyncio.create_task(clients[0].post("/intents", json={"workflow": "x"}))
+            async with asyncio.timeout(10):
+                reads = [client.get(path) for client in clients for path in ("/jobs", "/audit", "/runs") * 3]
+                answers = await asyncio.gather(*reads, clients[2].get("http://atlas.test/readyz"))
+            assert {answer.status_code for answer in answers} == {503}
+            assert not writing.done()
+            proxy.silent = False
+            await until(lambda: _is(clients[0], "/jobs", 200))
+            await writing
+        await behind.close()
+
+
 async def test_it_is_ready_again_over_new_connections_when_the_old_ones_went_silent(
     database_url, settings, pool, monkeypatch
 ):
