@@ -8,15 +8,16 @@ T = TypeVar("T")
 
 
 def awaitable(function: Callable[P, T]) -> Callable[P, T]:
-    """The function with StopIteration turned into RuntimeError.
+    """The function with StopIteration and GeneratorExit turned into RuntimeError.
 
-    A future refuses StopIteration, which one `next` too many raises, and the task would wait for ever.
+    A future refuses StopIteration, which one `next` too many raises, and the task would wait for ever. GeneratorExit
+    would close the coroutines that wait for the function, instead of being raised in them.
     """
 
     def call(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             return function(*arguments, **options)
-        except StopIteration as error:
-            raise RuntimeError("the function raised StopIteration") from error
+        except (StopIteration, GeneratorExit) as error:
+            raise RuntimeError(f"the function raised {type(error).__name__}") from error
 
     return call

@@ -8,10 +8,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from atlas.cli.process_group import follow_parent
-from atlas.cli.runtime import Atlas, execute, open_atlas
-from atlas.settings import Settings
+from atlas.cli.runtime import NEW_LOOP, Atlas, open_atlas, read_settings
+from atlas.logs import get_logger
 
 T = TypeVar("T")
+
+log = get_logger(__name__)
 
 
 def atlas_argv(*arguments: str) -> list[str]:
@@ -28,14 +30,32 @@ def relax_garbage_collection() -> None:
 
 def run_program(work: Callable[[Atlas, asyncio.Event], Coroutine[Any, Any, T]], *, size: int, **overrides: object) -> T:
     """Run `work` with an open installation and an event that SIGTERM, SIGINT or the parent's end sets."""
+    settings = read_settings(**overrides)
+    stop = asyncio.Event()
 
-    async def run(settings: Settings) -> T:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async def run() -> T:
         follow_parent(grace=settings.atlas_grace_seconds)
         async with open_atlas(settings, size=size) as atlas:
             relax_garbage_collection()
             return await work(atlas, stop)
 
-    return execute(run, **overrides)
+    with asyncio.Runner(loop_factory=NEW_LOOP) as runner:
+        loop = runner.get_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        return _complete(loop, loop.create_task(run()))
+
+
+def _complete(loop: asyncio.AbstractEventLoop, program: asyncio.Task[T]) -> T:
+    """Run the event loop until the program ends.
+
+    A task that ends in KeyboardInterrupt or SystemExit stops the event loop. A handler may begin such a task:
+    `asyncio.wait_for(…)` does. The exception is also the task's result, so the loop goes on, and the handler gets it.
+    """
+    while True:
+        try:
+            return loop.run_until_complete(program)
+        except (KeyboardInterrupt, SystemExit) as error:
+            if program.done():
+                raise
+            log.error("a task of a handler tried to end the program", reason=repr(error))

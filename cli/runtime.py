@@ -44,10 +44,16 @@ class Atlas:
 
 def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: object) -> T:
     """Read the settings, set up the logs and run a command to its end."""
-    settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
-    configure_logs(settings.atlas_log_level)
+    settings = read_settings(**overrides)
     with asyncio.Runner(loop_factory=NEW_LOOP) as runner:
         return runner.run(work(settings))
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Read the settings, in which options of the command take precedence, and set up the logs."""
+    settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
+    configure_logs(settings.atlas_log_level)
+    return settings
 
 
 @asynccontextmanager

@@ -6,9 +6,11 @@ outcome, and missed intervals are skipped.
 """
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -228,7 +230,7 @@ async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[s
         if task is not None and task.cancelling():
             raise
         return _failed(raised)
-    except (Exception, SystemExit) as raised:
+    except (Exception, KeyboardInterrupt, SystemExit) as raised:
         if limit.expired():
             return "timeout", f"It took longer than {timeout_seconds} s."
         return _failed(raised)
@@ -239,7 +241,9 @@ async def _call(function: Function) -> None:
     if inspect.iscoroutinefunction(function):
         await function()
         return
-    thread = asyncio.ensure_future(asyncio.to_thread(awaitable(function)))
+    # A future, not a task: a task that ends in SystemExit ends the event loop too.
+    call = partial(contextvars.copy_context().run, awaitable(function))
+    thread = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         await asyncio.shield(thread)
     except asyncio.CancelledError:

@@ -87,10 +87,10 @@ class AttemptRunner:
             return None
         except asyncio.CancelledError:
             return self._canceled(slot, job, job_type, limit)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
+        except GeneratorExit:
+            raise  # For the executor: a coroutine that is closed by it cannot return anything.
         except BaseException as error:
-            # Libraries derive errors from BaseException, too. None may end the slot.
+            # A handler may call sys.exit(), and libraries derive errors from BaseException. None may end the slot.
             return self._raised(slot, job, job_type, error)
         finally:
             if context.threads:
@@ -144,6 +144,10 @@ class AttemptRunner:
                 return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
             case reason:
                 return self._raised(slot, job, job_type, _stopped(reason, limit))
+
+    def closed(self, slot: Slot, job: ClaimedJob) -> Finish:
+        """The finish of an attempt that GeneratorExit ended."""
+        return self._raised(slot, job, registered().get(job.job_type), RuntimeError("the handler raised GeneratorExit"))
 
     def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, returned: Any) -> Finish:
         try:

@@ -177,7 +177,12 @@ class Executor:
                 await asyncio.sleep(0)
                 continue
             job = self._queue.popleft()
-            finish = await self._runner.run(slot, job)
+            try:
+                finish = await self._runner.run(slot, job)
+            except GeneratorExit:
+                if not _is_current(slot.task):
+                    raise
+                finish = self._runner.closed(slot, job)
             if slot.stopped_by() == "lost" and not self._is_closing:
                 self._occupy_slots(-1)
             if slot.task is not None and slot.task.cancelling():
@@ -218,6 +223,17 @@ class Executor:
         await asyncio.wait([slot.thread])
         slot.thread = None
         self._occupy_slots(-1)
+
+
+def _is_current(task: asyncio.Task[None] | None) -> bool:
+    """True while the task runs. A GeneratorExit that arrives then was raised by a handler or by a task it awaited.
+
+    Otherwise it closes a coroutine whose event loop has ended.
+    """
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:
+        return False
 
 
 async def _end_cancellation(task: asyncio.Task[None]) -> None:

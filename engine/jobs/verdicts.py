@@ -130,8 +130,10 @@ def cancel_attempt(job_id: UUID, attempt: int) -> Finish:
 
 def describe(error: BaseException) -> str:
     """The error in one sentence."""
-    text = str(error).strip() or type(error).__name__
-    return text if isinstance(error, AtlasError) else f"{type(error).__name__}: {text}"
+    text, name = str(error).strip(), type(error).__name__
+    if not text:
+        return name
+    return text if isinstance(error, AtlasError) else f"{name}: {text}"
 
 
 def _retry(job: ClaimedJob, worker: str, error: BaseException, delay: float, notes: Notes | None) -> Finish:

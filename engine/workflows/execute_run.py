@@ -26,12 +26,12 @@ from atlas.engine.workflows.step_call import StepCall, perform
 async def execute(run: Run, recorder: Recorder, function: Callable[[], Awaitable[Any]]) -> Any:
     """Return the workflow's output. Raises Suspended while it waits, and WorkflowFailed when it is undone."""
     output: Any = None
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         output = await function()
     except (Suspended, FailureReached):
         pass
-    except Exception as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         failure = error
     # These end the run, also if its function caught them.
     if recorder.fatal is not None:
@@ -49,7 +49,7 @@ async def execute(run: Run, recorder: Recorder, function: Callable[[], Awaitable
     return output
 
 
-async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Never:
+async def _undo(run: Run, recorder: Recorder, failure: BaseException | None) -> Never:
     """The run has failed: do what it registered for that, last first, then raise WorkflowFailed."""
     record = _failure_record(run, failure) if failure is not None else {}
     if recorder.history.failure is None and not run.undos:
@@ -69,7 +69,7 @@ async def _undo(run: Run, recorder: Recorder, failure: Exception | None) -> Neve
     raise WorkflowFailed(record.pop("message"), {**record, "compensated": list(reversed(order))}) from failure
 
 
-def _failure_record(run: Run, failure: Exception) -> dict[str, Any]:
+def _failure_record(run: Run, failure: BaseException) -> dict[str, Any]:
     record: dict[str, Any] = {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure)}
     if run.undos:
         record["order"] = list(run.undos)

@@ -61,7 +61,7 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
         result = await _call(recorder, known, call)
         text = known.dump(result)
         value = _read_back(known, text)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         await _raised(recorder, step, call, attempt, since, error)
     await recorder.record(
         step, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
@@ -111,7 +111,7 @@ def _begin(limit: asyncio.Timeout, seconds: float) -> None:
 
 
 async def _raised(
-    recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float, error: Exception
+    recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float, error: BaseException
 ) -> Never:
     """The function raised: try again later, or fail for good."""
     record = error_json(error)
@@ -135,7 +135,7 @@ async def _raised(
     await recorder.wait(step, wait)
 
 
-def _delay(policy: RetryPolicy, attempt: int, error: Exception) -> float:
+def _delay(policy: RetryPolicy, attempt: int, error: BaseException) -> float:
     match error:
         case Snooze():
             return error.delay

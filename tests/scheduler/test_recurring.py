@@ -187,6 +187,15 @@ async def test_a_plain_function_runs_in_a_thread(conn, recurring):
     assert threads[0] is not threading.main_thread()
 
 
+@pytest.mark.parametrize("exit", [SystemExit, KeyboardInterrupt, GeneratorExit])
+async def test_a_plain_function_that_tries_to_end_the_program_has_failed(conn, recurring, exit):
+    def tidy() -> None:
+        raise exit
+
+    await recurring.register("acme", "tidy", NOW, ONCE, tidy)
+    assert exit.__name__ in (await ended(conn)).last_error
+
+
 async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(conn, recurring):
     await recurring.register("acme", "tidy", NOW, ONCE, lambda: next(iter(())))
     assert (await ended(conn)).last_outcome == "failed"

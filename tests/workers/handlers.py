@@ -128,6 +128,10 @@ async def raises(input: dict[str, Any]) -> None:
             raise Snooze(300)
         case "exit":
             raise SystemExit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "generator":
+            raise GeneratorExit
         case "cancelled":
             raise asyncio.CancelledError
         case "panic":
@@ -138,6 +142,17 @@ async def raises(input: dict[str, Any]) -> None:
             raise ValueError("caf\0.txt")
         case "unreadable":
             raise Unreadable
+
+
+@job("test.exits_in_thread")
+def exits_in_thread(input: dict[str, Any]) -> None:
+    raise {"exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "generator": GeneratorExit()}[input["what"]]
+
+
+@job("test.exits_in_task", max_retries=0)
+async def exits_in_task(input: dict[str, Any]) -> None:
+    """Ends a task of its own by what asyncio takes for the end of the program."""
+    await asyncio.create_task(raises(input))
 
 
 class Panic(BaseException):

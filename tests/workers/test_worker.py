@@ -15,6 +15,7 @@ from atlas.logs import _redacted
 from atlas.workers.worker import Worker
 from tests.support import DANA
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
+from tests.workers.processes import workers
 
 
 async def row(pool, job_id):
@@ -89,6 +90,8 @@ async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, give
         ("later", "queued", 1, "failed"),
         ("snooze", "queued", 0, "canceled"),
         ("exit", "queued", 1, "failed"),
+        ("interrupt", "queued", 1, "failed"),
+        ("generator", "queued", 1, "failed"),
         ("cancelled", "queued", 1, "failed"),
         ("panic", "queued", 1, "failed"),
         ("surrogate", "queued", 1, "failed"),
@@ -104,6 +107,23 @@ async def test_what_a_handler_raises_decides_what_becomes_of_the_job(
     found = await row(pool, job_id)
     assert (found["status"], found["retry_count"]) == (status, retries)
     assert [one["status"] for one in await list_attempts(pool, job_id)] == [attempt]
+
+
+@pytest.mark.parametrize("what", ["exit", "interrupt", "generator"])
+async def test_a_thread_that_tries_to_end_the_program_fails_its_job(pool, given, drain, what):
+    [job_id] = await given("test.exits_in_thread", {"what": what})
+    await drain()
+    assert ((await row(pool, job_id))["status"], (await row(pool, job_id))["retry_count"]) == ("queued", 1)
+
+
+async def test_a_task_of_a_handler_that_tries_to_end_the_program_fails_its_job(pool, database_url, given, eventually):
+    jobs = [(await given("test.exits_in_task", {"what": what}))[0] for what in ("exit", "interrupt", "generator")]
+    [sound] = await given("test.noop")
+    async with workers(database_url, 1, types="test.exits_in_task,test.noop", concurrency=1) as [worker]:
+        await eventually("select status from atlas.jobs where id = $1", sound, equals="succeeded")
+        assert worker.returncode is None
+    found = [orjson.loads((await row(pool, one))["error"])["message"] for one in jobs]
+    assert found == ["SystemExit: 3", "KeyboardInterrupt", "RuntimeError: the handler raised GeneratorExit"]
 
 
 async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool, drain):

@@ -1,6 +1,7 @@
 """The workflows and jobs of these tests. What they did is counted in `calls`, by run and step."""
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -126,6 +127,21 @@ async def spells(run: Run, input: dict[str, Any]) -> Any:
         await run.step("misspell", misspell, "caf\udce9", retries=0)
     except StepFailed as error:
         return [found.item, error.reason]
+
+
+@workflow("wf.exits")
+async def exits(run: Run, input: dict[str, Any]) -> Any:
+    async def leave() -> None:
+        raise KeyboardInterrupt
+
+    caught = []
+    for step in (leave, sys.exit):
+        try:
+            await run.step("leave", step, retries=0)
+        except StepFailed as error:
+            caught.append(error.reason)
+    await run.step("note", note, " ".join(caught))
+    raise KeyboardInterrupt
 
 
 @workflow("wf.exhausts")

@@ -137,6 +137,13 @@ async def test_a_plain_step_may_ask_an_iterator_for_one_too_many(kit):
     assert (run.status, "StopIteration" in run.error["message"]) == ("failed", True)
 
 
+async def test_a_step_or_a_workflow_that_tries_to_end_the_program_fails(kit):
+    run = await kit.run("wf.exits")
+
+    assert (run.status, run.error["message"]) == ("failed", "KeyboardInterrupt")
+    assert (await kit.steps(run.id))["note"].input == ["KeyboardInterrupt SystemExit"]
+
+
 async def test_a_step_that_does_not_end_in_time_fails(kit):
     run = await kit.run("wf.slow")
 
