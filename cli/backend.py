@@ -10,6 +10,7 @@ from atlas.engine.jobs import Enqueued, Explanation, JobRow
 from atlas.engine.jobs.find import Depth
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
+from atlas.up_report import ProgramState
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,13 @@ class JobDetails:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The gate, the engine, the queue and the workers."""
+    """The gate, the engine, the queue, the workers, and the programs of `atlas up` where it runs."""
 
     gate: Gate
     engine: EngineState
     queue: list[Depth]
     workers: list[Mapping[str, Any]]
+    programs: list[ProgramState]
 
 
 class Backend(Protocol):

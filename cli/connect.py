@@ -29,4 +29,4 @@ async def _connect(settings: Settings) -> AsyncIterator[Backend]:
         yield OverHttp(settings)
         return
     async with connected(settings) as conn:
-        yield OnDatabase(conn)
+        yield OnDatabase(conn, settings.home)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
@@ -31,6 +32,7 @@ from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.up_report import read_programs
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 
@@ -38,8 +40,9 @@ LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 class OnDatabase:
     """Calls the engine as the person at the terminal."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, home: Path) -> None:
         self._conn = conn
+        self._home = home
 
     async def enqueue(self, options: EnqueueOptions) -> Enqueued:
         tenant_id = (await find_tenant(self._conn, "system" if options.tenant is None else options.tenant)).id
@@ -86,7 +89,7 @@ class OnDatabase:
     async def status(self) -> StatusReport:
         workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
         gate, engine = await read_gate(self._conn), await read_engine(self._conn)
-        return StatusReport(gate, engine, await queue_depth(self._conn), [*workers])
+        return StatusReport(gate, engine, await queue_depth(self._conn), [*workers], read_programs(self._home))
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         return await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)

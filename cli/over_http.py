@@ -25,6 +25,7 @@ from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
 from atlas.settings import Settings
+from atlas.up_report import ProgramState
 
 # A person waits at the terminal.
 RETRY = RetryBudget(tries=4, seconds=15.0)
@@ -111,7 +112,8 @@ class OverHttp:
             one.model_dump(include=_WORKER_FIELDS) for one in sorted(found.workers, key=lambda one: one.started_at)
         ]
         queue = [Depth(**one.model_dump()) for one in found.queue]
-        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers])
+        programs = [ProgramState(**one.model_dump()) for one in found.programs]
+        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers], programs)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:

@@ -11,42 +11,43 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from atlas.logs import get_logger
+from atlas.up_report import STEADY_SECONDS, UpReport
+from atlas.waiting import wait_for
 
 PARENT_FD = "ATLAS_PARENT_FD"
 # What a program may need beyond its grace time to close its connections.
 MARGIN_SECONDS = 5.0
-# Between the end of a program and its restart, so that one that fails at once does not spin.
+# Between the end of a program and its restart, doubled each time it ends soon again.
 RESTART_SECONDS = 1.0
+LONGEST_RESTART = 30.0
+# A refusal with a reason, and wrong usage.
+REFUSALS = (1, 2)
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """One child: its name in the logs, and its argv.
-
-    With `restarts` it is started again after it was killed: a job that kills its worker must not stop Atlas.
-    """
+    """One child: its name in the logs, and its argv."""
 
     name: str
     argv: Sequence[str]
-    restarts: bool = False
 
 
-Children: TypeAlias = list[tuple[ChildProcess, asyncio.subprocess.Process]]
-
-
-async def run_group(programs: Sequence[ChildProcess], *, grace: float, may_end: bool = False) -> int:
-    """Run the programs until a signal or until one of them ends, then stop the rest. Returns the exit status.
+async def run_group(
+    programs: Sequence[ChildProcess], *, grace: float, may_end: bool = False, report: UpReport | None = None
+) -> int:
+    """Run the programs until a signal, then stop them. Returns the exit status.
 
     They start in the given order and stop in the reverse order, each with `grace` seconds to finish its work. A second
-    signal kills all of them. A program that ends by itself is a failure. With `may_end` it is none if its exit status
-    is 0, and the others are waited for.
+    signal kills all of them. A program that ends by itself is started again: a job that ends its worker must not stop
+    Atlas. With a `report` this is always so. Without one, all of them end if one refuses to begin. With `may_end` a
+    program may end with exit status 0, and a refusal ends all of them at any time.
     """
     stop, hurry = asyncio.Event(), asyncio.Event()
 
@@ -57,17 +58,17 @@ async def run_group(programs: Sequence[ChildProcess], *, grace: float, may_end: 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
     reading, writing = os.pipe()
-    children: Children = []
+    children = [_Child(program, reading, report) for program in programs]
     try:
-        for program in programs:
-            children.append((program, await _start(program, reading)))
-        failed = await _watch(children, reading, stop, may_end=may_end)
+        for child in children:
+            await child.start()
+        failed = await _watch(children, stop, may_end=may_end)
+        stop.set()
         await _stop_all(children, grace, hurry)
         return 1 if failed else 0
     finally:
-        for _, child in children:
-            if child.returncode is None:
-                child.kill()
+        for child in children:
+            child.kill()
         os.close(reading)
         os.close(writing)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -88,53 +89,104 @@ def _wait_for_end(parent: int, grace: float) -> None:
     os._exit(1)
 
 
-async def _start(program: ChildProcess, reading: int) -> asyncio.subprocess.Process:
-    child = await asyncio.create_subprocess_exec(
-        *program.argv,
-        stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,  # stdout belongs to the one document that the command may print
-        start_new_session=True,
-        pass_fds=(reading,),
-        env={**os.environ, PARENT_FD: str(reading)},
-    )
-    log.info("program started", program=program.name, pid=child.pid)
-    return child
+class _Child:
+    """A program and its present process."""
 
+    def __init__(self, program: ChildProcess, parent: int, report: UpReport | None) -> None:
+        self.name = program.name
+        self._argv = program.argv
+        self._parent = parent
+        self._report = report
+        self.process: asyncio.subprocess.Process | None = None
+        self._started_at = 0.0
+        self._starts = 0
+        # How often in a row it ended soon after its start.
+        self._ends = 0
 
-async def _watch(children: Children, reading: int, stop: asyncio.Event, *, may_end: bool) -> bool:
-    """Wait for a signal, for the failure of a child, or for the end of the last one. Returns whether one failed."""
-    stopped = asyncio.create_task(stop.wait())
-    running = {asyncio.create_task(child.wait()): position for position, (_, child) in enumerate(children)}
-    failed = False
-    while running and not failed and not stop.is_set():
-        done, _ = await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
-        for task in done & running.keys():
-            position = running.pop(task)
-            program, child = children[position]
-            if program.restarts and child.returncode is not None and child.returncode < 0:
-                log.warning("program was killed and is started again", program=program.name, status=child.returncode)
-                await asyncio.wait([stopped], timeout=RESTART_SECONDS)
-                if not stop.is_set():
-                    children[position] = (program, await _start(program, reading))
-                    running[asyncio.create_task(children[position][1].wait())] = position
-            elif child.returncode != 0 or not may_end:
-                failed = True
-                log.error("program ended by itself", program=program.name, status=child.returncode)
-    for task in (stopped, *running):
-        task.cancel()
-    return failed
+    async def start(self) -> None:
+        self.process = await asyncio.create_subprocess_exec(
+            *self._argv,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,  # stdout belongs to the one document that the command may print
+            start_new_session=True,
+            pass_fds=(self._parent,),
+            env={**os.environ, PARENT_FD: str(self._parent)},
+        )
+        self._started_at = time.monotonic()
+        self._starts += 1
+        log.info("program started", program=self.name, pid=self.process.pid)
+        if self._report is not None:
+            self._report.started(self.name, self.process.pid)
 
+    async def keep_alive(self, stop: asyncio.Event, *, may_end: bool) -> bool:
+        """Start it again whenever it ends, until `stop` is set. Returns whether it failed for good."""
+        while True:
+            assert self.process is not None
+            status = await self.process.wait()
+            if stop.is_set() or (may_end and status == 0):
+                return False
+            if self._report is None and status in REFUSALS and (may_end or self._has_just_begun):
+                log.error("program refused to run", program=self.name, status=status)
+                return True
+            await self._start_again(_described(status), stop)
+            if stop.is_set():
+                return False
 
-async def _stop_all(children: Children, grace: float, hurry: asyncio.Event) -> None:
-    for program, child in reversed(children):
-        if child.returncode is not None:
-            continue
-        child.terminate()
-        ended, hurried = asyncio.create_task(child.wait()), asyncio.create_task(hurry.wait())
+    @property
+    def _has_just_begun(self) -> bool:
+        return self._starts == 1 and not self._is_steady
+
+    @property
+    def _is_steady(self) -> bool:
+        return time.monotonic() - self._started_at >= STEADY_SECONDS
+
+    async def _start_again(self, how: str, stop: asyncio.Event) -> None:
+        self._ends = 1 if self._is_steady else self._ends + 1
+        delay = min(LONGEST_RESTART, RESTART_SECONDS * 2 ** min(self._ends - 1, 10))
+        log.error("program ended by itself and is started again", program=self.name, how=how, after_seconds=delay)
+        if self._report is not None:
+            self._report.ended(self.name, how, ends=self._ends)
+        if not await wait_for(stop, within=delay):
+            await self.start()
+
+    async def stop(self, grace: float, hurry: asyncio.Event) -> None:
+        if self.process is None or self.process.returncode is not None:
+            return
+        self.process.terminate()
+        ended, hurried = asyncio.create_task(self.process.wait()), asyncio.create_task(hurry.wait())
         await asyncio.wait([ended, hurried], timeout=grace + MARGIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
         if not ended.done():
-            log.warning("program did not stop in time and is killed", program=program.name)
-            child.kill()
+            log.warning("program did not stop in time and is killed", program=self.name)
+            self.process.kill()
         await ended
-        log.info("program stopped", program=program.name, status=child.returncode)
+        log.info("program stopped", program=self.name, status=self.process.returncode)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+
+
+async def _watch(children: Sequence[_Child], stop: asyncio.Event, *, may_end: bool) -> bool:
+    """Wait for a signal, for the failure of a child, or for the end of the last one. Returns whether one failed."""
+    stopped = asyncio.create_task(stop.wait())
+    waiting = {asyncio.create_task(child.keep_alive(stop, may_end=may_end)) for child in children}
+    failed = False
+    while waiting and not failed and not stop.is_set():
+        done, _ = await asyncio.wait([stopped, *waiting], return_when=asyncio.FIRST_COMPLETED)
+        failed = any(task.result() for task in waiting & done)
+        waiting -= done
+    for task in (stopped, *waiting):
+        task.cancel()
+    # None may be about to start a process.
+    await asyncio.gather(*waiting, return_exceptions=True)
+    return failed
+
+
+async def _stop_all(children: Sequence[_Child], grace: float, hurry: asyncio.Event) -> None:
+    for child in reversed(children):
+        await child.stop(grace, hurry)
+
+
+def _described(status: int) -> str:
+    return f"with exit status {status}" if status >= 0 else f"by signal {-status} ({signal.strsignal(-status)})"

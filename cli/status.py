@@ -22,7 +22,7 @@ For = Annotated[
 
 
 def status(json: Json = False) -> None:
-    """Show the gate, the engine, the queue and the workers."""
+    """Show the gate, the engine, the queue, the workers, and programs of `atlas up` that cannot live."""
     found = on_backend(lambda atlas: atlas.status())
     say(found, _text(found), json=json)
 
@@ -62,7 +62,10 @@ def _engine_text(gate: Gate, engine: EngineState) -> str:
 
 
 def _text(found: StatusReport) -> Group:
-    parts: list[Any] = [Text(_gate_text(found.gate)), Text(_engine_text(found.gate, found.engine)), Text()]
+    parts: list[Any] = [Text(_gate_text(found.gate)), Text(_engine_text(found.gate, found.engine))]
+    warnings = [program.warning for program in found.programs if program.warning is not None]
+    parts += [Text(f"Warning: {one} The output of `atlas up` says why.") for one in warnings]
+    parts.append(Text())
     if found.queue:
         rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
         parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), Text()]

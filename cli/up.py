@@ -21,6 +21,7 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.errors import SettingsError
 from atlas.settings import Settings
+from atlas.up_report import reporting
 from atlas.workers.user_modules import load_apps
 
 NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
@@ -44,9 +45,9 @@ def programs(apps: Sequence[str]) -> list[ChildProcess]:
     """The programs of Atlas in the order of their start. They stop in the reverse order."""
     options = [word for app in apps for word in ("--app", app)]
     return [
-        ChildProcess("worker", atlas_argv("worker", "--all", *options), restarts=True),
-        ChildProcess("scheduler", atlas_argv("scheduler", *options), restarts=True),
-        ChildProcess("api", atlas_argv("api", *options), restarts=True),
+        ChildProcess("worker", atlas_argv("worker", "--all", *options)),
+        ChildProcess("scheduler", atlas_argv("scheduler", *options)),
+        ChildProcess("api", atlas_argv("api", *options)),
     ]
 
 
@@ -67,7 +68,8 @@ async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool 
         database = "embedded" if settings.embedded else shown(atlas.url)
         lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
         say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
-        return await run_group(tree, grace=settings.atlas_grace_seconds)
+        with reporting(settings.home, [program.name for program in tree]) as report:
+            return await run_group(tree, grace=settings.atlas_grace_seconds, report=report)
 
 
 async def _open_a_new_gate(conn: Connection) -> None:

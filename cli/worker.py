@@ -164,5 +164,5 @@ def _run_many(processes: int, *, drain: bool) -> int:
     """Run the same command in several processes."""
     # The last --processes wins, so each child is one process.
     argv = atlas_argv(*sys.argv[1:], "--processes", "1")
-    children = [ChildProcess(f"worker {n + 1}", argv, restarts=True) for n in range(processes)]
+    children = [ChildProcess(f"worker {n + 1}", argv) for n in range(processes)]
     return execute(lambda settings: run_group(children, grace=settings.atlas_grace_seconds, may_end=drain))

@@ -15,7 +15,16 @@ from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestam
 from atlas.api.request_context import Calling
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, EngineStatus, GateStatus, Listed, QueueDepth, SystemStatus, WorkerStatus
+from atlas.client.models import (
+    ApiModel,
+    EngineStatus,
+    GateStatus,
+    Listed,
+    ProgramStatus,
+    QueueDepth,
+    SystemStatus,
+    WorkerStatus,
+)
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import read_findings
@@ -23,6 +32,7 @@ from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
 from atlas.engine.usage import read_usage
 from atlas.engine.workflows.find_intents import read_engine
+from atlas.up_report import read_programs
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
@@ -122,6 +132,7 @@ async def show_status(call: Calling) -> SystemStatus:
         queue=[QueueDepth.model_validate(one) for one in queue],
         workers=[WorkerStatus.model_validate(dict(row)) for row in workers],
         engine=EngineStatus.model_validate(engine),
+        programs=[ProgramStatus.model_validate(one) for one in read_programs(call.api.settings.home)],
     )
 
 

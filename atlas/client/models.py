@@ -240,10 +240,21 @@ class EngineStatus(ApiModel):
     is_silent: bool
 
 
+class ProgramStatus(ApiModel):
+    """A program of the `atlas up` that serves this API."""
+
+    name: str
+    pid: int | None
+    started_at: datetime | None
+    ends: int
+    last_end: str | None
+
+
 class SystemStatus(ApiModel):
-    """The gate, the queue, the workers and the engine."""
+    """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
 
     gate: GateStatus
     queue: list[QueueDepth]
     workers: list[WorkerStatus]
     engine: EngineStatus
+    programs: list[ProgramStatus]

@@ -1,7 +1,7 @@
-"""A program for the tests of process trees: `sleeper.py FOLDER NAME [stubborn|dies|ends]`.
+"""A program for the tests of process trees: `sleeper.py FOLDER NAME [stubborn|ends STATUS]`.
 
 It writes NAME.started when it is there, and adds its name to `stopped` when it ends because it was told to.
-One that dies or ends does so when there is a file `go`.
+One that ends does so once, with this exit status, when there is a file `go`.
 """
 
 import os
@@ -25,11 +25,13 @@ def stop(*_: object) -> None:
 
 signal.signal(signal.SIGTERM, stop)
 follow_parent(grace=5)
-(Path(folder) / f"{name}.started").write_text(str(os.getpid()))
-if manner in (["dies"], ["ends"]):
+mark = Path(folder) / f"{name}.started"
+is_first = not mark.exists()
+mark.write_text(str(os.getpid()))
+if manner[:1] == ["ends"] and is_first:
     while not (Path(folder) / "go").exists():
         threading.Event().wait(0.02)
-    sys.exit(3 if manner == ["dies"] else 0)
+    sys.exit(int(manner[1]))
 print("words on stdout", flush=True)
 while True:
     threading.Event().wait(60)

@@ -18,10 +18,8 @@ from atlas.logs import configure_logs
 from atlas.cli.process_group import ChildProcess, run_group
 configure_logs()
 folder, grace, *names = sys.argv[1:]
-tree = [
-    ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], restarts=name == "phoenix") for name in names
-]
-sys.exit(asyncio.run(run_group(tree, grace=float(grace), may_end=any("ends" in name for name in names))))
+tree = [ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")]) for name in names]
+sys.exit(asyncio.run(run_group(tree, grace=float(grace), may_end=any("ends:0" in name for name in names))))
 """
 
 
@@ -77,27 +75,46 @@ async def test_a_signal_stops_the_programs_in_reverse_order_and_ends_with_0(star
     assert stopped(tmp_path) == ["third", "second", "first"]
 
 
-async def test_a_program_that_dies_stops_the_others_and_is_a_failure(start, tmp_path):
-    parent = await start("first", "second:dies")
+@pytest.mark.parametrize("end", ["exit", "kill"])
+async def test_a_program_that_ends_is_started_again_and_the_others_go_on(start, tmp_path, end):
+    parent = await start("first", "second:ends:3")
+    first, second = tmp_path / "first.started", tmp_path / "second.started"
+    pid, other = int(second.read_text()), first.read_text()
+    if end == "exit":
+        (tmp_path / "go").touch()
+    else:
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: second.read_text() not in ("", str(pid)))
+    assert alive(int(second.read_text()))
+    assert first.read_text() == other
+    parent.send_signal(signal.SIGTERM)
+    _, words = await parent.communicate()
+
+    assert parent.returncode == 0
+    assert (b"exit status 3" if end == "exit" else b"signal 9 (Killed)") in words
+
+
+async def test_a_program_that_refuses_to_begin_stops_the_others_and_is_a_failure(start, tmp_path):
+    parent = await start("first", "second:ends:1")
     (tmp_path / "go").touch()
 
     _, words = await parent.communicate()
 
     assert parent.returncode == 1
     assert stopped(tmp_path) == ["first"]
-    assert b"program ended by itself" in words
+    assert b"program refused to run" in words
 
 
 async def test_programs_that_may_end_are_waited_for_and_end_well(start, tmp_path):
-    parent = await start("first:ends", "second:ends")
+    parent = await start("first:ends:0", "second:ends:0")
     (tmp_path / "go").touch()
 
     assert await parent.wait() == 0
     assert stopped(tmp_path) == []
 
 
-async def test_a_program_that_may_end_but_dies_is_still_a_failure(start, tmp_path):
-    parent = await start("first:ends", "second:dies", "third")
+async def test_a_program_that_may_end_but_refuses_is_still_a_failure(start, tmp_path):
+    parent = await start("first:ends:0", "second:ends:1", "third")
     (tmp_path / "go").touch()
 
     assert await parent.wait() == 1
@@ -142,14 +159,3 @@ async def test_what_programs_print_goes_to_stderr(start):
 
     assert out == b""
     assert b"words on stdout" in err
-
-
-async def test_a_program_that_restarts_is_started_again_when_killed(start, tmp_path):
-    parent = await start("phoenix", "other")
-    file = tmp_path / "phoenix.started"
-    first = int(file.read_text())
-    os.kill(first, signal.SIGKILL)
-    await until(lambda: file.read_text() not in ("", str(first)))
-    assert alive(int(file.read_text()))
-    parent.send_signal(signal.SIGTERM)
-    assert await parent.wait() == 0

@@ -13,6 +13,7 @@ from atlas.cli.ports import PortUnavailable
 from atlas.cli.process_group import ChildProcess
 from atlas.cli.up import start
 from atlas.settings import load_settings
+from atlas.up_report import read_programs
 from tests.cli.conftest import environment, run
 from tests.cli.test_process_group import SLEEPER, stopped
 from tests.support import ROOT, until
@@ -81,6 +82,23 @@ async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_p
     assert [tenant["slug"] for tenant in tenants["tenants"]] == ["acme", "system"]
     assert (tmp_path / "home" / "operator-token").stat().st_mode & 0o077 == 0
     await until(lambda: not (tmp_path / "home" / "postgres" / "data" / "postmaster.pid").exists())
+
+
+async def test_a_program_that_cannot_live_is_reported_and_the_rest_goes_on(up, tmp_path, database_url):
+    (tmp_path / "go").touch()
+    process, _ = await up("worker", "broken:ends:1", DATABASE_URL=database_url)
+    argv = [sys.executable, "-P", "-m", "atlas.cli.main", "status"]
+    env = environment(tmp_path / "home", DATABASE_URL=database_url)
+    await until(lambda: any(program.ends for program in read_programs(tmp_path / "home")))
+
+    shown = await run(argv, cwd=tmp_path, env=env)
+    [worker, broken] = (await run([*argv, "--json"], cwd=tmp_path, env=env)).document["programs"]
+    process.terminate()
+
+    assert await process.wait() == 0
+    assert "Warning: The program broken:ends:1 ended once, the last time with exit status 1" in shown.stdout
+    assert (worker["ends"], broken["ends"], broken["last_end"]) == (0, 1, "with exit status 1")
+    assert read_programs(tmp_path / "home") == []
 
 
 async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp_path, database_url):

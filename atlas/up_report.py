@@ -1,0 +1,112 @@
+"""What `atlas up` reports about its programs, in a file of ATLAS_HOME, for `atlas status` and the API.
+
+The file is locked for as long as `atlas up` lives: what an `atlas up` that was killed wrote is not believed. It is
+written in place, which a full disk does not prevent.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from atlas.logs import get_logger
+
+FILE = "programs.json"
+# A program that has lived for so long has recovered from what ended it before.
+STEADY_SECONDS = 30.0
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramState:
+    """One program of `atlas up`. `ends` counts how often in a row it ended soon after its start."""
+
+    name: str
+    pid: int | None = None
+    started_at: datetime | None = None
+    ends: int = 0
+    last_end: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """What a person should know of it. None: it runs."""
+        if not self.ends or self._is_steady:
+            return None
+        times = "once" if self.ends == 1 else f"{self.ends} times in a row"
+        now = "is not running now" if self.pid is None else "has just been started again"
+        return f"The program {self.name} ended {times}, the last time {self.last_end}, and {now}."
+
+    @property
+    def _is_steady(self) -> bool:
+        if self.pid is None or self.started_at is None:
+            return False
+        return (datetime.now(UTC) - self.started_at).total_seconds() >= STEADY_SECONDS
+
+
+class UpReport:
+    """Keeps the states of the programs in the file."""
+
+    def __init__(self, file: int | None, names: Sequence[str]) -> None:
+        self._file = file
+        self._states = {name: ProgramState(name) for name in names}
+
+    def started(self, name: str, pid: int) -> None:
+        """A program was started."""
+        self._set(replace(self._states[name], pid=pid, started_at=datetime.now(UTC)))
+
+    def ended(self, name: str, how: str, *, ends: int) -> None:
+        """A program ended by itself, for the so-manieth time in a row."""
+        self._set(replace(self._states[name], pid=None, ends=ends, last_end=how))
+
+    def _set(self, state: ProgramState) -> None:
+        self._states[state.name] = state
+        if self._file is not None:
+            text = orjson.dumps(list(self._states.values()))
+            try:
+                os.pwrite(self._file, text, 0)
+                os.ftruncate(self._file, len(text))
+            except OSError as error:
+                log.warning("the states of the programs cannot be written", reason=str(error))
+
+
+@contextmanager
+def reporting(home: Path, names: Sequence[str]) -> Iterator[UpReport]:
+    """Report on these programs. Of several processes with the same home, the first one does."""
+    file = None
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        file = os.open(home / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        log.warning("`atlas status` cannot show the states of the programs", reason=str(error))
+        yield UpReport(None, names)
+    else:
+        yield UpReport(file, names)
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def read_programs(home: Path) -> list[ProgramState]:
+    """The programs of the `atlas up` that runs with this home, if one does."""
+    try:
+        with (home / FILE).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return [_read(one) for one in orjson.loads(file.read())]
+    except (OSError, ValueError):
+        pass  # No `atlas up` was ever started here, or it has written nothing yet.
+    return []
+
+
+def _read(state: Mapping[str, object]) -> ProgramState:
+    started_at = state["started_at"]
+    known = {**state, "started_at": None if started_at is None else datetime.fromisoformat(str(started_at))}
+    return ProgramState(**known)  # type: ignore[arg-type]  # written by the class above
