@@ -1,16 +1,17 @@
 """Compares the tables with the audit log, which cannot show an event that was never written.
 
-A job must have the status that its last event says. The gate, and tenants, tokens, hosts, triggers, definitions and
-policies, must be as their last event left them. Nothing may be missing without an event that removed it.
+A job must have the status that its last event says. The gate, and whatever grants power or decides, must be as its
+last event left it. Nothing may be missing without an event that removed it.
 """
 
+from atlas.audit.state import STATE_KINDS
 from atlas.audit.verifier.format import Finding
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 
 JOBS = statement("audit/sql/crosscheck_jobs.sql")
 GATE = statement("audit/sql/crosscheck_gate.sql")
-THINGS = statement("audit/sql/crosscheck_things.sql")
+STATE = statement("audit/sql/crosscheck_state.sql")
 GONE = statement("audit/sql/crosscheck_gone.sql")
 
 # The status of a job after each action. The success of a handler may have an action of its own.
@@ -24,14 +25,14 @@ NEWEST_ROWS = 200_000
 
 
 async def cross_check(conn: Connection, *, limit: int = NEWEST_JOBS, rows: int = NEWEST_ROWS) -> list[Finding]:
-    """What disagrees with its events, among the newest `limit` entities of a kind and `rows` rows of the audit log.
+    """What disagrees with its events, among the newest `limit` jobs and `rows` rows of the audit log.
 
     At most 100 of each sort are listed.
     """
     return [
         *await _jobs(conn, limit),
         *await _gate(conn),
-        *await _things(conn, limit),
+        *await _state(conn),
         *await _gone(conn, rows),
     ]
 
@@ -55,12 +56,14 @@ async def _gate(conn: Connection) -> list[Finding]:
     return [Finding("outcome", f"Atlas is {state}, but the last event of the gate is {row['action'] or 'missing'}.")]
 
 
-async def _things(conn: Connection, limit: int) -> list[Finding]:
+async def _state(conn: Connection) -> list[Finding]:
+    reasons = {"unknown": "has no event", "gone": "is gone without an event"}
     findings = []
-    for row in await fetch(conn, THINGS, limit=limit):
-        name = f"{row['kind'].replace('_', ' ')} {row['id']}"
-        reason = "has no event" if row["has_no_event"] else f"differs from its last event: {', '.join(row['wrong'])}"
-        findings.append(Finding("outcome", f"The {name} {reason}."))
+    for kind in sorted(STATE_KINDS):
+        for row in await fetch(conn, STATE, kind=kind):
+            differs = f"is not as its last event left it ({row['action']}, row {row['row']})"
+            name = f"{kind.replace('_', ' ')} {row['id']}"
+            findings.append(Finding("outcome", f"The {name} {reasons.get(row['what'], differs)}."))
     return findings
 
 
@@ -71,7 +74,6 @@ async def _gone(conn: Connection, rows: int) -> list[Finding]:
         if row["day"] is None:
             message = f"{row['gone']} jobs{whose} are gone, of which JOBS_PRUNED events account for {row['removed']}."
         else:
-            what = f"{row['gone']} entities{whose} with {row['action']} on {row['day']}"
-            message = f"{what} are gone without an event."
+            message = f"{row['gone']} jobs{whose} of {row['day']} are gone without an event."
         findings.append(Finding("outcome", message))
     return findings

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.audit.personal_data import Personal, conceal
+from atlas.audit.state import state_of
 from atlas.db.pg_json import stored_json, stored_text
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
@@ -71,14 +72,15 @@ def _frame(
 
 
 async def record(conn: Connection, event: Event, *, personal: Personal | None = None) -> int:
-    """Write one event in the caller's transaction and return its id.
+    """Write one event in the caller's transaction, after the change it is about, and return its id.
 
     `personal` fields (recipients, subjects, addresses of people) appear in the event's meta as commitments;
     their values are kept apart, where they can be erased.
     """
     shapes, values = conceal(personal or {}, entity_id=event.entity_id)
     actor = event.actor
-    meta = stored_json({**event.meta, **shapes, **actor.meta}, default=None)
+    state = await state_of(conn, event.entity_type, event.entity_id, event.tenant_id)
+    meta = stored_json({**event.meta, **shapes, **state, **actor.meta}, default=None)
     message = stored_text(event.message)
     written: int = await fetch_value(
         conn,

@@ -8,8 +8,7 @@ begin
   if cardinality(runs) > 0 then
     delete from workflow_steps where run_id = any (runs);
     delete from workflow_runs where id = any (runs);
-    update approvals set status = 'canceled', decided_at = clock_timestamp(), decided_by = 'engine'
-    where run_id = any (runs) and status = 'pending';
+    perform cancel_approvals(runs, 'engine');
     update intents set status = 'failed', reason = 'its run was deleted', updated_at = clock_timestamp()
     where id = any (runs) and status = 'queued';
     children := array(select id from jobs where parent_run_id = any (runs) and status in ('queued', 'running'));

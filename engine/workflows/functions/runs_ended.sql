@@ -11,8 +11,9 @@ begin
       reason = case when j.status = 'canceled' then 'its run was canceled' else left(j.error->>'message', 500) end
   from jobs j
   where j.id = i.id and i.id = any (p_ids) and i.status = 'queued' and j.status in ('succeeded', 'failed', 'canceled');
-  update approvals set status = 'canceled', decided_at = clock_timestamp(), decided_by = 'engine'
-  where run_id = any (p_ids) and status = 'pending';
+  if exists (select from approvals where run_id = any (p_ids) and status = 'pending') then
+    perform cancel_approvals(p_ids, 'engine');
+  end if;
   stopped := array(select id from jobs where id = any (p_ids) and status = 'canceled');
   if cardinality(stopped) > 0 then
     children := array(select id from jobs where parent_run_id = any (stopped) and status in ('queued', 'running'));

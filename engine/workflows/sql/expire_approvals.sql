@@ -15,7 +15,7 @@ expired as (
   from late
   where a.id = late.id
     and a.status = 'pending'
-  returning a.id, a.tenant_id, a.run_id, a.kind, a.title, a.step
+  returning a.id, a.tenant_id, a.run_id, a.kind, a.title, a.step, atlas.state_digest(a, '{}') as state
 ),
 -- an intent that was not approved in time is rejected
 rejected as (
@@ -28,7 +28,7 @@ rejected as (
 ),
 event as (
   select e.tenant_id, e.id::text as entity_id, e.title as message,
-    jsonb_build_object('run_id', e.run_id, 'step', e.step, 'decision', 'expired') as meta
+    jsonb_build_object('run_id', e.run_id, 'step', e.step, 'decision', 'expired', 'state', e.state) as meta
   from expired e
 ),
 written as (

@@ -9,11 +9,7 @@ with withdrawn as (
   returning id, tenant_id
 ),
 closed as (
-  update atlas.approvals a
-  set status = 'canceled', decided_at = clock_timestamp(), decided_by = :decided_by
-  from withdrawn w
-  where a.run_id = w.id
-    and a.status = 'pending'
+  select atlas.cancel_approvals(array_agg(id), :decided_by::text) from withdrawn
 )
-select tenant_id
-from withdrawn;
+select w.tenant_id
+from withdrawn w, closed;

@@ -1,0 +1,2 @@
+-- The digest of what an entity means now; no row: it is gone.
+select digest from atlas.state_digests(:kind, :id, :tenant_id);
