@@ -50,6 +50,11 @@ async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIt
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
     reader = await AuditReader.open(conn)
+    if reader.state.lacks_epochs:
+        raise Conflict(
+            "The audit log cannot be exported: the row of an epoch is missing in audit_epoch.",
+            remedy="Someone deleted it. Restore it from a backup, and run `atlas audit verify`.",
+        )
     lines = _all(conn, reader, extract) if extract.tenant_id is None else _tenant(conn, reader, extract)
     async for line in lines:
         yield line
@@ -59,7 +64,8 @@ async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> Async
     first, last = await _range(conn, reader, extract)
     to_the_end = extract.until is None
     pruned = reader.state.pruned_through if first == 1 else 0
-    yield _line(_manifest(reader, extract) | {"to_the_end": to_the_end, "pruned_through": pruned})
+    state = {"epoch": reader.state.epoch, "restored": not reader.state.same_cluster}
+    yield _line(_manifest(reader, extract) | {"to_the_end": to_the_end, "pruned_through": pruned, **state})
     before = await reader.seal(first - 1) if first > 1 else None
     if before is not None:
         yield _line(await _start(conn, before))
@@ -67,7 +73,7 @@ async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> Async
     async for seal in reader.seals(after=first - 1, last=last):
         count = 0
         async for rows in reader.rows(seal, before):
-            yield await _row_lines(conn, [(row, {}) for row in rows], extract)
+            yield await _row_lines(conn, "row", [(row, {}) for row in rows], extract)
             count += len(rows)
         await _require_rows(reader, seal, count, begun)
         yield _line(record_of(seal))
@@ -76,7 +82,7 @@ async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> Async
         before = seal
     if to_the_end:
         async for rows in reader.unsealed(before):
-            yield b"".join(write_row("unsealed", row.head, row.body, plain=_is_plain(row)) for row in rows)
+            yield await _row_lines(conn, "unsealed", [(row, {}) for row in rows], extract)
     yield _line({"type": "end"})
 
 
@@ -105,7 +111,7 @@ async def _tenant(conn: Connection, reader: AuditReader, extract: Extract) -> As
                     own.append((row, {"index": index, "number": number, "path": path}))
                     number += 1
                 index += 1
-            yield await _row_lines(conn, own, extract)
+            yield await _row_lines(conn, "row", own, extract)
         await _require_rows(reader, seal, index - seal.first_index, first - 1)
     if not number:
         # The tenant has no row in that range: its numbers continue after those before the range.
@@ -145,12 +151,14 @@ async def _tenant_seals(
         after = found[-1]["n"]
 
 
-async def _row_lines(conn: Connection, rows: Sequence[tuple[Row, dict[str, Any]]], extract: Extract) -> bytes:
+async def _row_lines(
+    conn: Connection, kind: str, rows: Sequence[tuple[Row, dict[str, Any]]], extract: Extract
+) -> bytes:
     """Rows as lines, each followed by what belongs to it: columns that differ, personal values."""
     values = await _private(conn, [row for row, _ in rows]) if extract.personal else {}
     lines = []
     for row, position in rows:
-        lines.append(write_row("row", row.head, row.body, plain=_is_plain(row), **position))
+        lines.append(write_row(kind, row.head, row.body, plain=_is_plain(row), **position))
         if row.differing:
             lines.append(_line({"type": "copies", "id": HEAD.unpack(row.head)[2], "columns": row.differing}))
         if values:

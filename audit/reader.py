@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from atlas.audit.verifier.format import HEAD, NOTHING, Seal, text_of_time
+from atlas.audit.verifier.unsealed import LogEnd
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch, fetch_row, statement
 
@@ -41,9 +42,21 @@ class State:
     size: int
     pruned_through: int
     epoch: int
+    epochs: int
+    reached_epoch: int
     same_cluster: bool
     snapshot: str
     now: datetime
+
+    @property
+    def end(self) -> LogEnd:
+        """What bounds the rows that are not sealed yet."""
+        return LogEnd(self.now, self.epoch, not self.same_cluster)
+
+    @property
+    def lacks_epochs(self) -> bool:
+        """True if the row of an epoch was deleted: then no one can say which rows are sealed."""
+        return not self.epoch == self.epochs >= self.reached_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +142,8 @@ class AuditReader:
 
     async def unsealed(self, last: Seal | None) -> AsyncIterator[list[Row]]:
         """The rows that were committed when the walk began and are in no seal up to `last`."""
+        if self.state.lacks_epochs:
+            return
         async for rows in self._left_over(last):
             yield rows
         if not self.state.same_cluster:
@@ -203,7 +218,7 @@ async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
 def seal_from(row: Any) -> Seal:
     """A seal from its columns. A null that someone put there is read as a value that no sealer writes."""
     facts = {name: _stored(row[name], one.type) for name, one in _COLUMNS.items()}
-    facts |= {name: text_of_time(number_of_time(row[name])) for name in ("snap_at", "sealed_at")}
+    facts |= {name: text_of_time(number_of_time(row[name])) for name in ("epoch_at", "snap_at", "sealed_at")}
     tenants = tuple((one[0] or NO_TENANT, _stored(one[1], int), _stored(one[2], int)) for one in row["tenants"] or ())
     return Seal(**facts, to_xid=int(_stored(row["to_xid"], int)), tenants=tenants)
 

@@ -10,6 +10,10 @@ Two things must never change here. The snapshot is taken in an earlier statement
 shows is visible to the statement that reads them. And the lock is taken in a statement before both, in READ
 COMMITTED, so that a sealer sees the batch that the last holder of the lock committed. Any number of sealers may run;
 one that is killed leaves nothing behind, since a batch is one transaction.
+
+A snapshot names the running transactions below its end, which is the last one that had ended. Later ones may have been
+running just as well. The sealer names them too, up to its own transaction: from the stored snapshots it then follows
+whether a transaction began before a window's end, and with it how old its rows can be.
 """
 
 import hashlib
@@ -30,6 +34,7 @@ STATE = statement("audit/sql/seal_state.sql")
 WINDOW = statement("audit/sql/seal_window.sql")
 REST = statement("audit/sql/seal_rest.sql")
 NUMBERS = statement("audit/sql/seal_numbers.sql")
+OWN = statement("audit/sql/seal_own.sql")
 INSERT = statement("audit/sql/seal_insert.sql")
 LAG = statement("audit/sql/seal_lag.sql")
 
@@ -50,12 +55,12 @@ class OtherCluster(AtlasError):
 
 
 class NoEpoch(AtlasError):
-    """The table of epochs is empty; rows belong to none."""
+    """The row of an epoch is missing, so that its audit rows belong to none."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "the audit log has no epoch") -> None:
         super().__init__(
-            "Sealing is refused: the audit log has no epoch.",
-            remedy="Someone emptied audit_epoch; restore it from a backup and run `atlas audit verify`.",
+            f"Sealing is refused: {what}.",
+            remedy="Someone deleted from audit_epoch; restore it from a backup and run `atlas audit verify`.",
         )
 
 
@@ -97,7 +102,8 @@ async def seal_batch(conn: Connection, *, limit: int = BATCH) -> Seal | None:
         window = replace(window, seal=replace(window.seal, closes=len(heads) < limit * _HEAD_AND_DIGEST))
         if not heads and not _is_due(state, window.seal):
             return None
-        return await add_seal(conn, window.seal, heads, Frontier(state["size"] or 0, state["frontier"] or b""))
+        seal = await complete(conn, window.seal, is_new=window.seal.snap_cur == state["snapshot"])
+        return await add_seal(conn, seal, heads, Frontier(state["size"] or 0, state["frontier"] or b""))
 
 
 async def seal_lag(conn: Connection) -> float:
@@ -124,6 +130,7 @@ def next_window(state: Any) -> SealWindow:
     begun = Seal(
         n=(state["n"] or 0) + 1,
         epoch=state["epoch"],
+        epoch_at="",
         system_identifier=state["system_identifier"],
         snap_prev=NOTHING,
         snap_cur=state["snapshot"],
@@ -189,6 +196,23 @@ def _is_due(state: Any, seal: Seal) -> bool:
     return overdue
 
 
+async def complete(conn: Connection, seal: Seal, *, is_new: bool) -> Seal:
+    """The seal with the beginning of its epoch, and of a new window the snapshot up to this very transaction."""
+    own = await fetch_row(conn, OWN, epoch=seal.epoch)
+    assert own is not None
+    if own["epoch_at"] is None:
+        raise NoEpoch(f"the row of epoch {seal.epoch} is missing in audit_epoch")
+    snapshot = widened(seal.snap_cur, int(own["xid"])) if is_new else seal.snap_cur
+    return replace(seal, epoch_at=_text(own["epoch_at"]), snap_cur=snapshot)
+
+
+def widened(snapshot: str, until: int) -> str:
+    """The same snapshot up to a later transaction; those between had not ended, so they are named as running."""
+    xmin, xmax, running = snapshot.split(":")
+    named = [running, *map(str, range(int(xmax), until))]
+    return f"{xmin}:{max(int(xmax), until)}:{','.join(filter(None, named))}"
+
+
 async def add_seal(conn: Connection, seal: Seal, heads: bytes, tree: Frontier) -> Seal:
     """Turn rows into leaves, grow the tree, and store the batch."""
     present = {heads[at + 28 : at + 44] for at in range(0, len(heads), _HEAD_AND_DIGEST)}
@@ -231,6 +255,7 @@ def _columns(seal: Seal) -> Mapping[str, Any]:
     columns = {name: getattr(seal, name) for name in names}
     columns.update(
         to_xid=str(seal.to_xid),
+        epoch_at=datetime.fromisoformat(seal.epoch_at),
         snap_at=datetime.fromisoformat(seal.snap_at),
         sealed_at=datetime.fromisoformat(seal.sealed_at),
         tenants=[UUID(tenant) for tenant, _, _ in seal.tenants],

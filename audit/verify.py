@@ -12,6 +12,7 @@ from typing import Any
 
 from atlas.audit.reader import AuditReader, Row, number_of_time
 from atlas.audit.verifier.check import Verification
+from atlas.audit.verifier.export import RESTORED
 from atlas.audit.verifier.format import HEAD, Report, Seal, number_of
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verifier.tree import Frontier
@@ -95,9 +96,10 @@ class _LogCheck:
         before = start
         if not self._reader.state.epoch:
             self._report.find("cluster", "The audit log has no epoch: audit_epoch is empty, and nothing is sealed.")
+        elif self._reader.state.lacks_epochs:
+            self._report.find("cluster", "The row of an epoch is missing in audit_epoch: someone deleted it.")
         if not self._reader.state.same_cluster:
-            message = "The audit log was restored into another cluster, where no epoch has begun; nothing is sealed."
-            self._report.find("cluster", message)
+            self._report.find("cluster", RESTORED)
         if start is not None:
             await self._checkpoints(start, start.size - 1)
         async for seal in self._reader.seals(after=0 if start is None else start.n):
@@ -114,7 +116,8 @@ class _LogCheck:
                 progress(seal.size, self._reader.state.size)
         async for rows in self._reader.unsealed(before):
             for row in rows:
-                self._verification.unsealed(row.body)
+                self._verification.unsealed(row.head, row.body, self._reader.state.end, is_live=True)
+                self._compare(row)
         await self._strays()
         return self._verification.finish(self._reader.state.now)
 
@@ -122,10 +125,13 @@ class _LogCheck:
         take = self._verification.row
         for row in rows:
             take(row.head, row.body)
-            if row.differing:
-                id = HEAD.unpack(row.head)[2]
-                message = f"The search columns of row {id} differ from its bytes: {', '.join(row.differing)}."
-                self._report.find("copies", message, row=id)
+            self._compare(row)
+
+    def _compare(self, row: Row) -> None:
+        if row.differing:
+            id = HEAD.unpack(row.head)[2]
+            message = f"The search columns of row {id} differ from its bytes: {', '.join(row.differing)}."
+            self._report.find("copies", message, row=id)
 
     async def _checkpoints(self, seal: Seal, after: int) -> None:
         for row in await fetch(self._conn, CHECKPOINTS, after=after, size=seal.size):
@@ -156,7 +162,7 @@ class _LogCheck:
                 case "checkpoint":
                     self._report.find("cut", f"A checkpoint is stored for {at} leaves, more than there are.")
                 case "epoch":
-                    message = f"Epoch {at} differs from its event, or the epoch before it is missing."
+                    message = f"Epoch {at} differs from its event or its seals, or the epoch before it is missing."
                     self._report.find("row", "An epoch has no number." if none else message)
                 case _:
                     self._report.find("row", f"An order removed rows up to seal {at}, which does not exist.")

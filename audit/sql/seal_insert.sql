@@ -2,10 +2,10 @@
 -- lock breaks on the unique n, first_index or size, and its whole transaction goes.
 with
 sealed as (
-  insert into atlas.audit_seal (n, epoch, system_identifier, snap_prev, snap_cur, snap_at, closes, rest, to_xid, to_id, max_id,
-    first_index, count, size, sealed_at, header, leaf_hashes, frontier, root)
-  values (:n, :epoch, :system_identifier, :snap_prev::text::pg_snapshot, :snap_cur::text::pg_snapshot, :snap_at, :closes, :rest,
-    :to_xid::text::xid8, :to_id, :max_id, :first_index, :count, :size, :sealed_at, :header,
+  insert into atlas.audit_seal (n, epoch, epoch_at, system_identifier, snap_prev, snap_cur, snap_at, closes, rest,
+    to_xid, to_id, max_id, first_index, count, size, sealed_at, header, leaf_hashes, frontier, root)
+  values (:n, :epoch, :epoch_at, :system_identifier, :snap_prev::text::pg_snapshot, :snap_cur::text::pg_snapshot, :snap_at,
+    :closes, :rest, :to_xid::text::xid8, :to_id, :max_id, :first_index, :count, :size, :sealed_at, :header,
     :leaf_hashes, :frontier, :root)
 )
 insert into atlas.audit_seal_tenant (tenant_id, n, first_number, count)

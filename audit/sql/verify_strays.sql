@@ -1,7 +1,8 @@
 -- Rows that no window can reach: without an epoch, a transaction or an id; of an epoch that does not exist; of a transaction that
 -- is not over, whose rows no one else can see (after a restore, before an epoch has begun, transactions of the old cluster look
 -- so); or of a transaction below 3, the first that Postgres assigns. Also seals, running numbers, notes and orders that name
--- what does not exist. And epochs without an event that gives the same reason, unless that event may have been removed by order.
+-- what does not exist. And epochs that began at another time than their seals say, or without an event
+-- that gives the same reason, unless that event may have been removed by order.
 with
 -- Read here and not before: another epoch may begin during a walk.
 newest as (
@@ -43,7 +44,9 @@ where p.through_seal is null or p.through_seal < 1 or p.through_seal > (select n
 union all
 select 'epoch', e.epoch
 from atlas.audit_epoch e
-where e.epoch is null or e.epoch < 1 or (e.epoch = 1 and e.reason is distinct from '') or (e.epoch > 1
+where e.epoch is null or e.epoch < 1
+  or (select s.epoch_at is distinct from e.started_at from atlas.audit_seal s where s.epoch = e.epoch order by s.n limit 1)
+  or (e.epoch = 1 and e.reason is distinct from '') or (e.epoch > 1
   and (not exists (select from atlas.audit_epoch b where b.epoch = e.epoch - 1)
     or (e.epoch > coalesce((select s.epoch from atlas.audit_seal s where s.n = (select max(through_seal) from atlas.audit_pruned)), 0)
       and not exists (

@@ -17,6 +17,7 @@ tree.py          the Merkle tree, inclusion and consistency
 signed_notes.py  public keys and signed checkpoints
 format.py        rows, seals, snapshots and findings: what is written and what is reported
 window.py        how seals join, and which rows a window takes in
+unsealed.py      the check of rows that no seal covers yet
 check.py         the verification of rows and seals, batch by batch
 checkpoints.py   the comparison with what was signed
 diff.py          which rows of a damaged batch are changed, missing or added

@@ -47,7 +47,8 @@ def _print(report: Report) -> int:
     for notice in report.notices:
         print(f"note: {notice}")
     signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
-    print(f"{report.rows} rows, {report.seals} seals, {signed}, {len(report.findings)} findings")
+    rows = f"{report.rows} rows in {report.seals} seals, {report.unsealed} rows not sealed yet"
+    print(f"{rows}, {signed}, {len(report.findings)} findings")
     return 0 if report.ok else 1
 
 

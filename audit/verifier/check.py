@@ -11,6 +11,7 @@ from .diff import explain
 from .format import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
 from .signed_notes import Checkpoint, VerifierKey
 from .tree import Frontier, split
+from .unsealed import LogEnd, SeenIds, UnsealedCheck
 from .window import RowWindow, broken_links
 
 SEAL_LAG = timedelta(seconds=60)
@@ -43,6 +44,8 @@ class Verification:
         self._ordered_through = 0
         self._kept = 0
         self._rows: list[tuple[bytes, bytes]] = []
+        self._ids = SeenIds()
+        self._unsealed: UnsealedCheck | None = None
         self._checkpoints = CheckpointCheck(self.report, keys, outside, self._tree.size)
 
     def row(self, head: bytes, body: bytes) -> None:
@@ -57,7 +60,10 @@ class Verification:
         broken = broken_links(self.last, seal)
         for reason in broken:
             self.report.find("seal", f"Seal {seal.n} {reason}.", seal=seal.n, leaves=seal.leaves)
-        self._window = RowWindow.of(seal, self._window)
+        before, self._window = self._window, RowWindow.of(seal, self._window)
+        if self._window.is_misdated and self._window is not before:
+            message = f"Epoch {seal.epoch} claims to have begun at {seal.epoch_at}, when the one before had not ended."
+            self.report.find("time", message, seal=seal.n)
         if broken:
             self._take_numbers(seal, before=True)
         self._grow(seal, self._leaves(seal, rows), intact=not broken)
@@ -75,10 +81,14 @@ class Verification:
         self._rows = []
         self._pruned_through = pruned_through
 
-    def unsealed(self, body: bytes = b"") -> None:
-        """A row that no seal covers yet. Of a live audit log its bytes too: it may be the event of an order."""
+    def unsealed(self, head: bytes, body: bytes, end: LogEnd, *, is_live: bool = False) -> None:
+        """A row after the last seal, which no seal covers yet. Only of a live audit log it may be an order's event."""
+        if self._unsealed is None:
+            self._unsealed = UnsealedCheck(self.last, self._window, end)
         self.report.unsealed += 1
-        if PRUNED in body:
+        self._unsealed.check(self.report, head)
+        self._check_new(HEAD.unpack(head)[2])
+        if is_live and PRUNED in body:
             self._read_order(body)
 
     def finish(self, now: datetime, *, to_the_end: bool = True, until: datetime | None = None) -> Report:
@@ -116,15 +126,15 @@ class Verification:
         self._kept += len(rows) if seal.n <= self._pruned_through else 0
         numbers: dict[bytes, int] = {}
         leaves = [*self._event_leaves(seal, rows, numbers), header_leaf(seal.header)]
-        if leaves != stored:
-            if self._tree.copy().extend(leaves).root() == seal.root:
-                self.report.find(
-                    "seal", f"Seal {seal.n} stores leaves that are not its own.", seal=seal.n, leaves=seal.leaves
-                )
-            else:
-                self._explain_difference(seal, rows, stored)
-                self._take_numbers(seal)
-                return stored
+        if leaves == stored:
+            self._check_ids(seal, rows)
+        elif self._tree.copy().extend(leaves).root() == seal.root:
+            message = f"Seal {seal.n} stores leaves that are not its own."
+            self.report.find("seal", message, seal=seal.n, leaves=seal.leaves)
+        else:
+            self._explain_difference(seal, rows, stored)
+            self._take_numbers(seal)
+            return stored
         stated = {UUID(tenant).bytes: first + count - 1 for tenant, first, count in seal.tenants}
         if stated != numbers:
             self.report.find("seal", f"Seal {seal.n} states other running numbers than its rows have.", seal=seal.n)
@@ -165,6 +175,14 @@ class Verification:
             if not (xid in usual and low <= time <= high and epoch == seal.epoch):
                 self._check_window(seal, epoch, xid, id, time)
         return leaves
+
+    def _check_ids(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        for head, _ in rows:
+            self._check_new(int.from_bytes(head[12:20], "big"), seal.n)
+
+    def _check_new(self, id: int, seal: int | None = None) -> None:
+        if not self._ids.add(id):
+            self.report.find("row", f"Two rows have the id {id}: one of them was added.", row=id, seal=seal)
 
     def _check_window(self, seal: Seal, epoch: int, xid: int, id: int, time: int) -> None:
         assert self._window is not None

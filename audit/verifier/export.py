@@ -14,11 +14,14 @@ from .format import Report, event_leaf
 from .records import UNREADABLE, read_quickly, read_row, seal_of
 from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .tree import included, sha256
+from .unsealed import LogEnd
 
 EXPORT = "atlas-audit-export/1"
 ROW = b'{"type":"row",'
+UNSEALED = b'{"type":"unsealed",'
 START = b'{"type":"start",'
 PATH = frozenset(("index", "number", "path"))
+RESTORED = "The audit log was restored into another cluster, where no epoch has begun; nothing is sealed."
 CUT_OFF = "The export is cut off: its last line is missing."
 
 Progress = Callable[[int], None]
@@ -51,6 +54,8 @@ class _ExportCheck:
         self._keys = keys
         self._outside = outside
         self._verification = Verification(keys, outside, pruned_through=manifest["pruned_through"])
+        made_at = datetime.fromisoformat(manifest["exported_at"])
+        self._end = LogEnd(made_at, int(manifest["epoch"]), bool(manifest["restored"]))
 
     @property
     def report(self) -> Report:
@@ -59,11 +64,15 @@ class _ExportCheck:
     def walk(self, lines: Iterator[bytes]) -> Report:
         lines = self._begin(lines)
         _read_lines(lines, self.report, self._take, self._read)
-        until = now = datetime.fromisoformat(self._manifest["exported_at"])
+        until = now = self._end.now
         to_the_end = self._manifest["to_the_end"]
         if not to_the_end:
             until = min(now, datetime.fromisoformat(self._manifest["until"]))
         self._verification.finish(now, to_the_end=to_the_end, until=until)
+        if self.report.unsealed:
+            self.report.notices.append(f"{self.report.unsealed} rows are not sealed yet: nothing proves them so far.")
+        if self._end.restored:
+            self.report.find("cluster", RESTORED)
         if not to_the_end:
             self.report.notices.append(
                 f"The export ends with seal {self.report.last_seal}; it does not show later ones."
@@ -83,18 +92,27 @@ class _ExportCheck:
         return lines
 
     def _take(self, line: bytes) -> bytes:
+        if line.startswith(UNSEALED):
+            return self._take_unsealed(line)
+        if self.report.unsealed:
+            raise ValueError("a row of a seal stands after those that are not sealed yet")
         head, body = read_quickly(line)
         self._verification.row(head, body)
         return body
 
+    def _take_unsealed(self, line: bytes) -> bytes:
+        if not self._manifest["to_the_end"]:
+            raise ValueError("rows that are not sealed yet do not belong into a range that ends before now")
+        _, head, body = read_row(line)
+        self._verification.unsealed(head, body, self._end)
+        return body
+
     def _read(self, record: dict[str, Any]) -> None:
         match record["type"]:
-            case "seal":
+            case "seal" if not self.report.unsealed:
                 self._verification.seal(seal_of(record))
-            case "checkpoint" if self.report.seals:
+            case "checkpoint" if self.report.seals and not self.report.unsealed:
                 self._verification.checkpoint(record["note"])
-            case "unsealed" if self._manifest["to_the_end"]:
-                self._verification.unsealed()
             case other:
                 raise ValueError(f"a line of the type {other!r} that does not belong there")
 
@@ -118,6 +136,8 @@ class _TenantExportCheck:
         return self.report
 
     def _take(self, line: bytes) -> bytes:
+        if not line.startswith(ROW):
+            raise ValueError("a tenant's export has no rows that are not sealed yet")
         facts, head, body = read_row(line, more=PATH)
         self._row(facts, head, body)
         return body
@@ -187,7 +207,7 @@ def _read_lines(
     """Read every line up to the last. `take` reads a row and returns its bytes, `read` reads other kinds."""
     body = b""
     for line in lines:
-        if line.startswith(ROW):
+        if line.startswith((ROW, UNSEALED)):
             body = take(line)
             continue
         record = json.loads(line)

@@ -15,6 +15,8 @@ EVENT_LEAF = b"\x00\x01\x01"
 HEADER_LEAF = b"\x00\x01\x02"
 NOTHING = "1:1:"
 """The snapshot that shows no transaction: where the first window of an epoch begins."""
+EVERYTHING = f"{2**64}:{2**64}:"
+"""The snapshot that shows every transaction."""
 
 # The database counts microseconds from here; so do heads.
 EPOCH_OF_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -70,12 +72,13 @@ class Seal:
 
     Its window runs from `snap_prev` to `snap_cur` (taken at `snap_at`); a window of many rows has several batches,
     each up to the row (`to_xid`, `to_id`), and the last one closes it. `max_id` is the highest row id so far in the
-    epoch, `size` the tree's size after this batch. Batches marked `rest` take in what was left of an epoch when
-    another began.
+    epoch, which began at `epoch_at`, and `size` the tree's size after this batch. Batches marked `rest` take in what
+    was left of an epoch when another began.
     """
 
     n: int
     epoch: int
+    epoch_at: str
     system_identifier: int
     snap_prev: str
     snap_cur: str
@@ -111,7 +114,7 @@ class Seal:
         return json.dumps(self.facts(), separators=(",", ":")).encode()
 
 
-HEADER_FIELDS = tuple(one.name for one in fields(Seal))[:15]
+HEADER_FIELDS = tuple(one.name for one in fields(Seal))[:16]
 
 
 @dataclass(frozen=True, slots=True)

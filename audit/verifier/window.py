@@ -17,8 +17,8 @@ class RowWindow:
     """The window that a batch belongs to, as numbers to compare a row with.
 
     A transaction that began after the window before had ended cannot have written earlier than that (`low`); one that
-    was running then is held to the window in which it began (`bounds`). Where the clock was set back between two
-    windows, the seals show it, and both readings count.
+    was running then is held to the window in which it began (`bounds`); the first of an epoch, to the epoch's start.
+    Where the clock was set back between two windows, the seals show it, and both readings count.
     """
 
     epoch: int
@@ -34,6 +34,9 @@ class RowWindow:
     boundary: int | None = None
     sealed_to: tuple[int, int] = NEVER
     max_id: int = 0
+    # The last reading of the clock before its epoch can have ended, and whether the epoch claims to be older than that.
+    since: int = LONG_AGO
+    is_misdated: bool = False
 
     @property
     def usual(self) -> range:
@@ -48,18 +51,34 @@ class RowWindow:
         if before is not None and before.window == window and before.epoch == seal.epoch:
             before.sealed_to, before.max_id = sealed_to, seal.max_id
             return before
-        at, shown = time_of_text(seal.snap_at), (Snapshot(seal.snap_prev), Snapshot(seal.snap_cur))
-        made = cls(seal.epoch, window, *shown, at=at, low=LONG_AGO, high=at + CLOCK_SLACK)
-        made.sealed_to, made.max_id = sealed_to, seal.max_id
-        if before is None or before.epoch != seal.epoch:
-            return made
-        if seal.rest:
-            made.after, made.boundary = before.sealed_to, before.max_id
-        else:
-            made.low = min(before.at, at) - CLOCK_SLACK
-            made.high = max(before.at, at) + CLOCK_SLACK
-            made.bounds = {xid: min(before.earliest(xid), at - CLOCK_SLACK) for xid in before.cur.running}
+        at, begun, shown = (
+            time_of_text(seal.snap_at),
+            time_of_text(seal.epoch_at),
+            [Snapshot(one) for one in window[:2]],
+        )
+        made = cls(seal.epoch, window, shown[0], shown[1], at, low=min(begun, at) - CLOCK_SLACK, high=at + CLOCK_SLACK)
+        made.sealed_to, made.max_id, made.since = sealed_to, seal.max_id, begun if seal.rest else at
+        if before is not None and before.epoch == seal.epoch:
+            made._follow(before)
+        elif before is not None:
+            made.is_misdated = begun < min(before.since, at) - CLOCK_SLACK
         return made
+
+    def _follow(self, before: "RowWindow") -> None:
+        """Take the bounds from the window before, of the same epoch."""
+        at, is_rest = self.at, self.window[2]
+        if not is_rest:
+            self.low = min(before.at, at) - CLOCK_SLACK
+        elif before.at <= at + CLOCK_SLACK:
+            self.low = before.at - CLOCK_SLACK
+        self.high = max(before.at, at) + CLOCK_SLACK
+        self.bounds = {xid: min(before.earliest(xid), at - CLOCK_SLACK) for xid in before.cur.running}
+        if not is_rest:
+            return
+        self.after, self.boundary, self.since = before.sealed_to, before.max_id, before.at
+        if before.sealed_to != NEVER:
+            # What an open window had not taken in is as old as that window's rows.
+            self.low, self.bounds = min(self.low, before.low), before.bounds | self.bounds
 
     def holds(self, xid: int, id: int) -> bool:
         """True if the row belongs into this window."""
@@ -70,6 +89,8 @@ class RowWindow:
 
     def earliest(self, xid: int) -> int:
         """No row of that transaction can be older."""
+        if self.boundary is not None:
+            return self.bounds.get(xid, self.low)
         return self.low if xid >= self.prev.xmax else self.bounds.get(xid, LONG_AGO)
 
 
@@ -82,6 +103,8 @@ def broken_links(last: Seal | None, seal: Seal) -> list[str]:
         broken.append(f"begins at leaf {seal.first_index}, where the seal before it does not end")
     elif not _windows_join(last, seal):
         broken.append("does not begin where the window before it ends")
+    if last is not None and last.epoch == seal.epoch and last.epoch_at != seal.epoch_at:
+        broken.append(f"says that epoch {seal.epoch} began at {seal.epoch_at}, the one before it {last.epoch_at}")
     if seal.size != seal.first_index + seal.count or seal.count * HASH != len(seal.leaf_hashes):
         stored = len(seal.leaf_hashes) // HASH
         broken.append(f"counts {seal.count} leaves up to {seal.size} from {seal.first_index} and stores {stored}")

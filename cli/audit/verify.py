@@ -164,10 +164,8 @@ def _summary(report: Report) -> Text:
         summary.append(f"{notice}\n")
     signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
     covered = f"{report.rows} rows in {report.seals} seals, {signed}"
-    more = "".join(
-        f", {count} rows {what}"
-        for count, what in ((report.pruned, "removed by order"), (report.unsealed, "not sealed yet"))
-        if count
+    more = f", {report.unsealed} rows not sealed yet" + (
+        f", {report.pruned} rows removed by order" * bool(report.pruned)
     )
     verdict = "nothing is wrong" if report.ok else f"{len(report.findings)} findings"
     summary.append(f"{covered}{more}: {verdict}.", style="green" if report.ok else "red")

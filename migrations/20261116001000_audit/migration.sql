@@ -39,6 +39,7 @@ create table audit_epoch (
 create table audit_seal (
   n                 bigint primary key,
   epoch             int not null,
+  epoch_at          timestamptz(6) not null,
   system_identifier bigint not null,
   snap_prev         pg_snapshot not null,
   snap_cur          pg_snapshot not null,

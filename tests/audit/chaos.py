@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from atlas.audit import record, seal
-from atlas.audit.seal import BATCH, STATE, add_seal, next_window, read_window
+from atlas.audit.seal import BATCH, STATE, add_seal, complete, next_window, read_window
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import connect
 from atlas.db.statements import fetch_row
@@ -100,5 +100,5 @@ async def seal_in_the_wrong_order(conn: Any, meanwhile: Callable[[], Awaitable[N
         await meanwhile()
         late = await fetch_row(conn, STATE)
         assert late is not None
-        wrong = replace(next_window(late).seal, closes=True)
+        wrong = await complete(conn, replace(next_window(late).seal, closes=True), is_new=True)
         await add_seal(conn, wrong, heads, Frontier(late["size"] or 0, late["frontier"] or b""))

@@ -392,7 +392,6 @@ UNTOLD = {
     ("audit_private", "entity_id"),
     ("audit_private", "created_at"),
     ("audit_epoch", "system_identifier"),
-    ("audit_epoch", "started_at"),
 }
 
 
@@ -420,8 +419,8 @@ async def test_a_value_that_was_taken_away_is_a_finding_in_any_column(tampered, 
 
 
 NOWHERE = [
-    "insert into atlas.audit_seal select null, epoch, system_identifier, snap_prev from atlas.audit_seal where n = 2",
-    "insert into atlas.audit_seal select 0, epoch, system_identifier, snap_prev from atlas.audit_seal where n = 2",
+    "insert into atlas.audit_seal select null, epoch, epoch_at, system_identifier, snap_prev from atlas.audit_seal where n = 2",
+    "insert into atlas.audit_seal select 0, epoch, epoch_at, system_identifier, snap_prev from atlas.audit_seal where n = 2",
     "insert into atlas.audit_seal_tenant select tenant_id, 0, first_number, count from atlas.audit_seal_tenant limit 1",
     "insert into atlas.audit_seal_tenant select tenant_id, 99999, 100, 5 from atlas.audit_seal_tenant limit 1",
     "insert into atlas.audit_seal_tenant select tenant_id, null, 100, 5 from atlas.audit_seal_tenant limit 1",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from atlas.audit.seal import widened
 from atlas.audit.verifier.format import Seal, Snapshot, text_of_time, time_of_text
 from atlas.audit.verifier.window import RowWindow, broken_links
 
@@ -10,15 +11,19 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def seal(n: int, prev: str, cur: str, seconds: float, **more: object) -> Seal:
-    at = (NOON + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+    at = text(seconds)
     facts = {"closes": True, "rest": False, "to_xid": 0, "to_id": 0, "max_id": 100, "first_index": n - 1, "count": 1}
-    facts |= {"size": n, "leaf_hashes": bytes(32), **more}
-    made = Seal(n=n, epoch=1, system_identifier=7, snap_prev=prev, snap_cur=cur, snap_at=at, sealed_at=at, **facts)
+    facts |= {"size": n, "leaf_hashes": bytes(32), "epoch": 1, "epoch_at": text(-30), **more}
+    made = Seal(n=n, system_identifier=7, snap_prev=prev, snap_cur=cur, snap_at=at, sealed_at=at, **facts)
     return replace(made, header=made.written_header())
 
 
+def text(seconds: float) -> str:
+    return (NOON + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+
+
 def moment(seconds: float) -> int:
-    return time_of_text((NOON + timedelta(seconds=seconds)).isoformat())
+    return time_of_text(text(seconds))
 
 
 def places(*seals: Seal) -> list[RowWindow]:
@@ -43,7 +48,7 @@ def test_a_row_cannot_be_older_than_the_window_before_its_transaction():
     first, second, third = places(
         seal(1, "1:1:", "10:10:", 0), seal(2, "10:10:", "12:15:12", 10), seal(3, "12:15:12", "20:20:", 20)
     )
-    assert first.earliest(5) < moment(-(10**6))
+    assert first.earliest(5) == moment(-35)  # the epoch began at -30
     assert second.earliest(10) == moment(-5)
     assert third.earliest(16) == moment(5)
     assert third.earliest(12) == moment(-5)  # it ran while the second window ended, and began after the first
@@ -71,6 +76,36 @@ def test_what_is_left_of_an_epoch_is_what_no_batch_took_in():
     assert rest.holds(9, 101)  # written after a restore, under an old transaction's number
 
 
+def test_what_is_left_of_an_epoch_is_no_older_than_its_last_window():
+    first, second = seal(1, "1:1:", "10:10:", 0), seal(2, "10:10:", "20:20:12", 60)
+    *_, rest = places(first, second, seal(3, "10:10:", "20:20:12", 90, rest=True))
+    assert rest.earliest(25) == moment(55)
+    assert rest.earliest(3) == moment(55)  # of a restored cluster, which counts transactions from the beginning
+    assert rest.earliest(12) == moment(-5)  # it was running when the second window ended, and began after the first
+    assert rest.high == moment(95)
+
+    *_, rest = places(first, replace(second, closes=False, to_xid=14), seal(3, "10:10:", "20:20:12", 90, rest=True))
+    assert rest.earliest(15) == moment(-5)  # of the open window
+    # The clock of the restored cluster is an hour behind: then only the epoch's start bounds them.
+    *_, rest = places(first, second, seal(3, "10:10:", "20:20:12", -3600, rest=True))
+    assert rest.earliest(25) == moment(-3605)
+
+
+def test_the_first_window_of_an_epoch_is_no_older_than_the_epoch():
+    ended = [seal(1, "1:1:", "10:10:", 60), seal(2, "1:1:", "10:10:", 95, rest=True)]
+    for begun, is_misdated in ((90, False), (60, False), (50, True), (-30, True)):
+        *_, first = places(*ended, seal(3, "1:1:", "30:30:", 100, epoch=2, epoch_at=text(begun)))
+        assert (first.earliest(12), first.is_misdated) == (moment(begun - 5), is_misdated)
+
+
+def test_a_widened_snapshot_shows_the_same():
+    for snapshot in ("10:10:", "10:15:11,13", "7:9:7"):
+        wide = Snapshot(widened(snapshot, 18))
+        assert wide.xmax == 18
+        assert [wide.shows(xid) for xid in range(25)] == [Snapshot(snapshot).shows(xid) for xid in range(25)]
+    assert widened("10:15:11", 15) == "10:15:11"
+
+
 def test_windows_join_end_to_end():
     first = seal(1, "1:1:", "10:10:", 0)
     assert broken_links(None, first) == []
@@ -82,6 +117,7 @@ def test_windows_join_end_to_end():
         seal(2, "10:10:", "20:20:", 1, count=2),
         seal(2, "10:10:", "20:20:", 1, rest=True),
         replace(seal(2, "10:10:", "20:20:", 1), max_id=7),
+        seal(2, "10:10:", "20:20:", 1, epoch_at=text(-31)),
         replace(seal(2, "10:10:", "20:20:", 1), header=b"not json"),
         replace(seal(2, "1:1:", "20:20:", 1), epoch=2),
     ):
