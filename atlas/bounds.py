@@ -4,8 +4,10 @@
 LARGEST_INTEGER = 2**31 - 1
 # The most rows of one page of a list.
 LARGEST_PAGE = 200
-# The input or output of a job as JSON, in bytes.
+# In bytes of JSON: the input of a job, and the output that a command, a host or a remote worker reports.
 LARGEST_INPUT = 256 * 1024
+# The output of a handler, unless its type says otherwise, and the result of a workflow's step.
+LARGEST_OUTPUT = 1024 * 1024
 # The most values in the JSON of one request that enqueues jobs.
 MOST_VALUES = 200_000
 LONGEST_IDEMPOTENCY_KEY = 200

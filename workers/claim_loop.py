@@ -33,6 +33,9 @@ CONNECTIONS = 2
 PAUSE_SECONDS = 0.5
 # A drain whose claim was refused although the gate is open asks again after this long.
 REFUSED_SECONDS = 0.1
+# Characters of the outputs that are recorded together. More would take longer than a lease on a slow connection, and
+# Postgres takes no statement of a gigabyte.
+LARGEST_CALL = 16 * 2**20
 # What Postgres raises for an outcome that it cannot store.
 NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
@@ -169,7 +172,7 @@ class ClaimLoop:
                 # The handler of the last job may have recorded it, without a call.
                 self._check_drain(TurnResult(), request)
             return False
-        finishes, self._outbox = self._outbox, []
+        finishes = self._take_outbox()
         hints = self._demand.hints
         in_flight.sent(request, finishes=len(finishes))
         try:
@@ -191,6 +194,18 @@ class ClaimLoop:
             # Let the jobs begin: what ends at once is recorded by the same call that claims the next.
             await asyncio.sleep(0)
         return True
+
+    def _take_outbox(self) -> list[Finish]:
+        """The outcomes to record next: all, unless their outputs are too large for one statement."""
+        taken, self._outbox = self._outbox, []
+        size = 0
+        for count, one in enumerate(taken):
+            if one.output is not None:
+                size += len(one.output)
+                if size > LARGEST_CALL and count:
+                    self._outbox = taken[count:]
+                    return taken[:count]
+        return taken
 
     def _request(self) -> Request:
         if self._phase is not Phase.CLAIMING or self._reconciler.is_running:

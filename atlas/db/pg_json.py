@@ -56,8 +56,13 @@ def holds_nul(text: str) -> bool:
 
 
 def is_larger(text: str, limit: int) -> bool:
-    """Whether a text has more than `limit` bytes in UTF-8, which has at most four a character."""
-    return len(text) * 4 > limit and len(text.encode()) > limit
+    """Whether a text has more than `limit` bytes in UTF-8, which has one to four a character."""
+    return len(text) * 4 > limit and (len(text) > limit or len(text.encode()) > limit)
+
+
+def byte_size(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _real(digits: str) -> float | str:

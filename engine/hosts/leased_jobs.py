@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from atlas.bounds import LARGEST_INPUT
-from atlas.db.pg_json import is_larger, read_stored
+from atlas.db.pg_json import byte_size, is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
@@ -180,7 +180,8 @@ async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], no
         output = {**output, STDOUT_TAIL: held.redactor.cut(tail, at_start=True, at_end=True)}
     text = dump_output(held.redactor.value(output))
     if text is not None and is_larger(text, LARGEST_INPUT):
-        raise InvalidInput("The result", [FieldError("output", f"is larger than {LARGEST_INPUT // 1024} KiB")])
+        reason = f"has {byte_size(text):,} bytes as JSON, which is larger than {LARGEST_INPUT // 1024} KiB"
+        raise InvalidInput("The result", [FieldError("output", reason)])
     return await _finish(conn, lease, held, succeed(held.job, lease.holder.name, text, "JOB_SUCCEEDED", notes), notes)
 
 

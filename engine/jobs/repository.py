@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.bounds import LARGEST_OUTPUT
 from atlas.db.pool import Connection
 from atlas.engine.admission import admit
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
@@ -20,7 +21,7 @@ from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
 from atlas.engine.jobs.finish import Finish, finish
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import canonical, dump_output, registered
+from atlas.engine.jobs.types import OUTPUT_TOO_LARGE, canonical, dump_output, registered, require_size
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
 
@@ -89,7 +90,11 @@ class JobsRepository:
     async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
         """running → succeeded."""
         job = self._held_job(job_id)
-        await self._finish(conn, job, succeed(job, self.claimant.id, dump_output(output), _success_action(job)))
+        known, text = registered().get(canonical(job.job_type)), dump_output(output)
+        limit = LARGEST_OUTPUT if known is None else known.max_output
+        require_size(text, limit, what="The output", remedy=OUTPUT_TOO_LARGE)
+        action = "JOB_SUCCEEDED" if known is None else known.success_action
+        await self._finish(conn, job, succeed(job, self.claimant.id, text, action))
 
     async def mark_failure(self, conn: Connection, job_id: UUID, error: BaseException | str) -> None:
         """running → queued for a retry; failed without retries or by a permanent error; canceled if asked to stop."""
@@ -128,8 +133,3 @@ class JobsRepository:
     def _policy_of(self, job: ClaimedJob) -> RetryPolicy:
         known = registered().get(canonical(job.job_type))
         return policy_of(self._policy) if known is None or self._policy is not None else known.policy
-
-
-def _success_action(job: ClaimedJob) -> str:
-    known = registered().get(job.job_type)
-    return "JOB_SUCCEEDED" if known is None else known.success_action

@@ -12,8 +12,8 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from atlas.bounds import LARGEST_INPUT
-from atlas.db.pg_json import stored_json, without_nul
+from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
+from atlas.db.pg_json import byte_size, is_larger, stored_json, without_nul
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.verdicts import PermanentError
@@ -27,6 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
 _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
+# The most that a type may allow. A few such outputs are sent in one statement.
+MOST_OUTPUT = 64 * 1024 * 1024
+OUTPUT_TOO_LARGE = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class JobType:
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     has_secrets: bool = False
     is_command: bool = False
+    max_output: int = LARGEST_OUTPUT
 
     def parse(self, text: str) -> Any:
         """The handler's input, or PermanentError with the field and the reason."""
@@ -114,11 +118,13 @@ def job(
     retry: RetryPolicy | str | dict[str, Any] | None = None,
     concurrency: int | None = None,
     success_action: str = "JOB_SUCCEEDED",
+    max_output: int = LARGEST_OUTPUT,
 ) -> Callable[[F], F]:
     """Register the decorated function as the handler of a job type.
 
     Its first parameter is the input (annotate it with a pydantic model to have it checked), a parameter annotated
-    `JobContext` is optional. A plain function runs in a thread, an async one on the event loop.
+    `JobContext` is optional. A plain function runs in a thread, an async one on the event loop. What it returns may
+    have `max_output` bytes as JSON.
     """
 
     def register(function: F) -> F:
@@ -142,6 +148,7 @@ def job(
                 success_action=success_action,
                 input_schema=schema,
                 has_secrets=has_secrets(schema),
+                max_output=max_output,
             )
         )
         return function
@@ -159,6 +166,9 @@ def add_job_type(job_type: JobType) -> None:
         )
     if job_type.concurrency is not None and job_type.concurrency < 1:
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
+    if not 1 <= job_type.max_output <= MOST_OUTPUT:
+        reason = f"is not between 1 and {MOST_OUTPUT:,} bytes"
+        raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_output", reason)])
     if not _ACTION.fullmatch(job_type.success_action):
         reason = f"{job_type.success_action!r} is not like ORDER_SHIPPED: capitals, digits and underscores"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("success_action", reason)])
@@ -193,6 +203,12 @@ def dump_output(value: Any) -> str | None:
         except TypeError as error:
             raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
     return text if text.startswith("{") else f'{{"value":{text}}}'
+
+
+def require_size(text: str | None, limit: int, *, what: str, remedy: str) -> None:
+    """Refuse a result of more than `limit` bytes. Trying again would not make it smaller."""
+    if text is not None and is_larger(text, limit):
+        raise PermanentError(f"{what} has {byte_size(text):,} bytes as JSON; {limit:,} are allowed.", remedy=remedy)
 
 
 def _model_json(value: BaseModel) -> str:

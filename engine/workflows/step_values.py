@@ -12,14 +12,15 @@ import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from atlas.bounds import LARGEST_INPUT
+from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
 from atlas.db.pg_json import holds_nul, is_larger, stored_json, without_nul
+from atlas.engine.jobs.types import require_size
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.errors import FieldError, InvalidInput
 
 # A run's input travels inside its job's input, which has the limit of every job.
 INPUT_BYTES = LARGEST_INPUT - 2048
-OUTPUT_BYTES = 1024 * 1024
+TOO_LARGE = "Store the data elsewhere and return where to find it."
 # What `show` keeps of a step's arguments.
 ARGUMENT_BYTES = 8 * 1024
 
@@ -58,11 +59,7 @@ class StepFunction:
             text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
             raise PermanentError(f"The step's result is not JSON: {error}.") from error
-        if is_larger(text, OUTPUT_BYTES):
-            raise PermanentError(
-                f"The step's result is larger than {OUTPUT_BYTES // 1024} KiB.",
-                remedy="Store large data elsewhere and return where to find it.",
-            )
+        require_size(text, LARGEST_OUTPUT, what="The step's result", remedy=TOO_LARGE)
         return text
 
     def load(self, text: str | None) -> Any:

@@ -155,6 +155,17 @@ async def exits_in_task(input: dict[str, Any]) -> None:
     await asyncio.create_task(raises(input))
 
 
+@job("test.large")
+async def large(input: Numbers) -> dict[str, str]:
+    """Returns so many characters."""
+    return {"x": "é" * input.n}
+
+
+@job("test.larger", max_output=2 * 2**20)
+def larger(input: Numbers) -> str:
+    return "x" * input.n
+
+
 class Panic(BaseException):
     """What libraries written in other languages raise when they fail within."""
 

@@ -126,6 +126,36 @@ async def test_a_task_of_a_handler_that_tries_to_end_the_program_fails_its_job(p
     assert found == ["SystemExit: 3", "KeyboardInterrupt", "RuntimeError: the handler raised GeneratorExit"]
 
 
+async def test_an_output_over_the_limit_of_its_type_fails_for_good_with_its_size(pool, given, drain):
+    mib = 2**20
+    kept = await given("test.large", {"n": mib // 2 - 4}) + await given("test.larger", {"n": 2 * mib - 12})
+    [large] = await given("test.large", {"n": mib // 2 - 3})
+    [more] = await given("test.larger", {"n": 2 * mib})
+    await drain()
+    assert [(await row(pool, one))["status"] for one in kept] == ["succeeded", "succeeded"]
+    found = [await row(pool, one) for one in (large, more)]
+    assert [(one["status"], one["retry_count"], one["output"]) for one in found] == [("failed", 1, "{}")] * 2
+    assert [orjson.loads(one["error"])["message"].split(". ")[0] for one in found] == [
+        "What the handler returned has 1,048,578 bytes as JSON; 1,048,576 are allowed",
+        "What the handler returned has 2,097,164 bytes as JSON; 2,097,152 are allowed",
+    ]
+
+
+async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, drain, monkeypatch):
+    sizes = []
+
+    async def watched(conn, claimant, finishes=(), **more):
+        sizes.append(sum(len(one.output) for one in finishes))
+        return await take_turn(conn, claimant, finishes, **more)
+
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.LARGEST_CALL", 50_000)
+    jobs = await given("test.large", *({"n": n} for n in [20_000] * 30 + [60_000]))
+    await drain(concurrency=40)
+    assert await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") == len(jobs)
+    assert max(sizes) < 61_000
+
+
 async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool, drain):
     await pool.execute("select * from atlas.enqueue('system', 'test.double', '{\"n\": \"many\"}')")
     await drain()

@@ -294,7 +294,7 @@ async def test_an_output_that_is_too_large_is_refused(conn, host):
     await given_host_job(conn, host)
     given = await fetched(conn, host)
 
-    with pytest.raises(InvalidInput, match="larger than 256 KiB"):
+    with pytest.raises(InvalidInput, match="has 300,008 bytes as JSON, which is larger than 256 KiB"):
         await complete(conn, given.lease, {"a": "x" * 300_000}, Notes())
 
 

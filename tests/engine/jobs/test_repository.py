@@ -21,6 +21,15 @@ from tests.engine.jobs.given import actions, attempts, given_worker, load, make_
 from tests.support import DANA
 
 
+async def test_an_output_that_is_too_large_is_refused_and_the_job_is_still_held(conn):
+    jobs = JobsRepository()
+    await jobs.enqueue(conn, EnqueueJob("t"))
+    [job] = await jobs.claim(conn)
+    with pytest.raises(PermanentError, match="The output has 1,048,588 bytes as JSON; 1,048,576 are allowed"):
+        await jobs.mark_success(conn, job.id, "x" * 2**20)
+    await jobs.mark_success(conn, job.id, "x")
+
+
 async def test_a_job_goes_from_enqueue_to_success(conn):
     jobs = JobsRepository()
     job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send", payload={"n": 1}))

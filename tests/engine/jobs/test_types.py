@@ -13,6 +13,7 @@ from tests.support import DANA
     [
         ({"concurrency": 0}, "concurrency"),
         ({"success_action": "shipped"}, "success_action"),
+        ({"max_output": 0}, "max_output"),
         ({"success_action": ""}, "success_action"),
     ],
 )

@@ -144,6 +144,15 @@ async def exits(run: Run, input: dict[str, Any]) -> Any:
     raise KeyboardInterrupt
 
 
+@workflow("wf.returns")
+async def returns(run: Run, input: dict[str, int]) -> str:
+    async def produce() -> str:
+        return "x" * input["step"]
+
+    await run.step("produce", produce, retries=0)
+    return "x" * input["run"]
+
+
 @workflow("wf.exhausts")
 async def exhausts(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("exhaust", lambda: next(iter(())), retries=0)

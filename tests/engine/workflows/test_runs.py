@@ -144,6 +144,20 @@ async def test_a_step_or_a_workflow_that_tries_to_end_the_program_fails(kit):
     assert (await kit.steps(run.id))["note"].input == ["KeyboardInterrupt SystemExit"]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"step": 2**20, "run": 0}, "Step 'produce' failed: The step's result has 1,048,578 bytes as JSON; 1,048,576"),
+        ({"step": 0, "run": 2**20}, "What the handler returned has 1,048,588 bytes as JSON; 1,048,576 are allowed"),
+    ],
+)
+async def test_results_of_steps_and_runs_are_bounded(kit, sizes, message):
+    run = await kit.run("wf.returns", sizes)
+
+    assert run.status == "failed"
+    assert message in run.error["message"]
+
+
 async def test_a_step_that_does_not_end_in_time_fails(kit):
     run = await kit.run("wf.slow")
 
