@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from atlas.engine.jobs import Enqueued, Explanation, JobRow
-from atlas.engine.jobs.find import Depth
+from atlas.engine.jobs.find import Depth, JobPage
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.up_report import ProgramState
@@ -62,7 +62,7 @@ class Backend(Protocol):
 
     async def enqueue(self, options: EnqueueOptions) -> Enqueued: ...
 
-    async def list_jobs(self, options: ListOptions) -> list[JobRow]: ...
+    async def list_jobs(self, options: ListOptions) -> JobPage: ...
 
     async def show(self, job_id: UUID) -> JobDetails: ...
 

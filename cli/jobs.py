@@ -14,7 +14,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.cli.backend import Backend, EnqueueOptions, JobDetails, ListOptions
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, say, table
+from atlas.cli.output import Json, hint_at_more, say, table
 from atlas.cli.parameters import OBJECT, read_id, read_object
 from atlas.errors import FieldError, InvalidInput
 from atlas.workers.user_modules import load_apps
@@ -66,11 +66,13 @@ def show_list(
     found = on_backend(lambda atlas: atlas.list_jobs(options))
     rows = [
         (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _age(job.created_at))
-        for job in found
+        for job in found.jobs
     ]
     empty = "No job matches." if status or job_type or tenant else "There are no jobs yet. `atlas enqueue` makes one."
     columns = ("STATUS", "TYPE", "ID", "ATTEMPTS", "AGE")
-    say({"jobs": [asdict(job) for job in found]}, table(columns, rows) if rows else empty, json=json)
+    say({"jobs": [asdict(job) for job in found.jobs]}, table(columns, rows) if rows else empty, json=json)
+    if found.goes_on:
+        hint_at_more("--before", found.jobs[-1].id)
 
 
 @app.command("show")

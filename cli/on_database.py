@@ -14,7 +14,6 @@ from atlas.engine.jobs import (
     Enqueued,
     Explanation,
     JobFilter,
-    JobRow,
     NewJob,
     cancel,
     delete,
@@ -22,11 +21,10 @@ from atlas.engine.jobs import (
     explain,
     get_job,
     list_attempts,
-    list_jobs,
     retry_dead_letters,
     retry_now,
 )
-from atlas.engine.jobs.find import queue_depth
+from atlas.engine.jobs.find import JobPage, list_page, queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch
 from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows.find_intents import read_engine
@@ -60,9 +58,9 @@ class OnDatabase:
         )
         return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
 
-    async def list_jobs(self, options: ListOptions) -> list[JobRow]:
+    async def list_jobs(self, options: ListOptions) -> JobPage:
         wanted = JobFilter(await self._tenant_id(options.tenant), options.status, options.job_type)
-        return await list_jobs(self._conn, wanted, before=options.before, limit=options.limit)
+        return await list_page(self._conn, wanted, before=options.before, limit=options.limit)
 
     async def show(self, job_id: UUID) -> JobDetails:
         job = await get_job(self._conn, job_id)

@@ -84,6 +84,11 @@ def report(error: AtlasError, *, json: bool) -> None:
     print_json({"error": document})
 
 
+def hint_at_more(option: str, last: object) -> None:
+    """Say on stderr that a list goes on, and how to see more of it."""
+    sys.stderr.write(f"There may be more. `{option} {last}` shows what follows.\n")
+
+
 def warn(error: AtlasError) -> None:
     """Print an error that does not end the command, as one line on stderr."""
     sys.stderr.write(f"warning: {' '.join(str(error).split())}\n")

@@ -20,7 +20,7 @@ from atlas.client import (
     Unreachable,
 )
 from atlas.engine.jobs import Enqueued, Explanation, JobRow
-from atlas.engine.jobs.find import Depth
+from atlas.engine.jobs.find import Depth, JobPage
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
@@ -64,11 +64,11 @@ class OverHttp:
             made = await atlas.enqueue(job)
         return Enqueued(made.id, made.deduplicated)
 
-    async def list_jobs(self, options: ListOptions) -> list[JobRow]:
+    async def list_jobs(self, options: ListOptions) -> JobPage:
         wanted = JobQuery(status=options.status, job_type=options.job_type)
         async with self._atlas(options.tenant) as atlas:
             page = await atlas.list_page(wanted, before=options.before, limit=options.limit)
-        return [_row(job) for job in page.items]
+        return JobPage([_row(job) for job in page.items], page.next_cursor is not None)
 
     async def show(self, job_id: UUID) -> JobDetails:
         async with self._atlas() as atlas:

@@ -62,7 +62,7 @@ def show(
 
     async def work(settings: Settings) -> list[Token]:
         async with connected(settings) as conn:
-            return await list_tokens(conn, tenant=None if tenant is None else await find_tenant(conn, tenant))
+            return await list_tokens(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
 
     tokens = execute(work)
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")

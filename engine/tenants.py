@@ -103,9 +103,9 @@ async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
     return _tenant(row)
 
 
-async def list_tenants(conn: Connection) -> list[Tenant]:
-    """All tenants, by slug."""
-    return [_tenant(row) for row in await fetch(conn, LIST)]
+async def list_tenants(conn: Connection, *, after: str | None = None, limit: int | None = None) -> list[Tenant]:
+    """All tenants by slug, or so many of them after a slug."""
+    return [_tenant(row) for row in await fetch(conn, LIST, after=after, limit=limit)]
 
 
 def _tenant(row: Any) -> Tenant:

@@ -119,9 +119,19 @@ async def is_of_installation(conn: Connection, subject: str) -> bool:
     return bool(await fetch_value(conn, IS_OF_INSTALLATION, subject=subject))
 
 
-async def list_tokens(conn: Connection, *, tenant: Tenant | None = None) -> list[Token]:
-    """The tokens of one tenant, or all of them, oldest first; expired and revoked ones too."""
-    rows = await fetch(conn, LIST, tenant_id=None if tenant is None else tenant.id)
+async def find_token(conn: Connection, token_id: UUID, *, tenant_id: UUID | None = None) -> Token:
+    """The token of this id; raises NotFound if there is none, or if it is not that tenant's."""
+    token = await _find(conn, str(token_id))
+    if tenant_id not in (None, token.tenant_id):
+        raise _unknown(token_id)
+    return token
+
+
+async def list_tokens(
+    conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
+) -> list[Token]:
+    """The tokens of one tenant, or all, oldest first, expired and revoked ones too; or so many of them after one."""
+    rows = await fetch(conn, LIST, tenant_id=tenant_id, after=after, limit=limit)
     return [token_of(row) for row in rows]
 
 
@@ -176,7 +186,7 @@ async def _find(conn: Connection, prefix_or_id: str) -> Token:
     if found_by is not None or _PREFIX.fullmatch(prefix_or_id):
         row = await fetch_row(conn, FIND, prefix=prefix_or_id, id=found_by)
     if row is None:
-        raise NotFound("token", prefix_or_id, remedy="`atlas token list` shows the tokens there are.")
+        raise _unknown(prefix_or_id)
     return token_of(row)
 
 
@@ -233,6 +243,10 @@ def token_of(row: Any) -> Token:
     return Token(
         **{name: row[name] for name in Token.__slots__ if name != "scopes"}, scopes=orjson.loads(row["scopes"])
     )
+
+
+def _unknown(prefix_or_id: str | UUID) -> NotFound:
+    return NotFound("token", prefix_or_id, remedy="`atlas token list` shows the tokens there are.")
 
 
 def _event(action: str, token: Token, actor: Actor) -> Event:

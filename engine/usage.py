@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
@@ -12,6 +12,8 @@ METER = statement("engine/sql/meter_usage.sql")
 READ = statement("engine/sql/read_usage.sql")
 
 METER_BATCH = 5000
+# Where a row is in the order of the rows: its hour, its tenant, its job type.
+UsagePosition: TypeAlias = tuple[datetime | None, UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,14 @@ async def read_usage(
     start: datetime | None = None,
     end: datetime | None = None,
     by_hour: bool = False,
+    after: UsagePosition | None = None,
+    limit: int | None = None,
 ) -> list[Usage]:
-    """Usage from `start` up to, not including, `end`: a row a tenant and job type, or one an hour of each."""
-    values: dict[str, Any] = {"tenant_id": tenant_id, "start": start, "end": end, "by_hour": by_hour}
+    """Usage from `start` up to, not including, `end`: a row a tenant and job type, or one an hour of each.
+
+    With `after` and `limit`, so many of these rows after one.
+    """
+    hour, tenant, job_type = after or (None, None, None)
+    values: dict[str, Any] = {"tenant_id": tenant_id, "start": start, "end": end, "by_hour": by_hour, "limit": limit}
+    values |= {"after_hour": hour, "after_tenant": tenant, "after_type": job_type}
     return [Usage(**row) for row in await conn.fetch(READ.sql, *READ.bind(values))]

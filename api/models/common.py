@@ -5,10 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, StrictBool, StrictInt, StringConstraints
-
-from atlas.bounds import LARGEST_PAGE
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -47,7 +44,6 @@ Number = Annotated[float, Strict()]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Document = dict[str, Any]
-Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
 
 
 class Body(BaseModel):

@@ -1,18 +1,19 @@
 """Routes for approvals and for the policy rules that require them."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit, Name, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Text, Whole
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import ApiModel, Listed, Page
+from atlas.client.models import ApiModel, Page
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.errors import NotFound
@@ -94,14 +95,17 @@ async def show_list(
     status: ApprovalStatus | None = None,
     run_id: Id | None = None,
     limit: Limit = 50,
-    cursor: Id | None = None,
+    cursor: IdCursor = None,
 ) -> Page[ApprovalShown]:
+    wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status}
     async with call.transaction(read_only=True) as conn:
-        found = await list_approvals(
-            conn, tenant_id=call.tenant_id, run_id=run_id, status=status, before=cursor, limit=limit
+        return await read_page(
+            lambda before, limit: list_approvals(conn, **wanted, before=before, limit=limit),
+            ApprovalShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: one.detail,
         )
-    items = [ApprovalShown.model_validate(one) for one in found]
-    return Page(items=items, next_cursor=str(found[-1].id) if len(found) == limit else None)
 
 
 @router.get("/approvals/{approval_id:uuid}", summary="One approval")
@@ -131,12 +135,16 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     return Decided.model_validate({"id": approval_id, "status": status})
 
 
-@router.get("/policies", summary="The rules that decide about intents", tags=["policies"])
+@router.get("/policies", summary="List the rules that decide about intents, oldest first", tags=["policies"])
 @requires(*READERS)
-async def show_rules(call: Calling) -> Listed[RuleShown]:
+async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[RuleShown]:
     async with call.transaction(read_only=True) as conn:
-        found = await list_rules(conn, tenant_id=call.tenant_id)
-    return Listed(items=[RuleShown.model_validate(one) for one in found])
+        return await read_page(
+            lambda after, limit: list_rules(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            RuleShown.model_validate,
+            after=cursor,
+            limit=limit,
+        )
 
 
 @router.post("/policies", status_code=201, summary="Add a rule, for one tenant or for all", tags=["policies"])

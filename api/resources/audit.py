@@ -12,7 +12,8 @@ from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from atlas.api.models.common import Document, Limit, Timestamp
+from atlas.api.models.common import Document, Timestamp
+from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
@@ -39,7 +40,6 @@ log = get_logger("api")
 
 Text = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
-Number = Annotated[int | None, Query(ge=1, le=NEWEST, description="The `next_cursor` of the page before.")]
 
 
 class EntryShown(ApiModel):
@@ -115,21 +115,29 @@ async def show_list(
 
 @router.get("/seals", summary="The seals, newest first")
 @requires("operator", "auditor", whole=True)
-async def show_seals(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[SealShown]:
+async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[SealShown]:
     async with call.transaction(read_only=True) as conn:
-        rows = await fetch(conn, SEALS, before=cursor or NEWEST, limit=limit)
-    items = [SealShown.model_validate(dict(row)) for row in rows]
-    return Page(items=items, next_cursor=str(items[-1].n) if len(items) == limit else None)
+        return await read_page(
+            lambda before, limit: fetch(conn, SEALS, before=before or NEWEST, limit=limit),
+            lambda row: SealShown.model_validate(dict(row)),
+            after=cursor,
+            limit=limit,
+            key=lambda row: row["n"],
+        )
 
 
 @router.get("/checkpoints", summary="The signed checkpoints, newest first")
 @requires(*READERS, by_tenant=False)
-async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: Number = None) -> Page[CheckpointShown]:
+async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[CheckpointShown]:
     """They show the size of the audit log and that it has not changed, nothing of its content."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
-        rows = await fetch(conn, CHECKPOINTS, before=cursor or NEWEST, limit=limit)
-    items = [CheckpointShown.model_validate(dict(row)) for row in rows]
-    return Page(items=items, next_cursor=str(items[-1].size) if len(items) == limit else None)
+        return await read_page(
+            lambda before, limit: fetch(conn, CHECKPOINTS, before=before or NEWEST, limit=limit),
+            lambda row: CheckpointShown.model_validate(dict(row)),
+            after=cursor,
+            limit=limit,
+            key=lambda row: row["size"],
+        )
 
 
 @router.get(

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
+from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed
+from atlas.client.models import ApiModel, Page
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -117,12 +118,20 @@ class NewDefinition(DefinitionChange):
     argv: Annotated[list[Argument], Field(min_length=1, max_length=200)]
 
 
-@router.get("", summary="List the definitions")
+@router.get("", summary="List the definitions, by key")
 @requires(*READERS, whole=True)
-async def show_list(call: Calling, active_only: Annotated[bool, Query()] = False) -> Listed[DefinitionShown]:
+async def show_list(
+    call: Calling, active_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: NameCursor = None
+) -> Page[DefinitionShown]:
     async with call.transaction(read_only=True) as conn:
-        found = await list_definitions(conn, active_only=active_only)
-    return Listed(items=[DefinitionShown.of(one) for one in found])
+        return await read_page(
+            lambda after, limit: list_definitions(conn, active_only=active_only, after=after, limit=limit),
+            DefinitionShown.of,
+            after=cursor,
+            limit=limit,
+            key=lambda one: one.spec.key,
+            contents=lambda one: (one.spec.argv, one.spec.arg_schema, one.spec.env),
+        )
 
 
 @router.post("", status_code=201, summary="Allow a command")

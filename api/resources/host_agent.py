@@ -99,9 +99,8 @@ class ResultRecorded(ApiModel):
 @router.get("", summary="The host that this token may fetch jobs for")
 @requires("host", by_tenant=False)
 async def show_hosts(call: Calling) -> Listed[HostShown]:
-    own = _own_host(call)
     async with call.transaction(read_only=True) as conn:
-        found = [one for one in await list_hosts(conn, tenant_id=call.tenant_id) if one.id == own]
+        found = await list_hosts(conn, tenant_id=call.tenant_id, id=_own_host(call), limit=1)
     return Listed(items=[HostShown.model_validate(one) for one in found])
 
 

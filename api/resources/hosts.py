@@ -6,10 +6,11 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from atlas.api.models.common import Body, Flag, Id, Name
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed
+from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import (
     Host,
@@ -58,12 +59,17 @@ class InstanceShown(ApiModel):
     created_at: datetime
 
 
-@router.get("", summary="List the hosts")
+@router.get("", summary="List the hosts, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling) -> Listed[HostShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[HostShown]:
     async with call.transaction(read_only=True) as conn:
-        found = await list_hosts(conn, tenant_id=call.tenant_id)
-    return Listed(items=[HostShown.model_validate(one) for one in found])
+        return await read_page(
+            lambda after, limit: list_hosts(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            HostShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: one.instances,
+        )
 
 
 @router.post("", status_code=201, summary="Add a host; it authenticates with a token of the role host")
@@ -88,13 +94,17 @@ async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
         return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
 
 
-@router.get("/{host_id:uuid}/instances", summary="The servers of a host")
+@router.get("/{host_id:uuid}/instances", summary="List the servers of a host, oldest first")
 @requires(*READERS)
-async def show_instances(host_id: Id, call: Calling) -> Listed[InstanceShown]:
+async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[InstanceShown]:
     async with call.transaction(read_only=True) as conn:
         host = await _find(conn, host_id, call)
-        found = await list_server_instances(conn, host.id)
-    return Listed(items=[InstanceShown.model_validate(one) for one in found])
+        return await read_page(
+            lambda after, limit: list_server_instances(conn, host.id, after=after, limit=limit),
+            InstanceShown.model_validate,
+            after=cursor,
+            limit=limit,
+        )
 
 
 @router.post("/{host_id:uuid}/instances", status_code=201, summary="Add a server of a host")

@@ -9,15 +9,15 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, create_once
-from atlas.api.models.common import Body, Document, Id, Limit, Name, Whole
-from atlas.api.paging import read_page
+from atlas.api.models.common import Body, Document, Id, Name, Whole
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.runs import RunId, Workflow
 from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
-from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
 
@@ -90,17 +90,18 @@ async def show_intents(
     workflow: Workflow = None,
     status: IntentStatus | None = None,
     limit: Limit = 50,
-    cursor: Id | None = None,
+    cursor: IdCursor = None,
 ) -> Page[IntentShown]:
     """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
+    filters: dict[str, Any] = {"workflow": workflow, "status": status}
     async with call.transaction(read_only=True) as conn:
-
-        async def read(before: UUID | None, limit: int) -> list[IntentRow]:
-            filters: dict[str, Any] = {"workflow": workflow, "status": status}
-            return await list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
-
-        found, next_cursor = await read_page(read, lambda one: one.input, before=cursor, limit=limit)
-    return Page(items=[IntentShown.model_validate(one) for one in found], next_cursor=next_cursor)
+        return await read_page(
+            lambda before, limit: list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
+            IntentShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: one.input,
+        )
 
 
 @router.get("/{intent_id:uuid}", summary="One intent")

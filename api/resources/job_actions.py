@@ -10,12 +10,13 @@ from starlette.responses import Response
 from atlas.api.idempotency import IdempotencyKey, do_once
 from atlas.api.models.common import Body, Id, Whole
 from atlas.api.models.jobs import RetryDeadLetters, Ticked, job_of
+from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
-from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Listed, Retried, RetriedMany
+from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Page, Retried, RetriedMany
 from atlas.db.pool import Connection
 from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
 from atlas.errors import NotFound
@@ -53,14 +54,21 @@ async def show_one(job_id: Id, call: Calling) -> Job:
     return job_of(job)
 
 
-@router.get("/jobs/{job_id:uuid}/attempts", summary="Every attempt at a job, oldest first")
+@router.get("/jobs/{job_id:uuid}/attempts", summary="List the attempts at a job, oldest first")
 @requires(*JOB_READERS)
-async def show_attempts(job_id: Id, call: Calling) -> Listed[Attempt]:
+async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[Attempt]:
+    """A page with large outputs ends before its limit; `next_cursor` says whether there may be more."""
     async with call.transaction(read_only=True) as conn:
         if await get_job(conn, job_id, tenant_id=call.tenant_id) is None:
             raise NotFound("job", job_id)
-        found = await list_attempts(conn, job_id, tenant_id=call.tenant_id)
-    return Listed(items=[Attempt.model_validate(dict(one)) for one in found])
+        return await read_page(
+            lambda after, limit: list_attempts(conn, job_id, tenant_id=call.tenant_id, after=after, limit=limit),
+            lambda one: Attempt.model_validate(dict(one)),
+            after=cursor,
+            limit=limit,
+            key=lambda one: one["attempt_no"],
+            contents=lambda one: (one["stdout_tail"], one["stderr_tail"], one["error_text"], one["result"]),
+        )
 
 
 @router.get("/jobs/{job_id:uuid}/explain", summary="Why a job is not running, in one sentence")

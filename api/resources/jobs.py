@@ -10,9 +10,9 @@ from starlette.responses import Response
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.idempotency import create_once
 from atlas.api.middleware import header
-from atlas.api.models.common import Id, Limit, Timestamp
+from atlas.api.models.common import Timestamp
 from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, Start, job_of, start_of
-from atlas.api.paging import MOST_BYTES
+from atlas.api.paging import MOST_BYTES, IdCursor, Limit
 from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
@@ -91,7 +91,7 @@ async def show_list(
     created_after: Timestamp | None = None,
     created_before: Timestamp | None = None,
     limit: Limit = 50,
-    cursor: Annotated[Id | None, Query(description="The `next_cursor` of the page before.")] = None,
+    cursor: IdCursor = None,
     offset: Annotated[
         int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
     ] = 0,

@@ -5,19 +5,20 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import AwareDatetime, Field, TypeAdapter
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, create_once, do_once
-from atlas.api.models.common import Body, Document, Id, Limit, Name
-from atlas.api.paging import read_page
+from atlas.api.models.common import Body, Document, Id, Name
+from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed, Page
+from atlas.bounds import LARGEST_INTEGER
+from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
-from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_runs, list_steps
+from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 
@@ -25,6 +26,8 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
 RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
 Workflow = Annotated[str | None, Query(max_length=200)]
+Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
+STEP_POSITION: TypeAdapter[StepPosition] = TypeAdapter(tuple[AwareDatetime, str, Position])
 
 
 class RunId(ApiModel):
@@ -117,35 +120,42 @@ async def show_list(
     status: RunStatus | None = None,
     parent_run_id: Id | None = None,
     limit: Limit = 50,
-    cursor: Id | None = None,
+    cursor: IdCursor = None,
 ) -> Page[RunShown]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
+    filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
     async with call.transaction(read_only=True) as conn:
-
-        async def read(before: UUID | None, limit: int) -> list[RunRow]:
-            filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
-            return await list_runs(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit)
-
-        found, next_cursor = await read_page(
-            read, lambda one: (one.input, one.output, one.error), before=cursor, limit=limit
+        return await read_page(
+            lambda before, limit: list_runs(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
+            RunShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: (one.input, one.output, one.error),
         )
-    return Page(items=[_run(one) for one in found], next_cursor=next_cursor)
 
 
 @router.get("/runs/{run_id:uuid}", summary="One run")
 @requires(*PEOPLE)
 async def show_one(run_id: Id, call: Calling) -> RunShown:
     async with call.transaction(read_only=True) as conn:
-        return _run(await _find(conn, run_id, call.tenant_id))
+        return RunShown.model_validate(await _find(conn, run_id, call.tenant_id))
 
 
-@router.get("/runs/{run_id:uuid}/steps", summary="The steps of a run, in the order in which they started")
+@router.get("/runs/{run_id:uuid}/steps", summary="List the steps of a run, in the order in which they started")
 @requires(*PEOPLE)
-async def show_steps(run_id: Id, call: Calling) -> Listed[StepShown]:
+async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[StepShown]:
+    """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
+    after = read_cursor(cursor, STEP_POSITION)
     async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
-        found = await list_steps(conn, run_id)
-    return Listed(items=[_step(one) for one in found])
+        return await read_page(
+            lambda after, limit: list_steps(conn, run_id, after=after, limit=limit),
+            StepShown.model_validate,
+            after=after,
+            limit=limit,
+            key=lambda one: (one.started_at, one.branch, one.position),
+            contents=lambda one: (one.input, one.output, one.error, one.event_match),
+        )
 
 
 @router.post(
@@ -210,11 +220,3 @@ async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRo
     if run is None:
         raise NotFound("run", run_id)
     return run
-
-
-def _run(row: RunRow) -> RunShown:
-    return RunShown.model_validate(row)
-
-
-def _step(row: StepRow) -> StepShown:
-    return StepShown.model_validate(row)

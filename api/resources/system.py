@@ -7,11 +7,12 @@ from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
 from atlas.api.idempotency import IdempotencyKey, do_once
 from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
+from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -19,7 +20,7 @@ from atlas.client.models import (
     ApiModel,
     EngineStatus,
     GateStatus,
-    Listed,
+    Page,
     ProgramStatus,
     QueueDepth,
     SystemStatus,
@@ -27,10 +28,10 @@ from atlas.client.models import (
 )
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.alerts import read_findings
+from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
-from atlas.engine.usage import read_usage
+from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.up_report import read_programs
 
@@ -38,6 +39,12 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
 WORKERS = statement("api/sql/workers.sql")
 JOB_TYPES = statement("api/sql/job_types.sql")
+
+# The most workers in the status; `/workers` lists the others.
+MOST_SHOWN = 200
+WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
+FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])
+USAGE_POSITION: TypeAdapter[UsagePosition] = TypeAdapter(tuple[AwareDatetime | None, UUID, str])
 
 
 class GateBody(Body):
@@ -125,7 +132,7 @@ async def switch_gate(
 async def show_status(call: Calling) -> SystemStatus:
     async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
-        workers = await fetch(conn, WORKERS, alive_only=True)
+        workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
         engine = await read_engine(conn)
     return SystemStatus(
         gate=_gate(gate),
@@ -138,25 +145,46 @@ async def show_status(call: Calling) -> SystemStatus:
 
 @router.get("/system/findings", summary="What a person should look at: silent workers, stuck intents, rising failures")
 @requires("operator", "auditor", whole=True)
-async def show_findings(call: Calling) -> Listed[FindingShown]:
+async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FindingShown]:
+    after = read_cursor(cursor, FINDING_POSITION)
     async with call.transaction(read_only=True) as conn:
-        return Listed(items=[FindingShown.model_validate(one) for one in await read_findings(conn)])
+        found = sorted(await read_findings(conn), key=_position)
+
+    async def read(after: tuple[str, str, str] | None, limit: int) -> list[Alert]:
+        return [one for one in found if after is None or _position(one) > after][:limit]
+
+    return await read_page(read, FindingShown.model_validate, after=after, limit=limit, key=_position)
 
 
-@router.get("/workers", summary="The worker processes, newest first", tags=["workers"])
+@router.get("/workers", summary="List the worker processes, newest first", tags=["workers"])
 @requires("operator", "auditor", whole=True)
-async def show_workers(call: Calling, alive_only: Annotated[bool, Query()] = False) -> Listed[WorkerStatus]:
+async def show_workers(
+    call: Calling, alive_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: Cursor = None
+) -> Page[WorkerStatus]:
+    after = read_cursor(cursor, WORKER_POSITION)
     async with call.transaction(read_only=True) as conn:
-        rows = await fetch(conn, WORKERS, alive_only=alive_only)
-    return Listed(items=[WorkerStatus.model_validate(dict(row)) for row in rows])
+        return await read_page(
+            lambda before, limit: _read_workers(conn, before, limit, alive_only=alive_only),
+            lambda row: WorkerStatus.model_validate(dict(row)),
+            after=after,
+            limit=limit,
+            key=lambda row: (row["started_at"], row["worker_id"]),
+            contents=lambda row: row["job_types"],
+        )
 
 
-@router.get("/job-types", summary="The job types that can be enqueued, with the schema of their payload", tags=["jobs"])
+@router.get("/job-types", summary="List the job types that can be enqueued, with the schema of each", tags=["jobs"])
 @requires(*PEOPLE, "worker", by_tenant=False)
-async def show_types(call: Calling) -> Listed[JobTypeShown]:
+async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[JobTypeShown]:
     async with call.transaction(read_only=True) as conn:
-        rows = await fetch(conn, JOB_TYPES)
-    return Listed(items=[JobTypeShown.of_row(row) for row in rows])
+        return await read_page(
+            lambda after, limit: fetch(conn, JOB_TYPES, after=after, limit=limit),
+            JobTypeShown.of_row,
+            after=cursor,
+            limit=limit,
+            key=lambda row: row["key"],
+            contents=lambda row: row["input_schema"],
+        )
 
 
 @router.get("/usage", summary="Time and cost of finished attempts, by tenant and job type", tags=["usage"])
@@ -166,10 +194,30 @@ async def show_usage(
     start: Timestamp | None = None,
     end: Timestamp | None = None,
     by_hour: Annotated[bool, Query()] = False,
-) -> Listed[UsageShown]:
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[UsageShown]:
+    wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
+    after = read_cursor(cursor, USAGE_POSITION)
     async with call.transaction(read_only=True) as conn:
-        found = await read_usage(conn, tenant_id=call.tenant_id, start=start, end=end, by_hour=by_hour)
-    return Listed(items=[UsageShown.model_validate(one) for one in found])
+        return await read_page(
+            lambda after, limit: read_usage(conn, **wanted, after=after, limit=limit),
+            UsageShown.model_validate,
+            after=after,
+            limit=limit,
+            key=lambda one: (one.hour, one.tenant_id, one.job_type),
+        )
+
+
+async def _read_workers(
+    conn: Connection, before: tuple[datetime, str] | None, limit: int, *, alive_only: bool
+) -> list[Any]:
+    started_at, worker_id = before or (None, None)
+    return await fetch(conn, WORKERS, alive_only=alive_only, started_at=started_at, worker_id=worker_id, limit=limit)
+
+
+def _position(finding: Alert) -> tuple[str, str, str]:
+    return finding.kind, finding.subject, finding.message
 
 
 def _gate(gate: Gate) -> GateStatus:

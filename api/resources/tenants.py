@@ -8,10 +8,11 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from atlas.api.models.common import Body, Document, Name
+from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed
+from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import NotFound
@@ -57,12 +58,20 @@ class TenantShown(ApiModel):
     created_at: datetime
 
 
-@router.get("", summary="List the tenants; callers that belong to one see that one")
+@router.get("", summary="List the tenants, by slug; callers that belong to one see that one")
 @requires(*READERS, by_tenant=False)
-async def show_list(call: Calling) -> Listed[TenantShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[TenantShown]:
     async with call.transaction(read_only=True) as conn:
-        found = [one for one in await list_tenants(conn) if call.tenant_id in (None, one.id)]
-    return Listed(items=[TenantShown.model_validate(one) for one in found])
+        if call.tenant_id is not None:
+            return Page(items=[TenantShown.model_validate(await find_tenant(conn, call.tenant_id))])
+        return await read_page(
+            lambda after, limit: list_tenants(conn, after=after, limit=limit),
+            TenantShown.model_validate,
+            after=cursor,
+            limit=limit,
+            key=lambda one: one.slug,
+            contents=lambda one: (one.limits, one.retention),
+        )
 
 
 @router.post("", status_code=201, summary="Add a tenant")

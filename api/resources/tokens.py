@@ -8,16 +8,17 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed
+from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
-from atlas.engine.tokens import Token, add_token, is_of_installation, list_tokens, revoke_token
+from atlas.engine.tokens import add_token, find_token, is_of_installation, list_tokens, revoke_token
 from atlas.engine.validation import as_id
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
 
@@ -65,9 +66,15 @@ class TokenMade(TokenShown):
 
 @router.get("", summary="List the tokens, oldest first")
 @requires(*MANAGERS)
-async def show_list(call: Calling) -> Listed[TokenShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TokenShown]:
     async with call.transaction(read_only=True) as conn:
-        return Listed(items=[TokenShown.model_validate(one) for one in await _visible(conn, call)])
+        return await read_page(
+            lambda after, limit: list_tokens(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            TokenShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: one.scopes,
+        )
 
 
 @router.post("", status_code=201, summary="Create a token")
@@ -99,7 +106,7 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
 @requires(*MANAGERS)
 async def show_one(token_id: Id, call: Calling) -> TokenShown:
     async with call.transaction(read_only=True) as conn:
-        return TokenShown.model_validate(await _find(conn, token_id, call))
+        return TokenShown.model_validate(await find_token(conn, token_id, tenant_id=call.tenant_id))
 
 
 @router.delete("/{token_id:uuid}", summary="Revoke a token, and end every session that was opened with it")
@@ -107,7 +114,7 @@ async def show_one(token_id: Id, call: Calling) -> TokenShown:
 async def revoke(token_id: Id, call: Calling) -> TokenShown:
     """It is refused everywhere within 30 seconds, on open WebSockets too."""
     async with call.transaction() as conn:
-        found = await _find(conn, token_id, call)
+        found = await find_token(conn, token_id, tenant_id=call.tenant_id)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
     call.api.callers.forget()
     return TokenShown.model_validate(revoked)
@@ -123,17 +130,5 @@ async def _require_own_name(call: RequestContext, subject: str) -> None:
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:
     """A host's token is valid for one machine only, so that a stolen one opens no other."""
     id = as_id(str(given))
-    if id is None or id not in {one.id for one in await list_hosts(conn, tenant_id=call.home)}:
+    if id is None or not await list_hosts(conn, tenant_id=call.home, id=id, limit=1):
         raise InvalidInput("The token", [FieldError("scopes.host_id", "must be the id of a host of the tenant")])
-
-
-async def _visible(conn: Connection, call: RequestContext) -> list[Token]:
-    tenant = None if call.tenant_id is None else await call.home_tenant()
-    return await list_tokens(conn, tenant=tenant)
-
-
-async def _find(conn: Connection, token_id: UUID, call: RequestContext) -> Token:
-    for one in await _visible(conn, call):
-        if one.id == token_id:
-            return one
-    raise NotFound("token", token_id)

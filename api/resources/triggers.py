@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit, Name, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Whole
+from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -29,6 +30,8 @@ from atlas.engine.triggers import (
 )
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
+
+FIRE_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 
 
 class TriggerShown(ApiModel):
@@ -150,12 +153,15 @@ class OccurrenceShown(ApiModel):
 
 @router.get("", summary="List the triggers, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[TriggerShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TriggerShown]:
     async with call.transaction(read_only=True) as conn:
-        found = await list_triggers(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
-    return Page(
-        items=[TriggerShown.of(one) for one in found], next_cursor=str(found[-1].id) if len(found) == limit else None
-    )
+        return await read_page(
+            lambda after, limit: list_triggers(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            TriggerShown.of,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: (one.spec.payload_template, one.last_error),
+        )
 
 
 @router.post("", status_code=201, summary="Add a trigger")
@@ -204,13 +210,19 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
     return Fired(job_id=job_id)
 
 
-@router.get("/{trigger_id:uuid}/fires", summary="The recent firings of a trigger, newest first")
+@router.get("/{trigger_id:uuid}/fires", summary="List the firings of a trigger, newest first")
 @requires(*READERS)
-async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50) -> Listed[FireShown]:
+async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FireShown]:
+    after = read_cursor(cursor, FIRE_POSITION)
     async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
-        found = await list_fires(conn, trigger_id, tenant_id=call.tenant_id, limit=limit)
-    return Listed(items=[FireShown.model_validate(one) for one in found])
+        return await read_page(
+            lambda before, limit: list_fires(conn, trigger_id, tenant_id=call.tenant_id, before=before, limit=limit),
+            FireShown.model_validate,
+            after=after,
+            limit=limit,
+            key=lambda one: (one.fired_at, one.id),
+        )
 
 
 @router.get("/{trigger_id:uuid}/preview", summary="The next times of a schedule")

@@ -15,13 +15,14 @@ from atlas.actors import Actor
 from atlas.api.app_state import AppState
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.models.common import Id
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record, seal_first, verify
 from atlas.audit.checkpoint_copies import read_copies
 from atlas.audit.keys import checkpoint_folder, public_keys
-from atlas.client.models import ApiModel, Listed
+from atlas.client.models import ApiModel, Page
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
@@ -71,9 +72,16 @@ async def start(request: Request, call: Calling) -> VerificationShown:
 
 @router.get("", summary="The last verifications, newest first")
 @requires("operator", "auditor", whole=True)
-async def show_list(call: Calling) -> Listed[VerificationShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[VerificationShown]:
     async with call.transaction(read_only=True) as conn:
-        return Listed(items=[_shown(row) for row in await fetch(conn, LIST)])
+        return await read_page(
+            lambda before, limit: fetch(conn, LIST, before=before and f"verification:{before}", limit=limit),
+            _shown,
+            after=cursor,
+            limit=limit,
+            key=lambda row: row["key"].removeprefix("verification:"),
+            contents=lambda row: row["value"],
+        )
 
 
 @router.get("/{verification_id:uuid}", summary="The progress of a verification, and what it found")

@@ -7,7 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import ConfigDict
 
-from atlas.api.models.common import Body, Document, Flag, Id, Limit
+from atlas.api.models.common import Body, Document, Flag
+from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import ProblemField
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
@@ -82,13 +83,15 @@ class WorkflowChange(Body):
 
 @router.get("", summary="List the workflows, by key")
 @requires(*PEOPLE)
-async def show_list(call: Calling, limit: Limit = 50, cursor: Id | None = None) -> Page[WorkflowShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[WorkflowShown]:
     async with call.transaction(read_only=True) as conn:
-        found = await list_workflows(conn, tenant_id=call.tenant_id, after=cursor, limit=limit)
-    return Page(
-        items=[WorkflowShown.model_validate(one) for one in found],
-        next_cursor=str(found[-1].id) if len(found) == limit else None,
-    )
+        return await read_page(
+            lambda after, limit: list_workflows(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            WorkflowShown.model_validate,
+            after=cursor,
+            limit=limit,
+            contents=lambda one: (one.document, one.input_schema),
+        )
 
 
 @router.post("", status_code=201, summary="Save a declared workflow as its newest version")

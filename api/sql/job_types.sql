@@ -1,7 +1,9 @@
--- What can be enqueued: what workers published and the active commands. Job types belong to the installation.
+-- What can be enqueued: what workers published and the active commands, by key. Job types belong to the installation.
 select y.key, y.description, y.input_schema, y.max_retries, y.timeout_seconds, y.concurrency, y.last_seen_at,
   d.id is not null as is_command
 from atlas.job_types y
 left join atlas.job_definitions d on d.key = y.key
-where d.id is null or d.is_active
-order by y.key;
+where (d.id is null or d.is_active)
+  and (:after::text is null or y.key > :after)
+order by y.key
+limit :limit;

@@ -2,4 +2,6 @@
 select key, value, updated_at, updated_at < clock_timestamp() - interval '30 seconds' as is_silent
 from atlas.system_state
 where key like 'verification:%'
-order by key desc;
+  and (:before::text is null or key < :before)
+order by key desc
+limit :limit;

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from types import TracebackType
@@ -26,7 +27,6 @@ from atlas.client.models import (
     JobQuery,
     JobRequest,
     JobSummary,
-    Listed,
     Page,
     Retried,
     RetriedMany,
@@ -87,14 +87,10 @@ class AtlasClient:
         self, wanted: JobQuery | None = None, *, before: UUID | None = None, page_size: int = LARGEST_PAGE
     ) -> AsyncIterator[Job]:
         """All jobs that match, newest first, fetched page by page; stable while new ones arrive."""
-        cursor: UUID | str | None = before
-        while True:
-            page = await self.list_page(wanted, before=cursor, limit=page_size)
-            for job in page.items:
-                yield job
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        chosen = (wanted or JobQuery()).model_dump(mode="json", exclude_none=True)
+        request = ApiRequest("GET", "/jobs", self._params(**chosen, limit=page_size, cursor=before and str(before)))
+        async for job in self._follow(Page[Job], request):
+            yield job
 
     async def list_page(
         self, wanted: JobQuery | None = None, *, before: UUID | str | None = None, limit: int = 50
@@ -105,8 +101,9 @@ class AtlasClient:
         return await self._get(Page[Job], "/jobs", **chosen, limit=limit, cursor=cursor)
 
     async def list_attempts(self, job_id: UUID | str) -> list[Attempt]:
-        """Every attempt at a job, oldest first."""
-        return (await self._get(Listed[Attempt], f"/jobs/{_id(job_id)}/attempts")).items
+        """Every attempt at a job, oldest first, fetched page by page."""
+        request = ApiRequest("GET", f"/jobs/{_id(job_id)}/attempts", self._params(limit=LARGEST_PAGE))
+        return [one async for one in self._follow(Page[Attempt], request)]
 
     async def explain(self, job_id: UUID | str) -> JobExplanation:
         """Why a job is not running, or who runs it."""
@@ -144,9 +141,9 @@ class AtlasClient:
         return await self._ask(SystemStatus, ApiRequest("GET", "/system/status"))
 
     async def workers(self, *, alive_only: bool = False) -> list[WorkerStatus]:
-        """The worker processes, newest first; for tokens that belong to no tenant."""
-        found = await self._ask(Listed[WorkerStatus], ApiRequest("GET", "/workers", {"alive_only": alive_only}))
-        return found.items
+        """The worker processes, newest first, fetched page by page; for tokens that belong to no tenant."""
+        request = ApiRequest("GET", "/workers", {"alive_only": alive_only, "limit": LARGEST_PAGE})
+        return [one async for one in self._follow(Page[WorkerStatus], request)]
 
     async def gate(self) -> GateStatus:
         """Whether Atlas starts work."""
@@ -183,6 +180,16 @@ class AtlasClient:
 
     async def _switch(self, wanted: Mapping[str, Any]) -> GateStatus:
         return await self._ask(GateStatus, ApiRequest("PUT", "/system/atlas-online", None, _json(wanted), new_key()))
+
+    async def _follow(self, kind: type[Page[T]], request: ApiRequest) -> AsyncIterator[T]:
+        """The items of this page of a list and of all pages after it."""
+        while True:
+            page = await self._ask(kind, request)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            request = replace(request, params={**(request.params or {}), "cursor": page.next_cursor})
 
     async def _get(self, kind: type[T], path: str, **params: Any) -> T:
         return await self._ask(kind, ApiRequest("GET", path, self._params(**params)))

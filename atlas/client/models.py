@@ -254,7 +254,7 @@ class SystemStatus(ApiModel):
     """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
 
     gate: GateStatus
-    queue: list[QueueDepth]
-    workers: list[WorkerStatus]
+    queue: list[QueueDepth] = Field(description="Active jobs by type and state, the 200 largest counts.")
+    workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
     engine: EngineStatus
     programs: list[ProgramStatus]

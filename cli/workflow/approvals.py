@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from atlas.cli.output import Json, say, table
+from atlas.cli.output import Json, hint_at_more, say, table
 from atlas.cli.parameters import read_id
 from atlas.cli.runtime import caller, connected, execute
-from atlas.cli.workflow.arguments import Tenant, tenant_id
+from atlas.cli.workflow.arguments import Before, Limit, Tenant, read_before, tenant_id
 from atlas.db.pool import Connection
 from atlas.engine.workflows import ApprovalRow, decide_approval, list_approvals
 from atlas.errors import Conflict, NotFound
@@ -39,14 +39,16 @@ def approve(
 def approvals(
     tenant: Tenant = None,
     all_: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
+    limit: Limit = 50,
+    before: Before = None,
     json: Json = False,
 ) -> None:
-    """List the approvals that are pending."""
+    """List the approvals that are pending, newest first."""
 
     async def work(settings: Settings) -> list[ApprovalRow]:
         async with connected(settings) as conn:
-            owner = await tenant_id(conn, tenant)
-            return await list_approvals(conn, tenant_id=owner, status=None if all_ else "pending")
+            filters = {"tenant_id": await tenant_id(conn, tenant), "before": read_before(before)}
+            return await list_approvals(conn, **filters, status=None if all_ else "pending", limit=limit)
 
     found = execute(work)
     rows = [(one.status, one.title, one.id, one.requested_by, one.expires_at) for one in found]
@@ -56,6 +58,8 @@ def approvals(
         table(columns, rows) if rows else "No approval is pending.",
         json=json,
     )
+    if len(found) == limit:
+        hint_at_more("--before", found[-1].id)
 
 
 async def _find(conn: Connection, text: str) -> ApprovalRow:

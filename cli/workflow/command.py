@@ -7,11 +7,11 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.output import Json, say, table
+from atlas.cli.output import Json, hint_at_more, say, table
 from atlas.cli.parameters import OBJECT, read_id, read_json_file, read_object
 from atlas.cli.runtime import caller, connected, execute
 from atlas.cli.workflow import approvals, policy
-from atlas.cli.workflow.arguments import RunId, Tenant, tenant_id
+from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, read_before, tenant_id
 from atlas.cli.workflow.render_run import as_document, draw, shown_age
 from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows import (
@@ -77,7 +77,8 @@ def show_list(
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
     tenant: Tenant = None,
     workflows: Annotated[bool, typer.Option("--workflows", help="The workflows there are, not their runs.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    limit: Limit = 50,
+    before: Before = None,
     json: Json = False,
 ) -> None:
     """List runs, newest first, or the workflows."""
@@ -87,14 +88,16 @@ def show_list(
 
     async def work(settings: Settings) -> list[RunRow]:
         async with connected(settings) as conn:
-            owner = await tenant_id(conn, tenant)
-            return await list_runs(conn, tenant_id=owner, status=status, workflow=workflow, limit=limit)
+            filters = {"tenant_id": await tenant_id(conn, tenant), "before": read_before(before)}
+            return await list_runs(conn, **filters, status=status, workflow=workflow, limit=limit)
 
     found = execute(work)
     rows = [(one.status, one.workflow, one.id, one.requested_by, shown_age(one.created_at)) for one in found]
     columns = ("STATUS", "WORKFLOW", "ID", "REQUESTED BY", "AGE")
     text = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
     say({"runs": [asdict(one) for one in found]}, text, json=json)
+    if len(found) == limit:
+        hint_at_more("--before", found[-1].id)
 
 
 def _list_workflows(tenant: str | None, *, json: bool) -> None:

@@ -98,9 +98,12 @@ async def find_definition(conn: Queryable, key: str) -> Definition:
     return _definition(row)
 
 
-async def list_definitions(conn: Queryable, *, active_only: bool = False) -> list[Definition]:
-    """All definitions, by key."""
-    return [_definition(row) for row in await conn.fetch(LIST.sql, *LIST.bind({"active_only": active_only}))]
+async def list_definitions(
+    conn: Queryable, *, active_only: bool = False, after: str | None = None, limit: int | None = None
+) -> list[Definition]:
+    """All definitions by key, or so many of them after a key."""
+    values = {"active_only": active_only, "after": after, "limit": limit}
+    return [_definition(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
 
 
 async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Definition, str] | None:

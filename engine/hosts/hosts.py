@@ -88,14 +88,25 @@ async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None
     return Host(**row)
 
 
-async def list_hosts(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Host]:
-    """Return the hosts of one tenant, or all."""
-    return [Host(**row) for row in await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))]
+async def list_hosts(
+    conn: Queryable,
+    *,
+    tenant_id: UUID | None = None,
+    id: UUID | None = None,
+    after: UUID | None = None,
+    limit: int | None = None,
+) -> list[Host]:
+    """Return the hosts of one tenant, or all, oldest first; or so many of them after one."""
+    values = {"tenant_id": tenant_id, "id": id, "after": after, "limit": limit}
+    return [Host(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
 
 
-async def list_server_instances(conn: Connection, host_id: UUID) -> list[ServerInstance]:
-    """Return the server instances of a host."""
-    return [ServerInstance(**row) for row in await fetch(conn, LIST_INSTANCES, host_id=host_id)]
+async def list_server_instances(
+    conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
+) -> list[ServerInstance]:
+    """Return the server instances of a host, oldest first; or so many of them after one."""
+    rows = await fetch(conn, LIST_INSTANCES, host_id=host_id, after=after, limit=limit)
+    return [ServerInstance(**row) for row in rows]
 
 
 def _check(name: str) -> None:

@@ -18,6 +18,8 @@ ATTEMPTS = statement("engine/jobs/sql/attempts.sql")
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
+# The most rows about types and statuses; callers may invent types.
+MOST_DEPTHS = 200
 STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
 
 
@@ -133,9 +135,17 @@ async def list_page(
     return JobPage([_job(row) for row in rows], goes_on)
 
 
-async def list_attempts(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> list[Mapping[str, Any]]:
-    """Every attempt of a job, oldest first."""
-    rows = await conn.fetch(ATTEMPTS.sql, *ATTEMPTS.bind({"job_id": job_id, "tenant_id": tenant_id}))
+async def list_attempts(
+    conn: Queryable,
+    job_id: UUID,
+    *,
+    tenant_id: UUID | None = None,
+    after: int | None = None,
+    limit: int | None = None,
+) -> list[Mapping[str, Any]]:
+    """Every attempt of a job, oldest first; or so many of them after an attempt's number."""
+    values = {"job_id": job_id, "tenant_id": tenant_id, "after": after, "limit": limit}
+    rows = await conn.fetch(ATTEMPTS.sql, *ATTEMPTS.bind(values))
     return [{**row, "result": read_stored(row["result"])} for row in rows]
 
 
@@ -150,8 +160,8 @@ class Depth:
 
 
 async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Depth]:
-    """Active jobs by type and status. Counts only what is active, so history does not slow it."""
-    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id}))
+    """Active jobs by type and status, the largest counts. Counts only what is active, so history does not slow it."""
+    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id, "most": MOST_DEPTHS}))
     return [Depth(row["job_type"], row["status"], row["count"], row["oldest_seconds"]) for row in rows]
 
 

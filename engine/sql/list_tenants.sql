@@ -1,4 +1,6 @@
--- Every tenant of the installation, for operators; looking across tenants is its purpose.
+-- The tenants of the installation by slug, for operators; looking across tenants is its purpose.
 select id, slug, name, timezone, limits, retention, created_at
 from atlas.tenants
-order by slug;
+where :after::text is null or slug > :after
+order by slug
+limit :limit::bigint;

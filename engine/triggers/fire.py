@@ -123,10 +123,16 @@ async def fire_all(
 
 
 async def list_fires(
-    conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None, limit: int = 50
+    conn: Queryable,
+    trigger_id: UUID,
+    *,
+    tenant_id: UUID | None = None,
+    before: tuple[datetime, UUID] | None = None,
+    limit: int = 50,
 ) -> list[Fire]:
-    """The latest firings of a trigger, newest first."""
-    values = {"trigger_id": trigger_id, "tenant_id": tenant_id, "limit": min(limit, 200)}
+    """The latest firings of a trigger, newest first, or those before one, by its time and id."""
+    fired_at, id = before or (None, None)
+    values = {"trigger_id": trigger_id, "tenant_id": tenant_id, "fired_at": fired_at, "id": id, "limit": limit}
     return [Fire(**row) for row in await conn.fetch(FIRES.sql, *FIRES.bind(values))]
 
 

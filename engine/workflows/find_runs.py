@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
@@ -16,6 +16,8 @@ RUNS = statement("engine/workflows/sql/list_runs.sql")
 STEPS = statement("engine/workflows/sql/list_steps.sql")
 
 RUN_STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "canceled")
+# Where a step is in the order of its run's steps: its start, its branch, and its position there.
+StepPosition: TypeAlias = tuple[datetime, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,13 @@ async def list_runs(
     return [RunRow(**row) for row in await read_rows(conn, RUNS, values, "input", "output", "error")]
 
 
-async def list_steps(conn: Queryable, run_id: UUID) -> list[StepRow]:
-    """The steps of a run, in the order in which they began."""
-    rows = await read_rows(conn, STEPS, {"run_id": run_id}, "event_match", "input", "output", "error")
-    return [StepRow(**row) for row in rows]
+async def list_steps(
+    conn: Queryable, run_id: UUID, *, after: StepPosition | None = None, limit: int | None = None
+) -> list[StepRow]:
+    """The steps of a run, in the order in which they began; or so many of them after one."""
+    started_at, branch, position = after or (None, None, None)
+    values = {"run_id": run_id, "started_at": started_at, "branch": branch, "position": position, "limit": limit}
+    return [StepRow(**row) for row in await read_rows(conn, STEPS, values, "event_match", "input", "output", "error")]
 
 
 async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunDetails:

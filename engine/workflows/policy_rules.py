@@ -64,9 +64,12 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
         await record(conn, _event("POLICY_REMOVED", rule_id, actor, tenant_id, {"label": label}))
 
 
-async def list_rules(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Rule]:
-    """The rules a tenant is under."""
-    return [Rule(**row) for row in await conn.fetch(LIST.sql, *LIST.bind({"tenant_id": tenant_id}))]
+async def list_rules(
+    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
+) -> list[Rule]:
+    """The rules a tenant is under, oldest first; or so many of them after one."""
+    values = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return [Rule(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
 
 
 def _check(

@@ -1,17 +1,40 @@
 """Lists come in pages: every item once, in one order, also while new ones arrive."""
 
+import re
+
+import orjson
 import pytest
 
 import atlas.api.paging
+from atlas.api.resources.verifications import _keep
 from atlas.audit import seal_and_sign
+from atlas.engine.alerts import Alert, save_findings
+from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
 
 THINGS = 7
+# Lists that need no pages: a bounded number of times, a token's own host.
+SHORT = {"/api/v1/jobs/triggers/{trigger_id}/preview", "/api/v1/agent/hosts"}
+# Rows that take long to make in the ordinary way.
+ROWS = """
+insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status, started_at, output)
+select $1, '', n, $2, 'step', 'step', 'succeeded', '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 s', '{"x": 1}'
+from generate_series(1, 7) n;
+insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at)
+select $3, n, 'w', 'failed', now() from generate_series(1, 7) n;
+insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)
+select $4, $2, '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 s', 'dana' from generate_series(1, 7) n;
+insert into atlas.job_workers (worker_id, hostname, version, job_types, started_at, lease_expires_at)
+select 'w' || n, 'h', '1', '{x}', now() - n / 3 * interval '1 s', now() + interval '1 h' from generate_series(1, 7) n;
+insert into atlas.usage_hourly (tenant_id, job_type, hour, runs)
+select $2, 'x' || n % 3, '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 h', n from generate_series(1, 12) n;
+insert into atlas.job_types (key) select 'x' || n from generate_series(1, 7) n
+"""
 
 
 @pytest.fixture
 async def things(pool, world, settings, operator):
-    """Several of everything that is listed in pages."""
+    """Several of everything that is listed in pages; the ids under the names that addresses use."""
     await furnish_installation(pool)
     found = await furnish_tenant(pool, world.acme)
     admin = world.client("acme", "tenant_admin")
@@ -22,25 +45,50 @@ async def things(pool, world, settings, operator):
         await admin.post("/workflows", json={"document": {"key": f"w{n // 2}", "steps": [{"id": f"s{n}", "sleep": 0}]}})
         await operator.post("/workflows", json={"document": {"key": f"w{n}", "steps": [{"id": "a", "sleep": 0}]}})
         await admin.post("/jobs", json={"job_type": "x.work"})
+        await admin.post("/hosts", json={"name": f"h{n}"})
+        await admin.post(f"/hosts/{found['host_id']}/instances", json={"name": f"i{n}"})
+        await operator.post("/tenants", json={"slug": f"n{n}", "name": "n"})
+        await operator.post("/policies", json={"label": f"p{n}", "effect": "allow"})
+        await operator.post("/admin/jobs/definitions", json={"key": f"d{n}", "argv": ["/bin/true"]})
         await seal_and_sign(pool, settings)
+    async with pool.acquire() as conn:
+        ids = (found["run_id"], world.acme.id, found["job_id"], found["trigger_id"])
+        for statement in ROWS.split(";\n"):
+            numbers = sorted({int(one) for one in re.findall(r"\$(\d)", statement)})
+            for place, number in enumerate(numbers, 1):
+                statement = statement.replace(f"${number}", f"${place}")
+            await conn.execute(statement, *(ids[number - 1] for number in numbers))
+        await save_findings(conn, [Alert("silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
+        for n in range(THINGS):
+            await _keep(conn, new_id(), {"status": "whole", "done": n, "total": n, "started_by": "dana"})
     return found
 
 
-def paged(spec):
-    """The addresses that take a cursor."""
-    return [
-        path
-        for path, ones in spec["paths"].items()
-        if any(one["name"] == "cursor" for one in ones.get("get", {}).get("parameters", []))
-    ]
+def lists(spec):
+    """The addresses that return a list, with their parameters' names."""
+    for path, ones in spec["paths"].items():
+        shown = ones.get("get", {}).get("responses", {}).get("200", {}).get("content", {}).get("application/json", {})
+        name = shown.get("schema", {}).get("$ref", "").removeprefix("#/components/schemas/")
+        if "items" in spec["components"]["schemas"].get(name, {}).get("properties", {}):
+            yield path, {one["name"] for one in ones["get"].get("parameters", [])}
 
 
-async def pages(client, path, limit, between=None):
+async def paged(operator, things):
+    """The addresses of every list, of what there is."""
+    spec = (await operator.get("http://atlas.test/openapi.json")).json()
+    found = [path for path, _ in lists(spec) if path not in SHORT]
+    assert len(found) >= 20
+    return [f"http://atlas.test{path.format(**{**things, 'key': 'x'})}" for path in found]
+
+
+async def pages(client, path, limit, between=None, **filters):
     """All items, page by page."""
     seen, cursor = [], None
     while True:
-        query = {"limit": limit} | ({} if cursor is None else {"cursor": cursor})
-        page = (await client.get(path, params=query)).json()
+        query = filters | {"limit": limit} | ({} if cursor is None else {"cursor": cursor})
+        response = await client.get(path, params=query)
+        assert response.status_code == 200, (path, response.text)
+        page = response.json()
         assert len(page["items"]) <= limit
         seen += page["items"]
         cursor = page["next_cursor"]
@@ -51,19 +99,23 @@ async def pages(client, path, limit, between=None):
 
 
 def name_of(item):
-    return item.get("id") or item.get("n") or item.get("size")
+    return orjson.dumps({name: value for name, value in item.items() if name != "last_used_at"})
 
 
-async def test_every_paged_list_returns_each_item_once_whatever_the_page_size(things, operator):
+async def test_every_list_has_a_limit_and_a_cursor(world, operator):
     spec = (await operator.get("http://atlas.test/openapi.json")).json()
-    addresses = paged(spec)
-    assert len(addresses) >= 8
-    assert "/api/v1/workflows" in addresses
-    for path in addresses:
-        whole = [name_of(item) for item in await pages(operator, f"http://atlas.test{path}", 200)]
+    for path, names in lists(spec):
+        assert path in SHORT or names >= {"limit", "cursor"}, path
+
+
+async def test_every_list_returns_each_item_once_whatever_the_page_size(things, operator):
+    for path in await paged(operator, things):
+        filters = {"by_hour": True} if path.endswith("/usage") else {}
+        whole = [name_of(item) for item in await pages(operator, path, 200, **filters)]
+        assert len(whole) >= (1 if path.endswith(("/runs", "/approvals")) else THINGS), path
         assert len(whole) == len(set(whole)), path
-        for limit in (1, 3, len(whole)) if whole else ():
-            assert [name_of(one) for one in await pages(operator, f"http://atlas.test{path}", limit)] == whole, path
+        for limit in (1, 3, len(whole)):
+            assert [name_of(one) for one in await pages(operator, path, limit, **filters)] == whole, path
 
 
 async def test_items_added_between_two_pages_shift_nothing(things, admin):
@@ -72,8 +124,8 @@ async def test_items_added_between_two_pages_shift_nothing(things, admin):
         await admin.post("/intents", json={"workflow": "greet-acme"})
 
     for path in ("/jobs", "/intents", "/audit"):
-        before = [name_of(item) for item in await pages(admin, path, 200)]
-        seen = [name_of(item) for item in await pages(admin, path, 2, arrive)]
+        before = [item["id"] for item in await pages(admin, path, 200)]
+        seen = [item["id"] for item in await pages(admin, path, 2, arrive)]
         assert seen == before, path
 
 
@@ -87,13 +139,32 @@ async def test_items_removed_between_two_pages_hide_no_other(things, admin):
     assert [item["id"] for item in rest["items"]] == before[3:]
 
 
-async def test_pages_are_never_larger_than_two_hundred(admin, operator):
-    spec = (await operator.get("http://atlas.test/openapi.json")).json()
-    for path in paged(spec):
-        if "{" not in path:
-            assert (await operator.get(f"http://atlas.test{path}", params={"limit": 201})).status_code == 422
-            assert (await operator.get(f"http://atlas.test{path}", params={"limit": 0})).status_code == 422
-            assert (await operator.get(f"http://atlas.test{path}", params={"cursor": "x'"})).status_code == 422
+async def test_pages_are_never_larger_than_two_hundred(things, operator):
+    for path in await paged(operator, things):
+        for wrong in ({"limit": 201}, {"limit": 0}, {"cursor": "x'\0"}, {"cursor": ""}):
+            assert (await operator.get(path, params=wrong)).status_code == 422, (path, wrong)
+        for wrong in ("W10", "bnVsbA", "WyJhIl0"):  # [], null, ["a"]
+            assert (await operator.get(path, params={"cursor": wrong})).status_code in (200, 422), path
+    steps = f"/runs/{things['run_id']}/steps"
+    assert (await operator.get(steps, params={"cursor": "W10"})).status_code == 422
+
+
+async def test_a_run_with_large_steps_is_shown_in_small_pages(pool, world, things, admin):
+    await pool.execute(
+        """insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status, output)
+        select $1, 'large/', n, $2, 'step', 'step', 'succeeded', to_json(repeat(md5(n::text), 32 * 1024))
+        from generate_series(1, 20) n""",
+        things["run_id"],
+        world.acme.id,
+    )
+    steps, seen, cursor = f"/runs/{things['run_id']}/steps", [], None
+    while not seen or cursor is not None:
+        page = await admin.get(steps, params={"limit": 200} | ({"cursor": cursor} if cursor else {}))
+        assert len(page.content) < 12 * 2**20
+        seen += [(one["branch"], one["position"]) for one in page.json()["items"]]
+        cursor = page.json()["next_cursor"]
+
+    assert seen == [*(("", n) for n in range(1, 8)), *(("large/", n) for n in range(1, 21))]
 
 
 async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, monkeypatch):

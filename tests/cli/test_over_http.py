@@ -13,6 +13,8 @@ import pytest
 from atlas.cli.main import main
 from atlas.engine.jobs import NewJob, enqueue
 from atlas.engine.jobs.lease import register_worker
+from atlas.engine.workflows.approvals import ask_for_reviews
+from atlas.engine.workflows.intents import request_workflow
 from tests.api.conftest import server, settings
 from tests.cli.conftest import Ran
 from tests.support import DANA
@@ -100,6 +102,27 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
     gone = await remote("jobs", "explain", id, "--json")
     assert (gone.code, gone.document["error"]["type"]) == (1, "NotFound")
     assert gone.stderr == f"error: There is no job {id}.\n"
+
+
+async def test_a_list_that_goes_on_says_how_to_see_the_rest(atlas, remote, server, conn):
+    jobs = [await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA) for _ in range(3)]
+    for ask in (atlas, remote):
+        first = await ask("jobs", "list", "--limit", "2")
+        rest = await ask("jobs", "list", "--limit", "2", "--before", str(jobs[1].id), "--json")
+        assert first.stderr == f"There may be more. `--before {jobs[1].id}` shows what follows.\n"
+        assert ([one["id"] for one in rest.document["jobs"]], rest.stderr) == ([str(jobs[0].id)], "")
+
+
+async def test_approvals_and_runs_that_go_on_say_how_to_see_the_rest(atlas, conn, server):
+    ids = [await request_workflow(conn, server.world.acme.id, "greet", {}, DANA) for _ in range(3)]
+    await ask_for_reviews(conn, [(id, "the tests want it") for id in ids])
+    newest, middle, oldest = (await atlas("workflow", "approvals", "--json")).document["approvals"]
+    first = await atlas("workflow", "approvals", "--limit", "2")
+    rest = await atlas("workflow", "approvals", "--limit", "2", "--before", middle["id"], "--json")
+
+    assert newest["id"] in first.stdout
+    assert first.stderr == f"There may be more. `--before {middle['id']}` shows what follows.\n"
+    assert ([one["id"] for one in rest.document["approvals"]], rest.stderr) == ([oldest["id"]], "")
 
 
 async def test_the_status_is_the_same_over_http(atlas, remote, server, conn):

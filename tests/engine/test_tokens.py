@@ -115,7 +115,7 @@ async def test_the_list_shows_one_tenant_or_all(conn, acme):
     await add_token(conn, subject="billing", role="enqueuer", tenant=acme, actor=ALICE)
 
     assert [token.subject for token in await list_tokens(conn)] == ["alice", "billing"]
-    assert [token.subject for token in await list_tokens(conn, tenant=acme)] == ["billing"]
+    assert [token.subject for token in await list_tokens(conn, tenant_id=acme.id)] == ["billing"]
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role not in ("operator", "auditor")])

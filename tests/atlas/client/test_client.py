@@ -106,6 +106,23 @@ async def test_a_list_is_fetched_page_by_page_while_new_jobs_arrive(at):
     assert seen == [one.id for one in reversed(made)]
 
 
+async def test_attempts_and_workers_are_fetched_over_all_their_pages(at, conn, monkeypatch):
+    monkeypatch.setattr("atlas.client.client.LARGEST_PAGE", 3)
+    made = await at("acme", "tenant_admin").enqueue(JobRequest(job_type="x.work"))
+    await conn.execute(
+        """insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at)
+        select $1, n, 'w', 'failed', now() from generate_series(1, 7) n""",
+        made.id,
+    )
+    await conn.execute(
+        """insert into atlas.job_workers (worker_id, hostname, version, job_types, lease_expires_at)
+        select 'w' || n, 'h', '1', '{x}', now() + interval '1 h' from generate_series(1, 7) n"""
+    )
+
+    assert [one.attempt_no for one in await at("acme", "tenant_admin").list_attempts(made.id)] == list(range(1, 8))
+    assert {one.worker_id for one in await at().workers()} == {f"w{n}" for n in range(1, 8)}
+
+
 async def test_the_gate_is_switched_and_shows_who_did_it_and_why(at):
     atlas = at()
     closed = await atlas.offline(reason="new disks", for_=timedelta(hours=2))
