@@ -6,9 +6,11 @@ from typing import Any
 from atlas.api.authentication import Callers
 from atlas.api.db import Database
 from atlas.api.limits.concurrency import ConcurrencyLimit
+from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import RateLimiter, Rates
 from atlas.api.tenant_cache import TenantCache
 from atlas.db.pool import Pool
+from atlas.engine.helper_process import HelperPool
 from atlas.settings import Settings
 
 # Each keeps a connection for as long as its reader takes.
@@ -16,6 +18,9 @@ MOST_EXPORTS = 3
 # Live connections, in all and of one tenant.
 MOST_WATCHERS = 1000
 MOST_WATCHERS_EACH = 250
+
+# Check documents and fill in templates for all applications of this process, one of each caller at a time.
+HELPERS = HelperPool(2)
 
 # Runs some due jobs in-process and returns counts, a dataclass: `tick(pool, url, limit=10)`.
 Tick = Callable[..., Awaitable[Any]]
@@ -32,6 +37,7 @@ class AppState:
         self.tenants = TenantCache(self.db)
         self.callers = Callers(self.db, rates)
         self.rate_limiter = RateLimiter(rates, self.tenants)
+        self.helper_shares = HelperShares(HELPERS)
         self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
         self.watchers = ConcurrencyLimit("to watch at the same time", most=MOST_WATCHERS, most_each=MOST_WATCHERS_EACH)

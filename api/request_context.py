@@ -12,6 +12,7 @@ from atlas.actors import Actor, ActorType
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, address_of
 from atlas.db.pool import Connection
+from atlas.engine.helper_process import Run
 from atlas.engine.jobs import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, NotFound
@@ -66,6 +67,10 @@ class RequestContext:
         They count the limits of all tenants, and each of their statements is atomic and fenced by itself.
         """
         return self.api.db.connection(share=self.caller.share)
+
+    def helper(self) -> AbstractAsyncContextManager[Run]:
+        """A helper process, for what would hold the event loop. Take it before a connection, which it would keep."""
+        return self.api.helper_shares.taken(self.caller.share)
 
 
 async def open_call(api: AppState, caller: Caller, request: Request, request_id: str) -> RequestContext:

@@ -19,6 +19,7 @@ Errors that only one module raises are defined there and extend these.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 class AtlasError(Exception):
@@ -32,10 +33,20 @@ class AtlasError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".rstrip()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Lets an error be pickled, whatever its class takes to be made."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
     @property
     def type_name(self) -> str:
         """The name of this kind of error in documents for programs."""
         return type(self).__name__
+
+
+def _unpickled(kind: type[AtlasError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> AtlasError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(fields)
+    return error
 
 
 class SettingsError(AtlasError):

@@ -1,6 +1,5 @@
 """Routes for triggers, which start work at a time or after an event."""
 
-import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -10,12 +9,13 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
-from atlas.api.request_context import Calling
+from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Listed, Page
 from atlas.engine.triggers import (
     Cron,
+    Occurrence,
     Trigger,
     add_trigger,
     edit_trigger,
@@ -167,8 +167,8 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 @router.post("", status_code=201, summary="Add a trigger")
 @requires(*MANAGERS)
 async def create(body: NewTrigger, call: Calling) -> TriggerShown:
-    async with call.transaction() as conn:
-        return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor))
+    async with call.helper() as run, call.transaction() as conn:
+        return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run))
 
 
 @router.post("/preview", summary="The next times of a schedule, before it is saved")
@@ -176,7 +176,7 @@ async def create(body: NewTrigger, call: Calling) -> TriggerShown:
 async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
-    return await _occurrences(read_cron(body.cron_expr, body.timezone or zone), now, body.count)
+    return await _occurrences(call, read_cron(body.cron_expr, body.timezone or zone), now, body.count)
 
 
 @router.get("/{trigger_id:uuid}", summary="One trigger")
@@ -189,8 +189,10 @@ async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
 @router.patch("/{trigger_id:uuid}", summary="Change a trigger; a changed schedule starts from now")
 @requires(*MANAGERS)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
-    async with call.transaction() as conn:
-        changed = await edit_trigger(conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id)
+    async with call.helper() as run, call.transaction() as conn:
+        changed = await edit_trigger(
+            conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id, run=run
+        )
     return TriggerShown.of(changed)
 
 
@@ -205,8 +207,8 @@ async def remove(trigger_id: Id, call: Calling) -> None:
 @requires(*MANAGERS)
 async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
     context = (body or FireBody()).context
-    async with call.transaction() as conn:
-        job_id = await fire_now(conn, trigger_id, actor=call.actor, context=context, tenant_id=call.tenant_id)
+    async with call.helper() as run, call.transaction() as conn:
+        job_id = await fire_now(conn, trigger_id, actor=call.actor, context=context, tenant_id=call.tenant_id, run=run)
     return Fired(job_id=job_id)
 
 
@@ -233,10 +235,10 @@ async def preview_trigger(
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)
-    return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(trigger.cron, now, count)
+    return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(call, trigger.cron, now, count)
 
 
-async def _occurrences(cron: Cron, now: datetime, count: int) -> Listed[OccurrenceShown]:
-    # Rare times around clock changes take seconds to find.
-    found = await asyncio.to_thread(preview, cron, now, count=count)
+async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: int) -> Listed[OccurrenceShown]:
+    async with call.helper() as run:
+        found: list[Occurrence] = await run(preview, cron, now, count=count)
     return Listed(items=[OccurrenceShown(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])

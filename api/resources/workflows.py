@@ -16,7 +16,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Page
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
-from atlas.errors import NotFound
+from atlas.errors import FieldError, NotFound
 
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 
@@ -98,15 +98,16 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 @requires(*MANAGERS)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
-    async with call.transaction() as conn:
-        saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id)
+    async with call.helper() as run, call.transaction() as conn:
+        saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id, run=run)
     return SavedWorkflow.model_validate(saved)
 
 
 @router.post("/check", summary="Every error of a declared workflow, without saving it")
 @requires(*READERS)
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
-    found = check_document(body.document)
+    async with call.helper() as run:
+        found: list[FieldError] = await run(check_document, body.document)
     return Checked(ok=not found, errors=[ProblemField(field=one.field, reason=one.reason) for one in found])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from atlas.engine.templates.expressions import Expression, TemplateError, references, split
+from atlas.engine.templates.expressions import Expression, TemplateError, is_plain, references, split
 from atlas.engine.templates.filters import LARGEST_RESULT, Budget, as_json, as_text, measure, within_budget
 from atlas.errors import FieldError
 
@@ -70,7 +70,7 @@ def _items(template: Mapping[str, Any] | list[Any], path: str) -> list[tuple[str
 
 
 def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
-    if "{{" not in text and "{%" not in text and "{#" not in text:
+    if is_plain(text):
         return text
     try:
         pieces = split(text)

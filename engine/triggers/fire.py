@@ -20,6 +20,7 @@ from atlas.db.pg_json import stored_text
 from atlas.db.pool import UNREACHABLE, Connection, Queryable
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import admit
+from atlas.engine.helper_process import HelperFailed, Run, run_here
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.templates import MOST_WORK, Budget, render
@@ -89,18 +90,21 @@ async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> flo
     took = 0.0
     for firing, scope in asked:
         began = time.monotonic()
-        render_payload(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
+        await render_payload(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
         took += time.monotonic() - began
         await asyncio.sleep(0)
     return took
 
 
-def render_payload(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK) -> None:
+async def render_payload(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK, run: Run = run_here) -> None:
     """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
     known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
     try:
-        firing.payload = render(trigger.spec.payload_template, known, path="payload_template", budget=Budget(work))
+        template = trigger.spec.payload_template
+        firing.payload = await run(render, template, known, path="payload_template", budget=Budget(work))
+    except HelperFailed:
+        raise
     except Exception as error:
         # A tenant's template: whatever it raises fails this firing alone, and other triggers fire.
         firing.fail(error)

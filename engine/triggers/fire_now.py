@@ -7,6 +7,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
+from atlas.engine.helper_process import Run, run_here
 from atlas.engine.triggers.fire import Firing, fire_all, render_payload
 from atlas.engine.triggers.fire_events import StoredEvent
 from atlas.engine.triggers.fire_schedules import schedule_scope
@@ -22,10 +23,12 @@ async def fire_now(
     actor: Actor,
     context: Mapping[str, Any] | None = None,
     tenant_id: UUID | None = None,
+    run: Run = run_here,
 ) -> UUID:
     """Fire a trigger once, whatever its schedule. Returns the id of the job or intent it started.
 
-    `context` takes the role of an event's context. The schedule stays as it is, and no dedupe window applies.
+    `context` takes the role of an event's context. The schedule stays as it is, and no dedupe window applies. Filling
+    in its template takes up to a second; `run` may do it elsewhere.
     """
     async with conn.transaction():
         trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)
@@ -33,11 +36,11 @@ async def fire_now(
         assert row is not None
         firing = Firing(trigger, "manual")
         if trigger.spec.trigger_type == "schedule":
-            render_payload(firing, schedule_scope(trigger, row["now"]))
+            await render_payload(firing, schedule_scope(trigger, row["now"]), run=run)
         else:
             name = (trigger.spec.event_name or "").replace("*", "manual")
             event = StoredEvent(new_id(), trigger.tenant_id, name, dict(context or {}), None, row["now"])
-            render_payload(firing, event.scope)
+            await render_payload(firing, event.scope, run=run)
         await fire_all(conn, [firing], now=row["now"], actor=actor)
         if firing.job_id is None:
             raise Conflict(f"Trigger {trigger_id} could not fire: {firing.error}", remedy="Nothing was changed.")

@@ -1,8 +1,9 @@
 """Checks a document before it is saved: every mistake at once, each with its path."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 import orjson
@@ -19,6 +20,8 @@ from atlas.engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 from atlas.errors import FieldError, InvalidInput
 
 LARGEST = 256 * 1024
+# Of a document in which everything is wrong, the first tell enough.
+MOST_ERRORS = 100
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 # The kinds of step that a timeout and retries apply to.
 _TIMED = {"job", "workflow", "event", "approval"}
@@ -34,7 +37,11 @@ def parse_document(value: Mapping[str, Any]) -> Document:
 
 
 def check_document(value: Any) -> list[FieldError]:
-    """All that is wrong: unknown fields, missing steps, cycles, templates that cannot be filled in."""
+    """All that is wrong, or the first of it: unknown fields, missing steps, cycles, templates that cannot be read."""
+    return list(islice(_errors(value), MOST_ERRORS))
+
+
+def _errors(value: Any) -> Iterable[FieldError]:
     try:
         text = orjson.dumps(value)
     except TypeError as error:
@@ -50,11 +57,9 @@ def check_document(value: Any) -> list[FieldError]:
     except ValidationError as error:
         return [FieldError(_path(one["loc"]), _reason(one)) for one in error.errors(include_url=False)]
     errors = [*_check_key(document), *_check_schema(document), *_check_graph(document)]
-    if errors:
-        return errors
-    return [
-        error for number, step in enumerate(document.steps) for error in _check_step(document, number, step)
-    ] + list(_check_output(document))
+    return errors or chain(
+        *(_check_step(document, number, step) for number, step in enumerate(document.steps)), _check_output(document)
+    )
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
@@ -158,7 +163,7 @@ def _check_job(job_type: str | None, path: str) -> Iterator[FieldError]:
         yield FieldError(path, f"{ENGINE_RUN} {NOT_A_JOB}")
 
 
-def _check_undo(undo: UndoStep, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
+def _check_undo(undo: UndoStep, path: str, names: set[str], before: Set[str]) -> Iterator[FieldError]:
     if (undo.job is None) == (undo.workflow is None):
         yield FieldError(path, "needs exactly one of job and workflow")
     yield from _check_job(undo.job, f"{path}.job")
@@ -172,7 +177,7 @@ def _check_output(document: Document) -> Iterator[FieldError]:
         )
 
 
-def _check_value(value: Any, path: str, names: set[str], before: set[str]) -> Iterator[FieldError]:
+def _check_value(value: Any, path: str, names: set[str], before: Set[str]) -> Iterator[FieldError]:
     """What is wrong with the templates in a value, and which steps they read without needing them."""
     if isinstance(value, Mapping):
         for key, inner in value.items():

@@ -1,6 +1,7 @@
 """A declared workflow: a document of steps that need each other."""
 
 import re
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -71,18 +72,23 @@ class Document(_Part):
 
     def step(self, id: str) -> Step:
         """The step of this id."""
-        return next(step for step in self.steps if step.id == id)
+        return self._by_id[id]
 
-    def ancestors(self, id: str) -> set[str]:
-        """All steps that end before this one begins."""
-        found: set[str] = set()
-        wanted = list(self.step(id).needs)
-        while wanted:
-            one = wanted.pop()
-            if one not in found:
-                found.add(one)
-                wanted += self.step(one).needs
-        return found
+    def ancestors(self, id: str) -> frozenset[str]:
+        """All steps that end before this one begins. They are computed once: each step may need all before it."""
+        known = self._ancestors
+        if id not in known:
+            needs = frozenset(self.step(id).needs)
+            known[id] = needs.union(*map(self.ancestors, needs))
+        return known[id]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Step]:
+        return {step.id: step for step in self.steps}
+
+    @cached_property
+    def _ancestors(self) -> dict[str, frozenset[str]]:
+        return {}
 
     @property
     def last(self) -> list[Step]:

@@ -12,6 +12,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
@@ -59,10 +60,18 @@ class WorkflowRow:
 
 
 async def save_workflow(
-    conn: Connection, document: Mapping[str, Any], *, actor: Actor, tenant_id: UUID | None = None
+    conn: Connection,
+    document: Mapping[str, Any],
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    run: Run = run_here,
 ) -> Saved:
-    """Save a document as the newest version of its key, for one tenant or all. The same one again changes nothing."""
-    parsed = parse_document(document)
+    """Save a document as the newest version of its key, for one tenant or all. The same one again changes nothing.
+
+    Checking it takes up to half a second; `run` may do it elsewhere.
+    """
+    parsed: Document = await run(parse_document, document)
     text = orjson.dumps(document).decode()
     async with conn.transaction():
         await _refuse_secrets(conn, parsed)
