@@ -15,7 +15,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, own_origin
-from atlas.api.live.hub import Hub, Room, Watcher
+from atlas.api.live.changes import Room
+from atlas.api.live.hub import Hub, Watcher
 from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
 from atlas.api.request_context import named_tenant
 from atlas.api.routing import PREFIX, check_query
