@@ -106,13 +106,19 @@ async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -
 
 async def authenticate(conn: Connection, clear: str) -> Token | None:
     """The token of a clear text, if it is valid now by the database's clock."""
+    found = await valid_token(conn, clear)
+    return None if found is None else found[0]
+
+
+async def valid_token(conn: Connection, clear: str) -> tuple[Token, float] | None:
+    """The same, with the seconds until it expires."""
     row = await fetch_row(conn, FIND, prefix=_prefix_of(clear), id=None)
     # Compared in any case, so that the time taken does not reveal which prefixes exist.
     matches = hmac.compare_digest(_hash(clear), _NO_HASH if row is None else row["hash"])
     if row is None or not matches or not row["is_good"]:
         return None
     await fetch(conn, TOUCH, id=row["id"])
-    return token_of(row)
+    return token_of(row), row["seconds_left"]
 
 
 async def require_own_name(conn: Connection, subject: str) -> None:
