@@ -11,7 +11,6 @@ from atlas import __version__
 from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
-from atlas.api.client_address import TrustedProxies
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.host_polling import HostPolling
 from atlas.api.limits.rates import Rates
@@ -101,9 +100,8 @@ def create_app(
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     describe(app)
-    proxies = TrustedProxies(settings.atlas_trusted_proxies or ())
-    app.add_middleware(RequestMiddleware, stats=app.state.stats, proxies=proxies)
-    app.call_directly(f"{PREFIX}/jobs", app.state.stats, proxies)
+    app.add_middleware(RequestMiddleware, stats=app.state.stats, proxies=api.proxies)
+    app.call_directly(f"{PREFIX}/jobs", app.state.stats, api.proxies)
     return app
 
 

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from atlas.api.authentication import Callers
+from atlas.api.client_address import TrustedProxies
 from atlas.api.db import Database
+from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import RateLimiter, Rates
@@ -15,9 +17,10 @@ from atlas.settings import Settings
 
 # Each keeps a connection for as long as its reader takes.
 MOST_EXPORTS = 3
-# Live connections, in all and of one tenant.
+# Live connections, in all and of one tenant; requests of one host that wait for a job.
 MOST_WATCHERS = 1000
 MOST_WATCHERS_EACH = 250
+MOST_POLLS_EACH = 32
 
 # Check documents and fill in templates for all applications of this process, one of each caller at a time.
 HELPERS = HelperPool(2)
@@ -40,4 +43,11 @@ class AppState:
         self.helper_shares = HelperShares(HELPERS)
         self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
-        self.watchers = ConcurrencyLimit("to watch at the same time", most=MOST_WATCHERS, most_each=MOST_WATCHERS_EACH)
+        self.proxies = TrustedProxies(settings.atlas_trusted_proxies or ())
+        self.clients = ClientConnections(self.proxies)
+        # Those that last leave a third of the connections to everyone else.
+        third = self.clients.most // 3
+        self.watchers = ConcurrencyLimit(
+            "to watch at the same time", most=min(MOST_WATCHERS, third), most_each=min(MOST_WATCHERS_EACH, third)
+        )
+        self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MOST_POLLS_EACH)

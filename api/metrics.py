@@ -140,6 +140,14 @@ class Metrics(Collector):
             seconds.add_metric(list(labels), total)
         yield requests
         yield seconds
+        refused = CounterMetricFamily(
+            "atlas_http_refused", "Connections refused or closed at a limit.", labels=["reason"]
+        )
+        for reason, count in self._api.clients.refused.items():
+            refused.add_metric([reason], count)
+        yield refused
+        yield _gauge("atlas_http_connections", "Open connections of clients.", len(self._api.clients))
+        yield _gauge("atlas_http_connections_limit", "How many there may be.", self._api.clients.most)
         pool = self._api.db.pool
         yield _gauge("atlas_pool_connections", "Connections of this process.", pool.get_size())
         yield _gauge("atlas_pool_idle", "Idle connections of this process.", pool.get_idle_size())

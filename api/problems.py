@@ -61,8 +61,42 @@ class BodyTooLarge(AtlasError):
 class BodyTooSlow(AtlasError):
     """The body takes too long to arrive."""
 
+    def __init__(self, seconds: float, idle_seconds: float) -> None:
+        super().__init__(
+            f"The body did not arrive within {seconds:.0f} s, or nothing of it for {idle_seconds:.0f} s.",
+            remedy="Send less at a time.",
+        )
+
+
+class MalformedRequest(AtlasError):
+    """What came is not a request of HTTP/1.1, or too many requests came ahead of their responses."""
+
+    def __init__(self) -> None:
+        super().__init__("This is not a request of HTTP/1.1.", remedy="Send one at a time, and wait for its response.")
+
+
+class HeadTooLarge(AtlasError):
+    """The address and the headers of a request are too long or too many."""
+
+    def __init__(self, most_bytes: int, most_headers: int) -> None:
+        super().__init__(
+            f"The head of the request has more than {most_bytes // 1024} KiB or {most_headers} headers.",
+            remedy="Send fewer and shorter headers.",
+        )
+
+
+class HeadTooSlow(AtlasError):
+    """The address and the headers of a request take too long to arrive."""
+
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"The body did not arrive within {seconds:.0f} s.", remedy="Send less at a time.")
+        super().__init__(f"The head of the request did not arrive within {seconds:.0f} s.", remedy="Send it at once.")
+
+
+class TooManyConnections(AtlasError):
+    """The process serves as many connections as it may, in all or from one address."""
+
+    def __init__(self) -> None:
+        super().__init__("There are too many connections, in all or from this address.", remedy="Close some, or wait.")
 
 
 class UnsupportedMedia(AtlasError):
@@ -137,6 +171,10 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (LeaseLost, 409, "lease-lost"),
     (Conflict, 409, "conflict"),
     (Refused, 409, "refused"),
+    (MalformedRequest, 400, "malformed-request"),
+    (HeadTooSlow, 408, "head-too-slow"),
+    (HeadTooLarge, 431, "head-too-large"),
+    (TooManyConnections, 503, "too-many-connections"),
     (BodyTooSlow, 408, "body-too-slow"),
     (BodyTooLarge, 413, "body-too-large"),
     (UnsupportedMedia, 415, "unsupported-media"),
@@ -145,6 +183,8 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (DatabaseError, 503, "unavailable"),
     (AtlasError, 503, "unavailable"),
 )
+# After these the connection is closed: what is still to come on it cannot be told from the next request.
+_CLOSING = (BodyTooLarge, BodyTooSlow, MalformedRequest, HeadTooLarge, HeadTooSlow, TooManyConnections)
 # Reasons without the names of Python types.
 _REASONS = {
     "missing": "is required",
@@ -272,7 +312,7 @@ def _of_atlas(error: AtlasError) -> _Problem:
         headers["Retry-After"] = str(max(1, math.ceil(error.after)))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="atlas"'
-    if status in (408, 413):
+    if isinstance(error, _CLOSING):
         headers["Connection"] = "close"
     if status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)

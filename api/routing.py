@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.app_state import AppState
-from atlas.api.authentication import require_own_page
 from atlas.api.client_address import TrustedProxies
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
@@ -35,6 +34,8 @@ BODY_SECONDS = 60.0
 # So many unknown query names are described in an error, each up to this length.
 MOST_UNKNOWN = 10
 LONGEST_NAME = 50
+# Between two parts of it.
+BODY_IDLE_SECONDS = 10.0
 # A Content-Length with more digits is not parsed.
 LONGEST_LENGTH = 18
 
@@ -50,8 +51,6 @@ class RouteRules:
     by_tenant: bool = True
     # About the installation: not for callers that belong to a tenant, whatever their role.
     whole: bool = False
-    # Reads something and leaves a trace: not for a browser that a page of another site sends here.
-    own_pages: bool = False
     # The function takes the request and reads its body itself, without FastAPI.
     raw: bool = False
 
@@ -108,8 +107,6 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
-    if rules.own_pages and caller.session is not None:
-        require_own_page(request, caller)
     if caller.role not in rules.roles:
         allowed = ", ".join(role for role in ROLES if role in rules.roles)
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")
@@ -151,10 +148,10 @@ async def read_body(request: Request, rules: RouteRules) -> Any:
     """The body as a JSON value, within the route's limits of size, time and depth."""
     kind = header(request.scope, b"content-type") or ""
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            body = await _read(request, rules.body_limit)
+        async with asyncio.timeout(BODY_IDLE_SECONDS) as timer:
+            body = await _read(request, rules.body_limit, timer)
     except TimeoutError:
-        raise BodyTooSlow(BODY_SECONDS) from None
+        raise BodyTooSlow(BODY_SECONDS, BODY_IDLE_SECONDS) from None
     if not _is_json(kind) and (body or kind):
         raise UnsupportedMedia(kind)
     if not body and not rules.raw:
@@ -178,12 +175,14 @@ def _is_json(kind: str) -> bool:
     )
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read(request: Request, limit: int, timer: asyncio.Timeout) -> bytes:
     length = header(request.scope, b"content-length")
     if length is not None and length.isdecimal() and (len(length) > LONGEST_LENGTH or int(length) > limit):
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0
+    now = asyncio.get_running_loop().time
+    ends_at = now() + BODY_SECONDS
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -195,6 +194,7 @@ async def _read(request: Request, limit: int) -> bytes:
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        timer.reschedule(min(ends_at, now() + BODY_IDLE_SECONDS))
 
 
 def json_bytes(value: Any) -> bytes:

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import psutil
-import uvicorn
 import uvloop
 from fastapi import Body, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,6 +34,7 @@ from atlas.actors import system
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.api.models.jobs import NewJobBody
+from atlas.api.server import http_server
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.engine.jobs import job, switch
@@ -82,8 +82,7 @@ def serve(url: str, ready: Event) -> None:
         configure_logs("warning")
         pool = await open_pool(url, size=8)
         app = create_app(load_settings(), pool, url, rates=Rates(token=1e9, tenant=1e9))
-        config = uvicorn.Config(beside(app), port=PORT, log_level="warning", access_log=False, lifespan="on")
-        server = uvicorn.Server(config)
+        server = http_server(beside(app), app.state.api.clients, port=PORT)
         serving = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.05)

@@ -1,8 +1,6 @@
 """`atlas api`: serves the API over HTTP."""
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -20,9 +18,6 @@ from atlas.workers.user_modules import load_apps
 
 # A request holds a connection for as long as its statement takes; batched requests share one.
 CONNECTIONS = 20
-# Clients that watch or wait for a job reconnect by themselves; no other request takes longer.
-SHUTDOWN_SECONDS = 3
-LARGEST_FRAME = 64 * 1024
 
 log = get_logger("api")
 
@@ -47,38 +42,18 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
     """Serve requests until `stop` is set."""
     # Imported here: it takes a second to load, which no other command should wait for.
     from atlas.api.app import create_app
+    from atlas.api.server import http_server
 
     settings = atlas.settings
     await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
     app = create_app(settings, atlas.pool, atlas.url, tick=tick)
-    config = uvicorn.Config(
-        app,
-        host=settings.atlas_host,
-        port=settings.atlas_port,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # api/client_address.py reads them
-        lifespan="on",
-        ws_max_size=LARGEST_FRAME,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-    )
-    server = _Server(config)
+    server = http_server(app, app.state.api.clients, host=settings.atlas_host, port=settings.atlas_port)
     stopping = asyncio.create_task(_stop_when(stop, server, app.state.signals))
     log.info("the API listens", host=settings.atlas_host, port=settings.atlas_port)
     try:
         await server.serve()
     finally:
         stopping.cancel()
-
-
-class _Server(uvicorn.Server):
-    """A server that installs no signal handlers: the program has its own."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def _stop_when(stop: asyncio.Event, server: uvicorn.Server, hints: ChangeSignals) -> None:

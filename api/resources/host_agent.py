@@ -122,7 +122,7 @@ async def fetch_next(
     signals: ChangeSignals = request.app.state.signals
     polling: HostPolling = request.app.state.host_polling
     end = time.monotonic() + wait
-    with polling.signal(host_id) as has_work:
+    with call.api.host_polls.taken(host_id), polling.signal(host_id) as has_work:
         while True:
             has_work.clear()
             await call.recheck()

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
+from atlas.api.server import http_server
 from atlas.db.pool import open_pool
 from atlas.settings import Settings
 
@@ -48,28 +48,14 @@ class Served:
         pool = await open_pool(self._url, size=12)
         self._loop = asyncio.get_running_loop()
         self.app = self._make(pool)
-        config = uvicorn.Config(
-            self.app,
-            log_config=None,
-            log_level="error",
-            access_log=False,
-            proxy_headers=False,
-            ws_max_size=64 * 1024,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
+        self._server = http_server(self.app, self.app.state.api.clients)
+        self._server.config.timeout_graceful_shutdown = 1
         serving = asyncio.create_task(self._server.serve(sockets=[self.listening]))
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.01)
         self._ready.set()
         await serving
         await pool.close()
-
-
-@contextmanager
-def _no_signals() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from uuid import UUID
 import httpx
 import pytest
 
+import atlas.api.app_state
 import atlas.api.resources.host_agent
 from atlas.engine.jobs import NewJob, enqueue
-from tests.support import DANA
+from tests.support import DANA, until
 
 
 @pytest.fixture
@@ -150,6 +151,19 @@ def looks(monkeypatch):
 
     monkeypatch.setattr(atlas.api.resources.host_agent, "claim_for_host", counted)
     return found
+
+
+async def test_one_host_has_a_bounded_number_of_requests_that_wait(world, host, place, looks):
+    most = atlas.api.app_state.MOST_POLLS_EACH
+    polls = [asyncio.create_task(host.get(place, params={"wait": 20})) for _ in range(most)]
+    await until(lambda: len(looks) == most)
+    beyond = await host.get(place, params={"wait": 20})
+    other = await world.client("other", "host").get(f"/agent/hosts/{world.hosts['other'].id}/jobs", params={"wait": 0})
+    for poll in polls:
+        poll.cancel()
+
+    assert (beyond.status_code, beyond.headers["retry-after"]) == (429, "5")
+    assert other.status_code == 204
 
 
 async def test_waiting_hosts_query_for_their_own_jobs_and_not_at_every_enqueue(world, host, place, pool, admin, looks):
