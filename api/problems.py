@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from atlas.db.pool import UNREACHABLE
+from atlas.engine.quotas import QuotaReached
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -169,6 +170,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (Forbidden, 403, "forbidden"),
     (NotFound, 404, "not-found"),
     (LeaseLost, 409, "lease-lost"),
+    (QuotaReached, 409, "quota-reached"),
     (Conflict, 409, "conflict"),
     (Refused, 409, "refused"),
     (MalformedRequest, 400, "malformed-request"),

@@ -64,7 +64,9 @@ def edit(
     timezone: Annotated[str | None, typer.Option(help="The time zone of its schedules.")] = None,
     limits: Annotated[
         str | None,
-        typer.Option(metavar=OBJECT, help="All its limits: in_flight, requests_per_second, email; {} removes them."),
+        typer.Option(
+            metavar=OBJECT, help="All its limits: in_flight, requests_per_second, email, quotas; {} removes them."
+        ),
     ] = None,
     retention: Annotated[
         str | None,

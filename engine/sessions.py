@@ -15,6 +15,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.quotas import require_room
 from atlas.engine.tokens import Token, token_of
 from atlas.ids import new_id
 
@@ -43,6 +44,7 @@ async def open_session(
     """Sign in: returns the session and its secret, which is not shown again."""
     clear = secrets.token_urlsafe(32)
     async with conn.transaction():
+        await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
         row = await fetch_row(
             conn, OPEN, id=new_id(), token_id=token.id, hash=_hash(clear), seconds=lifetime.total_seconds()
         )

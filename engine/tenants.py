@@ -15,6 +15,7 @@ from atlas.audit import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.types import field_errors
+from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
 from atlas.engine.timezones import check_zone
 from atlas.engine.validation import as_id, check_name
@@ -27,7 +28,7 @@ FIND = statement("engine/sql/find_tenant.sql")
 LIST = statement("engine/sql/list_tenants.sql")
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-LIMITS = ("in_flight", "requests_per_second", "email")
+LIMITS = ("in_flight", "requests_per_second", "email", "quotas")
 LARGEST = 1_000_000
 
 
@@ -138,8 +139,14 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):
             found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
-    if not isinstance(limits.get("email", {}), dict):
-        return [*found, FieldError("limits.email", "must be an object")]
+    objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
+    if objects:
+        return [*found, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
+    for thing, most in limits.get("quotas", {}).items():
+        if thing not in QUOTAS:
+            found.append(FieldError(f"limits.quotas.{thing}", f"is none of {', '.join(QUOTAS)}"))
+        elif not _is_count(most):
+            found.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {LARGEST:,}"))
     for name in sorted(_models.keys() & limits.keys()):
         try:
             _models[name].validate_json(orjson.dumps(limits[name]))

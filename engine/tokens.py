@@ -22,6 +22,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.quotas import require_room
 from atlas.engine.tenants import Tenant
 from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
@@ -160,6 +161,8 @@ class _Draft:
 
 async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Token | None:
     async with conn.transaction():
+        if draft.tenant_id is not None:
+            await require_room(conn, "tokens", draft.tenant_id)
         row = await fetch_row(
             conn,
             ADD,

@@ -18,6 +18,7 @@ from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
+from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
@@ -51,6 +52,7 @@ async def add_definition(conn: Connection, described: Mapping[str, Any], *, acto
     """Allow a program. A key that is taken, also by a handler's job type, is a Conflict."""
     spec = read_spec(described)
     async with conn.transaction():
+        await require_room(conn, "definitions", None)
         try:
             row = await fetch_row(conn, ADD, id=new_id(), **_columns(spec))
         except asyncpg.UniqueViolationError:

@@ -8,6 +8,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.quotas import require_room
 from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
@@ -48,6 +49,7 @@ async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor
     """Add a host. It fetches jobs with a token of the role `host` of its tenant."""
     _check(name)
     async with conn.transaction():
+        await require_room(conn, "hosts", tenant_id)
         row = await fetch_row(conn, ADD, id=new_id(), tenant_id=tenant_id, name=name)
         if row is None:
             raise Conflict(f"There is already a host {name}.", remedy="Choose another name.")
@@ -60,6 +62,7 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
     """Add a server of a host, so that jobs can name it."""
     _check(name)
     async with conn.transaction():
+        await require_room(conn, "servers_of_a_host", host.tenant_id, of=str(host.id))
         row = await fetch_row(conn, ADD_INSTANCE, id=new_id(), host_id=host.id, name=name)
         if row is None:
             raise Conflict(f"There is already a server instance {name}.", remedy="Choose another name.")

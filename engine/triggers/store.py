@@ -16,6 +16,7 @@ from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.commands.definitions import find_definition
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import Cron, known_cron, read_cron
 from atlas.engine.triggers.spec import TriggerSpec, read_trigger
 from atlas.errors import InvalidInput, NotFound
@@ -87,6 +88,7 @@ async def add_trigger(
     spec: TriggerSpec = await run(read_trigger, described)
     id = new_id()
     async with conn.transaction():
+        await require_room(conn, "triggers", tenant_id)
         await _check_target(conn, spec)
         # A concurrent change of the tenant's zone would not see a schedule that is just being added.
         await fetch(conn, STAY, tenant_id=tenant_id)

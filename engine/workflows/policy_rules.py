@@ -8,6 +8,7 @@ from atlas.audit import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_value, statement
+from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.policy import EFFECTS, Rule
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -46,6 +47,7 @@ async def add_rule(
         **numbers,
     }
     async with conn.transaction():
+        await require_room(conn, "policies", tenant_id)
         rule_id: UUID | None = await fetch_value(
             conn, ADD, id=new_id(), tenant_id=tenant_id, created_by=actor.id, **values
         )

@@ -352,3 +352,12 @@ async def test_no_body_causes_an_internal_error(world, pool):
     )
     assert slowest[int(len(slowest) * 0.999)] < 0.25
     assert not PROOF or growth < 20
+
+
+async def test_one_thing_too_many_is_a_conflict_with_its_remedy(pool, world, admin, operator):
+    await operator.patch("/tenants/acme", json={"limits": {"quotas": {"hosts": 1, "tokens": 6}}})
+    for path, body in (("/hosts", {"name": "x"}), ("/tokens", {"subject": "x", "role": "enqueuer"})):
+        answers = [await admin.post(path, json=body) for _ in range(2)]
+        problem = answers[-1].json()
+        assert (answers[-1].status_code, problem["type"]) == (409, "urn:atlas:problem:quota-reached")
+        assert f"have an operator raise the tenant's limit quotas{path.replace('/', '.')}" in problem["detail"]

@@ -12,6 +12,7 @@
 --   policy, hash of the tenant    one decision at a time where policy rules count
 --   leader, 0                     held for a session by the scheduler that leads
 --   metering, 0                   one meter of usage
+--   quota, hash of thing, owner   one addition of a thing at a time where a quota is counted
 --   timezone, hash of the tenant  shared by those who edit its schedules, exclusive for a change of its time zone
 create or replace function lock_class(p_name lock_name) returns int language sql immutable parallel safe
 set search_path from current as $$
@@ -26,5 +27,6 @@ set search_path from current as $$
     when 'metering' then 7
     when 'timezone' then 8
     when 'host' then 9
+    when 'quota' then 10
   end
 $$;

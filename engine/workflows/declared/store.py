@@ -14,6 +14,7 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.quotas import require_room
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
@@ -78,6 +79,10 @@ async def save_workflow(
         latest = await fetch_row(conn, LATEST, key=parsed.key, tenant_id=tenant_id, document=text)
         if latest is not None and latest["is_same"]:
             return Saved(latest["id"], parsed.key, latest["version"], is_new=False)
+        if latest is None:
+            await require_room(conn, "workflows", tenant_id)
+        else:
+            await require_room(conn, "versions_of_a_workflow", tenant_id, of=parsed.key)
         row = await fetch_row(
             conn,
             SAVE,

@@ -1,0 +1,67 @@
+"""Quotas: how many things a tenant may have, counted in the transaction that adds one.
+
+Additions of one kind wait for each other, so two at the same time do not exceed a quota. An operator raises or lowers
+the quotas of a tenant by its limit `quotas`.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.db.statements import Statement, fetch_value, statement
+from atlas.errors import Conflict
+
+TAKE = statement("engine/sql/take_quota.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How many of a thing there may be, how they are counted, and how to make room."""
+
+    most: int
+    count: Statement
+    room: str
+
+
+# All quotas. They are of a tenant, unless the name says what they are of. Definitions belong to the installation, as do
+# policies and workflows for all tenants.
+QUOTAS: dict[str, Quota] = {
+    "tokens": Quota(1_000, statement("engine/sql/count_tokens.sql"), "Revoke one"),
+    "sessions_of_a_token": Quota(100, statement("engine/sql/count_sessions.sql"), "Sign out elsewhere"),
+    "hosts": Quota(1_000, statement("engine/hosts/sql/count_hosts.sql"), "Use a host that exists"),
+    "servers_of_a_host": Quota(100, statement("engine/hosts/sql/count_server_instances.sql"), "Use another host"),
+    "triggers": Quota(1_000, statement("engine/triggers/sql/count.sql"), "Remove one"),
+    "workflows": Quota(
+        500, statement("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
+    ),
+    "versions_of_a_workflow": Quota(
+        1_000, statement("engine/workflows/declared/sql/count_versions.sql"), "Save it under another key"
+    ),
+    "definitions": Quota(5_000, statement("engine/commands/sql/count_definitions.sql"), "Edit one that is disabled"),
+    "policies": Quota(200, statement("engine/workflows/sql/count_rules.sql"), "Remove one"),
+}
+
+
+class QuotaReached(Conflict):
+    """There are as many of these as there may be."""
+
+    def __init__(self, thing: str, most: int, *, of_tenant: bool) -> None:
+        raised = f", or have an operator raise the tenant's limit quotas.{thing}" if of_tenant else ""
+        super().__init__(
+            f"There are {most:,} {thing.replace('_', ' ')}, as many as there may be.",
+            remedy=f"{QUOTAS[thing].room}{raised}.",
+        )
+
+
+async def require_room(conn: Connection, thing: str, tenant_id: UUID | None, *, of: str = "") -> None:
+    """Raise QuotaReached if a tenant, or what belongs to no tenant, has its quota of a thing; `of` names its owner.
+
+    Until the transaction ends, no other adds one.
+    """
+    quota = QUOTAS[thing]
+    owner = {"tenant_id": tenant_id, "of": of}
+    raised: int | None = await fetch_value(conn, TAKE, thing=thing, **owner)
+    most = quota.most if raised is None else raised
+    count: int = await fetch_value(conn, quota.count, **{name: owner[name] for name in quota.count.names})
+    if count >= most:
+        raise QuotaReached(thing, most, of_tenant=tenant_id is not None)

@@ -1,0 +1,5 @@
+-- The declared workflows of a tenant, or those for all tenants. Called by engine/quotas.py.
+select count(distinct key)::int
+from atlas.workflows
+where tenant_id is not distinct from :tenant_id::uuid
+  and kind = 'declared';
