@@ -1,13 +1,16 @@
 """Authentication: a token in the Authorization header, or a session's cookie, never both.
 
 Valid credentials are cached for some seconds, so that a busy caller costs the database nothing. A revoked token is
-refused everywhere when that time is over, and at once in the process that revoked it.
+refused everywhere when that time is over, and at once in the process that revoked it. One that expires is refused when
+it does, by the database's clock.
 """
 
 import hashlib
 import hmac
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +23,7 @@ from atlas.api.middleware import header
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.ttl_cache import TtlCache
 from atlas.engine.sessions import Session, csrf_token, find_session
-from atlas.engine.tokens import Role, Token, authenticate
+from atlas.engine.tokens import Role, Token, valid_token
 
 # A third of the 30 s within which a revocation must take effect, so that an open WebSocket's own check fits in too.
 CACHED_SECONDS = 10.0
@@ -42,6 +45,8 @@ class Caller:
     csrf: str | None = None
     # Authenticates the same credential again, for requests that last.
     again: Callable[[], Awaitable["Caller"]] | None = field(default=None, compare=False)
+    # When the credential expires, on the monotonic clock; up to a round trip too early, never late.
+    valid_until: float = field(default=math.inf, compare=False)
 
     @property
     def subject(self) -> str:
@@ -78,7 +83,7 @@ class Callers:
 
     def __init__(self, db: Database, rates: Rates) -> None:
         self._db = db
-        self._known: TtlCache[bytes, Caller] = TtlCache(CACHED_SECONDS)
+        self._known: TtlCache[bytes, Caller] = TtlCache(CACHED_SECONDS, until=lambda caller: caller.valid_until)
         self._failures = FailedSignIns(rates)
 
     async def identify(self, request: HTTPConnection) -> Caller:
@@ -127,19 +132,23 @@ class Callers:
                 found = await find(clear) if 0 < len(clear) <= LONGEST_CREDENTIAL else None
             if found is None:
                 raise self._failures.count(address)
-            return Caller(found.token, found.session, found.csrf, again)
+            return replace(found, again=again)
 
         return await self._known.get(key, look_up)
 
     async def _find_token(self, clear: str) -> Caller | None:
         async with self._db.connection(within=READ_SECONDS) as conn:
-            token = await authenticate(conn, clear)
-        return None if token is None else Caller(token)
+            began = time.monotonic()
+            found = await valid_token(conn, clear)
+        return None if found is None else Caller(found[0], valid_until=began + found[1])
 
     async def _find_session(self, clear: str) -> Caller | None:
         async with self._db.connection(within=READ_SECONDS) as conn:
+            began = time.monotonic()
             session = await find_session(conn, clear)
-        return None if session is None else Caller(session.token, session, csrf_token(clear))
+        if session is None:
+            return None
+        return Caller(session.token, session, csrf_token(clear), valid_until=began + session.seconds_left)
 
 
 def cookie_name(request: HTTPConnection) -> str:
@@ -163,9 +172,30 @@ def require_same_site(request: HTTPConnection, caller: Caller) -> None:
     """Refuse a change that a page of another site made a browser send: that page does not know the CSRF token."""
     site = request.headers.get("sec-fetch-site")
     ours = site == "same-origin" if site is not None else request.headers.get("origin") == own_origin(request)
-    given = request.headers.get(CSRF_HEADER, "")
-    if not ours or not hmac.compare_digest(given.encode(), (caller.csrf or "").encode()):
-        raise Forbidden(
+    if not ours or not _knows_csrf_token(request, caller):
+        raise _NotOurs()
+
+
+def require_own_page(request: HTTPConnection, caller: Caller) -> None:
+    """Refuse a download that a page of another site, or a link in a mail, made a signed-in browser begin.
+
+    A link of our own page has no CSRF token, and where there is no TLS a browser does not say which site it is on: one
+    of the two must be right.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site != "same-origin" and (site is not None or not _knows_csrf_token(request, caller)):
+        raise _NotOurs()
+
+
+def _knows_csrf_token(request: HTTPConnection, caller: Caller) -> bool:
+    return hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), (caller.csrf or "").encode())
+
+
+class _NotOurs(Forbidden):
+    """The request came with a session's cookie, but not from one of our pages."""
+
+    def __init__(self) -> None:
+        super().__init__(
             "The request did not come from a page of this Atlas.",
             remedy="Send the session's csrf_token in the header X-CSRF-Token, from the same origin.",
         )

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.api.app_state import AppState
+from atlas.api.authentication import require_own_page
 from atlas.api.client_address import TrustedProxies
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
@@ -51,6 +52,8 @@ class RouteRules:
     by_tenant: bool = True
     # About the installation: not for callers that belong to a tenant, whatever their role.
     whole: bool = False
+    # Reads something and leaves a trace: not for a browser that a page of another site sends here.
+    own_pages: bool = False
     # The function takes the request and reads its body itself, without FastAPI.
     raw: bool = False
 
@@ -107,6 +110,8 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
+    if rules.own_pages and caller.session is not None:
+        require_own_page(request, caller)
     if caller.role not in rules.roles:
         allowed = ", ".join(role for role in ROLES if role in rules.roles)
         raise Forbidden(f"The role {caller.role} may not do this.", remedy=f"It is for: {allowed}.")

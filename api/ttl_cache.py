@@ -1,6 +1,7 @@
 """A cache whose entries expire after some seconds."""
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
@@ -10,11 +11,17 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, valid for some seconds. Concurrent requests for one key share one lookup."""
+    """Values by key, valid for some seconds. Concurrent requests for one key share one lookup.
 
-    def __init__(self, seconds: float, most: int = 10_000) -> None:
+    `until` says of a value when it expires sooner, on the monotonic clock.
+    """
+
+    def __init__(
+        self, seconds: float, most: int = 10_000, until: Callable[[V], float] = lambda value: math.inf
+    ) -> None:
         self._seconds = seconds
         self._most = most
+        self._until = until
         self._known: dict[K, tuple[float, V]] = {}
         self._looking: dict[K, asyncio.Task[V]] = {}
 
@@ -46,7 +53,7 @@ class TtlCache(Generic[K, V]):
             if self._looking.get(key) is me:
                 if len(self._known) >= self._most:
                     self._known.clear()
-                self._known[key] = (time.monotonic() + self._seconds, value)
+                self._known[key] = (min(time.monotonic() + self._seconds, self._until(value)), value)
             return value
         finally:
             if self._looking.get(key) is me:

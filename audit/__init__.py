@@ -9,7 +9,7 @@ from atlas.audit.record import Event, event_body, record
 from atlas.audit.retention import PrunedRows, new_epoch, prune
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.sealer import run_sealer, seal_and_sign, seal_first, sign_epoch
-from atlas.audit.verify import LastVerified, verify
+from atlas.audit.verify import LastVerified, never_sealed, verify
 
 __all__ = [
     "AuditPage",
@@ -29,6 +29,7 @@ __all__ = [
     "find",
     "follow",
     "log_position",
+    "never_sealed",
     "new_epoch",
     "prove",
     "prove_consistency",

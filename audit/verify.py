@@ -17,12 +17,13 @@ from atlas.audit.verifier.format import HEAD, Report, Seal, number_of
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, fetch_value, statement
 
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 STRAYS = statement("audit/sql/verify_strays.sql")
 PRIVATE = statement("audit/sql/verify_private.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
+NEVER_SEALED = statement("audit/sql/never_sealed.sql")
 
 Progress = Callable[[int, int], None]
 
@@ -65,6 +66,15 @@ async def verify(
         report.find("seal", f"Seal {since.seal} is not the one that was found whole before.", seal=since.seal)
         return report
     return await _LogCheck(conn, reader, await _begin(conn, reader, keys, outside, start)).walk(start, progress)
+
+
+async def never_sealed(conn: Connection) -> Report | None:
+    """The report on an audit log of which nothing was ever sealed: there is nothing to verify. None: it was sealed."""
+    rows: int | None = await fetch_value(conn, NEVER_SEALED)
+    if rows is None:
+        return None
+    message = f"Nothing has been sealed yet, so nothing can be verified. {rows} rows wait for a sealer, which"
+    return Report(unsealed=rows, notices=[f"{message} runs with `atlas scheduler` and `atlas up`."])
 
 
 def _ends_with(seal: Seal, root: str) -> bool:

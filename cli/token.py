@@ -11,7 +11,7 @@ from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import caller, connected, execute
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, revoke_token
+from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, require_own_name, revoke_token
 from atlas.settings import Settings
 
 app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True, add_completion=False)
@@ -35,6 +35,8 @@ def add(
     async def work(settings: Settings) -> tuple[Token, str]:
         async with connected(settings) as conn:
             owner = None if tenant is None else await find_tenant(conn, tenant)
+            if owner is not None:
+                await require_own_name(conn, subject)
             machine = (
                 None if host is None else await find_host(conn, host, tenant_id=None if owner is None else owner.id)
             )

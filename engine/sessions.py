@@ -7,7 +7,7 @@ that was opened with it.
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -30,26 +30,33 @@ LIFETIME = timedelta(hours=12)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A sign-in, and the token that it was made with."""
+    """A sign-in, and the token that it was made with. `seconds_left`: until one of them expires, when it was read."""
 
     id: UUID
     token: Token
     created_at: datetime
     expires_at: datetime
+    seconds_left: float
 
 
 async def open_session(
-    conn: Connection, token: Token, *, actor: Actor, lifetime: timedelta = LIFETIME
+    conn: Connection, token: Token, *, actor: Actor, before: str | None = None, lifetime: timedelta = LIFETIME
 ) -> tuple[Session, str]:
-    """Sign in: returns the session and its secret, which is not shown again."""
+    """Sign in: returns the session and its secret, which is not shown again.
+
+    `before` is the secret of the session that the browser had until now: it ends.
+    """
     clear = secrets.token_urlsafe(32)
     async with conn.transaction():
+        left = None if before is None else await find_session(conn, before)
+        if left is not None:
+            await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
         row = await fetch_row(
             conn, OPEN, id=new_id(), token_id=token.id, hash=_hash(clear), seconds=lifetime.total_seconds()
         )
         assert row is not None
-        session = Session(row["id"], token, row["created_at"], row["expires_at"])
+        session = Session(row["id"], token, row["created_at"], row["expires_at"], lifetime.total_seconds())
         await record(conn, _event("SIGNED_IN", session, actor))
     return session, clear
 
@@ -60,7 +67,8 @@ async def find_session(conn: Connection, clear: str) -> Session | None:
     if row is None:
         return None
     await fetch(conn, SEEN, id=row["session_id"])
-    return Session(row["session_id"], token_of(row), row["session_created_at"], row["session_expires_at"])
+    session = row["session_id"], token_of(row), row["session_created_at"], row["session_expires_at"]
+    return Session(*session, row["seconds_left"])
 
 
 async def end_session(conn: Connection, session: Session, *, actor: Actor) -> None:

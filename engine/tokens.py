@@ -21,8 +21,9 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.quotas import require_room
+from atlas.engine.subjects import check_subject, looks_like
 from atlas.engine.tenants import Tenant
 from atlas.engine.validation import as_id, check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
@@ -36,7 +37,7 @@ FIND = statement("engine/sql/find_token.sql")
 LIST = statement("engine/sql/list_tokens.sql")
 REVOKE = statement("engine/sql/revoke_token.sql")
 TOUCH = statement("engine/sql/touch_token.sql")
-IS_OF_INSTALLATION = statement("engine/sql/is_of_installation.sql")
+SUBJECTS_WITHOUT_TENANT = statement("engine/sql/subjects_without_tenant.sql")
 
 # What a role may be narrowed to.
 SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
@@ -106,18 +107,31 @@ async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -
 
 async def authenticate(conn: Connection, clear: str) -> Token | None:
     """The token of a clear text, if it is valid now by the database's clock."""
+    found = await valid_token(conn, clear)
+    return None if found is None else found[0]
+
+
+async def valid_token(conn: Connection, clear: str) -> tuple[Token, float] | None:
+    """The same, with the seconds until it expires."""
     row = await fetch_row(conn, FIND, prefix=_prefix_of(clear), id=None)
     # Compared in any case, so that the time taken does not reveal which prefixes exist.
     matches = hmac.compare_digest(_hash(clear), _NO_HASH if row is None else row["hash"])
     if row is None or not matches or not row["is_good"]:
         return None
     await fetch(conn, TOUCH, id=row["id"])
-    return token_of(row)
+    return token_of(row), row["seconds_left"]
 
 
-async def is_of_installation(conn: Connection, subject: str) -> bool:
-    """True for a subject that acts for all tenants; the audit log must not show its name for any other."""
-    return bool(await fetch_value(conn, IS_OF_INSTALLATION, subject=subject))
+async def require_own_name(conn: Connection, subject: str) -> None:
+    """Refuse a name for a tenant's token that reads like one of those who act for all tenants.
+
+    The caller sees the tokens of all tenants.
+    """
+    operators = [row["subject"] for row in await fetch(conn, SUBJECTS_WITHOUT_TENANT)]
+    if looks_like(subject, operators):
+        raise Conflict(
+            f"{subject!r} reads like the name of someone who acts for all tenants.", remedy="Choose another."
+        )
 
 
 async def find_token(conn: Connection, token_id: UUID, *, tenant_id: UUID | None = None) -> Token:
@@ -196,7 +210,8 @@ async def _find(conn: Connection, prefix_or_id: str) -> Token:
 def _check(
     subject: str, role: str, tenant: Tenant | None, expires_at: datetime | None, scopes: Mapping[str, Any]
 ) -> None:
-    errors = [*check_name("subject", subject), *_check_scopes(role, scopes)]
+    errors = check_name("subject", subject) or (check_subject(subject) if tenant is not None else [])
+    errors += _check_scopes(role, scopes)
     if role not in ROLES:
         errors.append(FieldError("role", f"{role!r} is none of {', '.join(ROLES)}"))
     elif role == "operator" and tenant is not None:

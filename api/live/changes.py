@@ -6,14 +6,15 @@ process it connects to.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from atlas.audit.find import LogPosition, log_position
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_value, statement
 
 CHANGES = statement("api/live/sql/changes.sql")
 SIZE = statement("api/live/sql/size.sql")
@@ -21,7 +22,12 @@ RUNNING = statement("api/live/sql/running.sql")
 
 # A window of more rows is not read: its watchers are sent a refetch instead.
 MOST_ROWS = 5000
+# Of each room, those that changed last.
 MOST_RUNNING = 500
+
+# A tenant, or None for all of them.
+Room = UUID | None
+
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,20}:\d{1,20}:[\d,]{0,2000})")
 
 
@@ -38,10 +44,23 @@ class JobChanges:
 class Running:
     """A job that runs, as far as frames show it."""
 
-    tenant_id: UUID
     attempt: int
     progress: str | None
+    started_at: datetime
+    updated_at: datetime
     row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJobs:
+    """The jobs of a room that run: all of them, or, with a `floor`, those that changed at that time or later."""
+
+    jobs: Mapping[UUID, Running]
+    floor: datetime | None
+
+    def may_hold(self, changed_at: datetime) -> bool:
+        """False for a time of which it cannot tell what ran: what changed last then is not among these jobs."""
+        return self.floor is None or changed_at > self.floor
 
 
 async def read_place(conn: Connection) -> LogPosition:
@@ -52,17 +71,15 @@ async def read_place(conn: Connection) -> LogPosition:
 async def read_window(conn: Connection, since: LogPosition, actions: list[str], *, most_each: int) -> JobChanges:
     """Everything since a place: the newest of each tenant and kind whole, the rest as counts."""
     now = await read_place(conn)
-    bounds = {"prev": since.snapshot, "cur": now.snapshot, "most": MOST_ROWS + 1}
-    epochs = range(since.epoch, now.epoch + 1)
-    rows: list[Mapping[str, Any]] = []
+    if since.epoch != now.epoch or _end_of(since) > _end_of(now):
+        # Of another cluster, or of one that was restored to an earlier state: its snapshots say nothing here.
+        return JobChanges(now, [], None)
+    bounds = {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot, "most": MOST_ROWS + 1}
+    size = await fetch_value(conn, SIZE, **bounds)
+    if size > MOST_ROWS:
+        return JobChanges(now, [], None)
+    rows = await fetch(conn, CHANGES, **bounds, actions=actions, most_each=most_each) if size else []
     more: dict[tuple[UUID | None, str], int] = {}
-    for epoch in epochs:
-        size = await fetch_row(conn, SIZE, epoch=epoch, **bounds)
-        assert size is not None
-        if size["rows"] > MOST_ROWS:
-            return JobChanges(now, [], None)
-        if size["rows"]:
-            rows += await fetch(conn, CHANGES, epoch=epoch, **bounds, actions=actions, most_each=most_each)
     for row in rows:
         hidden = row["of_kind"] - most_each
         if hidden > 0:
@@ -70,10 +87,20 @@ async def read_window(conn: Connection, since: LogPosition, actions: list[str], 
     return JobChanges(now, rows, more)
 
 
-async def read_running(conn: Connection) -> dict[UUID, Running]:
-    """The jobs that run now, at most some hundred."""
-    rows = await fetch(conn, RUNNING, most=MOST_RUNNING)
-    return {row["job_id"]: Running(row["tenant_id"], row["attempt_count"], row["progress"], row) for row in rows}
+async def read_running(conn: Connection, rooms: Collection[Room]) -> dict[Room, RunningJobs]:
+    """The jobs that run now, by room: at most some hundred of each, whatever runs in the others."""
+    tenants = [room for room in rooms if room is not None]
+    found: dict[Room, dict[UUID, Running]] = {room: {} for room in rooms}
+    for row in await fetch(conn, RUNNING, tenants=tenants, every=None in found, most=MOST_RUNNING):
+        job = Running(row["attempt_count"], row["progress"], row["started_at"], row["updated_at"], row)
+        if row["of_tenant"] <= MOST_RUNNING and row["tenant_id"] in found:
+            found[row["tenant_id"]][row["job_id"]] = job
+        if row["of_all"] <= MOST_RUNNING and None in found:
+            found[None][row["job_id"]] = job
+    return {
+        room: RunningJobs(jobs, min(job.updated_at for job in jobs.values()) if len(jobs) == MOST_RUNNING else None)
+        for room, jobs in found.items()
+    }
 
 
 def write_place(place: LogPosition) -> str:
@@ -92,3 +119,8 @@ def place_of(text: str) -> LogPosition | None:
     if not 0 < int(low) <= int(high) < 2**63 or not ordered:
         return None
     return LogPosition(int(found[1]), found[2])
+
+
+def _end_of(place: LogPosition) -> int:
+    """The first transaction that had not begun."""
+    return int(place.snapshot.split(":")[1])

@@ -7,16 +7,24 @@ audit log that it reaches to; a client that reconnects with its last place is se
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import orjson
 
 from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
-from atlas.api.live.changes import JobChanges, Running, place_of, read_place, read_running, read_window, write_place
+from atlas.api.live.changes import (
+    JobChanges,
+    Room,
+    RunningJobs,
+    place_of,
+    read_place,
+    read_running,
+    read_window,
+    write_place,
+)
 from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
 from atlas.api.problems import AWAY
 from atlas.audit.find import LogPosition
@@ -28,7 +36,6 @@ POLL_SECONDS = 0.2
 MOST_FRAMES = 50
 
 ACTIONS = sorted(EVENTS)
-Room = UUID | None
 log = get_logger("live")
 
 
@@ -57,7 +64,8 @@ class Hub:
         self._watchers: set[Watcher] = set()
         self._watched = asyncio.Event()
         self._place: LogPosition | None = None
-        self._running: dict[UUID, Running] = {}
+        # What ran in each watched room at the last poll.
+        self._running: dict[Room, RunningJobs] = {}
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -66,11 +74,11 @@ class Hub:
         """Watch a tenant, or everything; `since` is the place of the last frame that the client saw."""
         watcher = Watcher(room)
         async with self._api.db.connection() as conn:
-            if self._place is None:
-                place, running = await read_place(conn), await read_running(conn)
+            if self._place is None or room not in self._running:
+                place, running = await read_place(conn), await read_running(conn, [room])
                 # Another watcher may have joined meanwhile, and frames may have been sent from its place on.
-                if self._place is None:
-                    self._place, self._running = place, running
+                self._place = self._place or place
+                self._running.setdefault(room, running[room])
             # In the room before the missed events are read: some may be sent twice, none is left out.
             self._watchers.add(watcher)
             self._watched.set()
@@ -88,6 +96,8 @@ class Hub:
     def leave(self, watcher: Watcher) -> None:
         """Stop watching."""
         self._watchers.discard(watcher)
+        if all(other.room != watcher.room for other in self._watchers):
+            self._running.pop(watcher.room, None)
         if not self._watchers:
             self._watched.clear()
             self._place = None
@@ -108,14 +118,17 @@ class Hub:
         since = self._place
         if since is None:
             return
+        before = dict(self._running)
         async with self._api.db.connection() as conn:
             window = await read_window(conn, since, ACTIONS, most_each=MOST_OF_A_KIND)
-            running = await read_running(conn)
-        before, self._running = self._running, running
+            running = await read_running(conn, before)
         if self._place is since:
             self._place = window.place
-        live = _changes(before, running)
         for room in {watcher.room for watcher in self._watchers}:
+            live: list[dict[str, Any]] = []
+            # A room that was left and joined anew meanwhile begins with what its new watcher read.
+            if room in before and self._running.get(room) is before[room]:
+                live, self._running[room] = _changes(before[room], running[room]), running[room]
             frame = _frame(window, live, room)
             if frame is not None:
                 text = write(frame)
@@ -131,18 +144,18 @@ class Hub:
             window = await read_window(conn, place, ACTIONS, most_each=MOST_OF_A_KIND)
         except asyncpg.DataError:
             return refetch()
-        missed = _frame(window, {}, room)
+        missed = _frame(window, [], room)
         # All missed events or none: counts of what was missed are of no use.
         return refetch(missed["place"]) if missed is not None and missed.get("more") else missed
 
 
-def _frame(window: JobChanges, live: Mapping[UUID, list[dict[str, Any]]], room: Room) -> dict[str, Any] | None:
+def _frame(window: JobChanges, live: list[dict[str, Any]], room: Room) -> dict[str, Any] | None:
     """The frame for one room, if anything happened in it."""
     place = write_place(window.place)
     if window.more is None:
         return refetch(place)
     events = [event_of(row) for row in window.rows if room is None or row["tenant_id"] in (room, None)]
-    events += [one for tenant, ones in live.items() if room in (None, tenant) for one in ones]
+    events += live
     more: dict[str, int] = defaultdict(int)
     for (tenant, action), count in window.more.items():
         if room is None or tenant in (room, None):
@@ -170,22 +183,28 @@ def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     return kept[::-1], cut
 
 
-def _changes(before: Mapping[UUID, Running], now: Mapping[UUID, Running]) -> dict[UUID, list[dict[str, Any]]]:
-    """Starts, progress and suspensions by tenant: none of them is in the audit log."""
-    found: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
-    for id, job in now.items():
-        known = before.get(id)
-        if known is None or known.attempt != job.attempt:
-            found[job.tenant_id].append({"event": "job_run.started", **job_facts(job.row)})
+def _changes(before: RunningJobs, now: RunningJobs) -> list[dict[str, Any]]:
+    """Starts, progress and suspensions of a room: none of them is in the audit log.
+
+    Where more run than are read, a job may come into view that ran before, and leave it while it still runs.
+    """
+    found: list[dict[str, Any]] = []
+    for id, job in now.jobs.items():
+        known = before.jobs.get(id)
+        if known is None and not before.may_hold(job.started_at):
+            is_start, has_moved = False, job.progress is not None and before.may_hold(job.updated_at)
+        else:
+            is_start = known is None or known.attempt != job.attempt
+            has_moved = known is not None and known.progress != job.progress
+        if is_start:
+            found.append({"event": "job_run.started", **job_facts(job.row)})
             if job.row["job_type"] == RUN:
-                found[job.tenant_id].append({"event": "run.updated", "run_id": id, "status": "running"})
-        elif known.progress != job.progress:
-            found[job.tenant_id].append(
-                {"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)}
-            )
-    for id, job in before.items():
-        if id not in now and job.row["job_type"] == RUN:
-            found[job.tenant_id].append({"event": "run.updated", "run_id": id, "status": "put_down"})
+                found.append({"event": "run.updated", "run_id": id, "status": "running"})
+        elif has_moved:
+            found.append({"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)})
+    for id, job in before.jobs.items():
+        if id not in now.jobs and job.row["job_type"] == RUN and now.may_hold(job.updated_at):
+            found.append({"event": "run.updated", "run_id": id, "status": "put_down"})
     return found
 
 

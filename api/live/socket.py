@@ -2,12 +2,13 @@
 
 The caller is authenticated before the connection is accepted: a browser by its session and the origin of its page, a
 program by its token. The room is the credential's tenant; only callers that belong to none choose. The credential is
-checked again every ten seconds, and a connection whose credential is no longer valid is closed.
+checked again every ten seconds and when it expires, and a connection whose credential is no longer valid is closed.
 """
 
 import asyncio
 import contextlib
 import logging
+import time
 
 import asyncpg
 from fastapi import APIRouter, WebSocket
@@ -15,7 +16,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, own_origin
-from atlas.api.live.hub import Hub, Room, Watcher
+from atlas.api.live.changes import Room
+from atlas.api.live.hub import Hub, Watcher
 from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
 from atlas.api.request_context import named_tenant
 from atlas.api.routing import PREFIX, check_query
@@ -29,6 +31,8 @@ log = get_logger("live")
 QUERY = frozenset(("since", "tenant"))
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
+# Between two checks of a credential that is about to expire.
+SHORTEST_SLEEP = 0.05
 SEND_SECONDS = 10.0
 # A connection that reads no frames does not complete a close handshake either.
 CLOSE_SECONDS = 1.0
@@ -122,14 +126,17 @@ async def _listen(socket: WebSocket) -> None:
 
 async def _recheck(caller: Caller) -> None:
     """Ends when the credential is no longer valid."""
-    assert caller.again is not None
     while True:
-        await asyncio.sleep(CHECK_SECONDS)
+        left = caller.valid_until - time.monotonic()
+        await asyncio.sleep(min(CHECK_SECONDS, max(left, SHORTEST_SLEEP)))
+        assert caller.again is not None
         try:
-            await caller.again()
+            caller = await caller.again()
         except (Unauthenticated, TooManyRequests):
             # The second is raised for an invalid credential after too many wrong ones from one address.
             return
         except Exception as error:
+            if caller.valid_until <= time.monotonic():
+                return
             # The database may be away; the credential counts as valid until it can be checked again.
             log.debug("a watcher could not be checked", reason=str(error))

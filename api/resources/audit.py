@@ -169,7 +169,7 @@ async def show_key(call: Calling) -> str:
         }
     },
 )
-@requires(*READERS)
+@requires(*READERS, own_pages=True)
 async def export_rows(
     call: Calling,
     since: Annotated[Timestamp | None, Query(description="By the time of sealing.")] = None,

@@ -1,5 +1,6 @@
 """Routes beside the API: the first page, its documentation, health and metrics."""
 
+import re
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -20,6 +21,7 @@ READY_SECONDS = 3.0
 READY = parse("select 1")
 ASSETS = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
 LOCAL = ("127.0.0.1", "::1")
+LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
 
 @router.get("/")
@@ -65,7 +67,7 @@ async def ready(request: Request) -> dict[str, bool]:
 )
 @requires()
 async def show_metrics(request: Request) -> Response:
-    """For operators and auditors of the whole installation; from this machine, for everyone."""
+    """For operators and auditors of the whole installation; from this machine, by its local name, for everyone."""
     api: AppState = request.app.state.api
     if not _is_local(request):
         caller = await api.callers.identify(request)
@@ -76,11 +78,16 @@ async def show_metrics(request: Request) -> Response:
 
 
 def _is_local(request: Request) -> bool:
-    """True for a direct connection from this machine; a proxied request may come from anywhere."""
-    forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
+    """True for a direct connection from this machine, to this machine by its local name.
+
+    A proxied request may come from anywhere, and so may a page in a local browser whose own name was made to lead here.
+    """
+    headers = request.headers
+    forwarded = any(name in headers for name in ("forwarded", "x-forwarded-for", "via"))
     return (
         not forwarded
         and request.client is not None
         and request.client.host in LOCAL
-        and "authorization" not in request.headers
+        and LOCAL_NAME.fullmatch(headers.get("host", "")) is not None
+        and "authorization" not in headers
     )

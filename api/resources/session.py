@@ -43,6 +43,7 @@ class SessionShown(ApiModel):
 @router.post("", status_code=201, summary="Exchange a token for a session's cookie")
 @requires()
 async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
+    """It ends the session that the browser had before."""
     api: AppState = request.app.state.api
     _refuse_other_sites(request)
     address = address_of(request)
@@ -52,7 +53,10 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
     async with api.db.connection(share=caller.share) as conn:
-        session, clear = await open_session(conn, caller.token, actor=actor)
+        before = request.cookies.get(cookie_name(request))
+        session, clear = await open_session(conn, caller.token, actor=actor, before=before)
+    if before is not None:
+        api.callers.forget()
     secure = request.url.scheme == "https"
     lifetime = int((session.expires_at - session.created_at).total_seconds())
     response.set_cookie(

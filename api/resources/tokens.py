@@ -16,9 +16,9 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
-from atlas.engine.tokens import add_token, find_token, is_of_installation, list_tokens, revoke_token
+from atlas.engine.tokens import add_token, find_token, list_tokens, require_own_name, revoke_token
 from atlas.engine.validation import as_id
-from atlas.errors import Conflict, FieldError, InvalidInput
+from atlas.errors import FieldError, InvalidInput
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
 
@@ -82,11 +82,13 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 async def create(body: NewToken, call: Calling) -> TokenMade:
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator creates tokens of operators.")
-    if call.caller.tenant_id is not None:
-        await _require_own_name(call, body.subject)
     # An operator who names no tenant creates tokens for the whole installation, where the role allows that.
     whole = body.role == "operator" or (body.role == "auditor" and call.tenant_id is None)
     tenant = None if whole else await call.home_tenant()
+    if tenant is not None:
+        # The tokens of operators do not exist for a tenant's transaction.
+        async with call.transaction(read_only=True, all_tenants=True) as conn:
+            await require_own_name(conn, body.subject)
     async with call.transaction() as conn:
         if body.role == "host":
             await _require_host(conn, call, body.scopes.get("host_id"))
@@ -118,13 +120,6 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
     call.api.callers.forget()
     return TokenShown.model_validate(revoked)
-
-
-async def _require_own_name(call: RequestContext, subject: str) -> None:
-    """A subject of one tenant must not have the name of one that acts for all tenants."""
-    async with call.transaction(read_only=True, all_tenants=True) as conn:
-        if await is_of_installation(conn, subject):
-            raise Conflict(f"{subject} is the name of someone who acts for all tenants.", remedy="Choose another one.")
 
 
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:

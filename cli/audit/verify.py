@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atlas.audit import LastVerified, prove, prove_consistency, seal_first, verify
-from atlas.audit.keys import read_keys
+from atlas.audit import LastVerified, never_sealed, prove, prove_consistency, seal_first, verify
+from atlas.audit.keys import key_file, read_keys
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
@@ -89,8 +89,14 @@ async def _verify_database(
 ) -> Report:
     remembered = settings.home / "audit.verified.json"
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
+        outside = outside_copies(settings, checkpoints)
+        # Copies of checkpoints and an earlier verification show that it was sealed once.
+        if not (outside or remembered.exists() or key_file(settings).exists()):
+            nothing = await never_sealed(conn)
+            if nothing is not None:
+                return nothing
         refused = await seal_first(atlas.pool, atlas.settings)
-        keys, outside = verification_keys(settings, key), outside_copies(settings, checkpoints)
+        keys = verification_keys(settings, key)
         since = _mark(remembered) if incremental else None
         with _progress("verifying", json=json) as advance:
             report = await verify(conn, keys, outside, since=since, progress=advance)

@@ -1,7 +1,8 @@
--- One token by its prefix or its id, with its hash and whether it is valid now.
+-- One token by its prefix or its id, with its hash, whether it is valid now and for how long.
 -- It reads across tenants: the token says which tenant.
 select id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at, hash,
-  revoked_at is null and (expires_at is null or expires_at > clock_timestamp()) as is_good
+  revoked_at is null and (expires_at is null or expires_at > clock_timestamp()) as is_good,
+  coalesce(extract(epoch from expires_at - clock_timestamp())::float8, 'infinity') as seconds_left
 from atlas.api_tokens
 where prefix = :prefix
    or id = :id;

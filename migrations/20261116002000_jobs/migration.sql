@@ -99,13 +99,16 @@ create index jobs_ready_by_type on jobs (job_type, priority desc, created_at)
 create index jobs_ready_careful on jobs (tenant_id, job_type, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is null and careful;
 create index jobs_due on jobs (next_retry_at) where status = 'queued' and next_retry_at is not null;
-create index jobs_running on jobs (claimed_by) where status = 'running';
+-- The tenant is in it so that a tenant's list passes over the running jobs of others without reading their rows.
+create index jobs_running on jobs (claimed_by, tenant_id) where status = 'running';
 create index jobs_own_lease on jobs (lease_expires_at) where lease_expires_at is not null;
 create unique index jobs_dedupe on jobs (tenant_id, dedupe_hash)
   where dedupe_hash is not null and status in ('queued', 'running');
 create index jobs_tenant_queued on jobs (tenant_id, id) where status = 'queued';
 create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeeded', 'failed', 'canceled');
-create index jobs_dead_letters on jobs (tenant_id, dead_lettered_at) where dead_lettered_at is not null;
+-- What went wrong is rare among what ended; a job that succeeds is in neither of these.
+create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled');
+create index jobs_dead_letters on jobs (tenant_id, id) where dead_lettered_at is not null;
 
 -- Runs find the children they wait for, or must stop.
 create index jobs_children on jobs (parent_run_id) where parent_run_id is not null;

@@ -110,6 +110,56 @@ async def test_a_job_is_seen_from_its_enqueue_to_its_end(server, pool):
     assert fields == created.keys() == started.keys()
 
 
+async def run(pool, jobs, seconds=0):
+    """Let jobs run since so many seconds, one after the other."""
+    await pool.execute(
+        "update atlas.jobs j set status = 'running', claimed_by = 'w', attempt_count = 1, started_at = x.at, updated_at = x.at"
+        " from (select id, clock_timestamp() + (n - $2::int) * interval '1 s' as at from unnest($1::uuid[]) with ordinality u(id, n)) x"
+        " where j.id = x.id",
+        [job.id for job in jobs],
+        seconds,
+    )
+
+
+async def test_progress_is_sent_beside_many_running_jobs_of_others(server, pool):
+    [own] = await make(pool, server.world.acme)
+    others = await make(pool, server.world.other, 600)
+    await run(pool, [own], 3000)
+    await run(pool, others, 2000)
+    async with (
+        watching(server) as seen,
+        watching(server, ("all", "operator")) as everyone,
+        watching(server, ("other", "tenant_admin")) as beside,
+    ):
+        async with pool.acquire() as conn:
+            assert await report_progress(conn, "w", own.id, 1, percent=50, message="half")
+            [mine] = await seen.until(bool)
+            [shown] = await everyone.until(bool)
+            # Of more jobs than are read, one that did not change for long comes into view: that is no start.
+            await conn.execute(
+                "update atlas.jobs set status = 'queued', claimed_by = null where id = $1", others[-1].id
+            )
+            assert await report_progress(conn, "w", others[0].id, 1, percent=10, message="slow")
+            [long_silent] = await beside.until(bool)
+
+    assert mine == shown
+    assert (mine["event"], mine["job_id"], mine["progress"]["percent"]) == ("job_run.progress", str(own.id), 50)
+    assert (long_silent["event"], long_silent["job_id"]) == ("job_run.progress", str(others[0].id))
+
+
+async def test_no_start_is_sent_that_did_not_happen(server, pool):
+    jobs = await make(pool, server.world.acme, 700)
+    await run(pool, jobs[:650], 2000)
+    async with watching(server) as seen, watching(server, ("all", "operator")) as everyone:
+        ended = [job.id for job in jobs[400:650]]
+        await pool.execute("update atlas.jobs set status = 'queued', claimed_by = null where id = any ($1)", ended)
+        await asyncio.sleep(0.6)
+        await run(pool, jobs[650:651])
+        for one in (seen, everyone):
+            events = await one.until(bool)
+            assert [(event["event"], event["job_id"]) for event in events] == [("job_run.started", str(jobs[650].id))]
+
+
 async def test_a_remote_workers_results_and_failures_are_sent_with_their_reason(server, pool):
     worker = httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=server.world.headers("acme", "worker"))
     async with worker, watching(server) as seen:
@@ -210,7 +260,10 @@ async def test_a_client_that_reconnects_is_sent_what_it_missed_or_a_refetch(serv
         assert await current.silent(0.5)
     for _ in range(6):
         await make(pool, world.acme, 1000)
-    for since in (place, "nonsense", "0.0:0:", "1.5:2:", "1.1:99999999999999999999:"):
+    epoch, snapshot = place.split(".", 1)
+    ahead = int(snapshot.split(":")[1]) + 1_000_000
+    elsewhere = [f"{epoch}.{ahead}:{ahead}:", f"{int(epoch) + 1}.{snapshot}", f"0.{snapshot}"]
+    for since in (place, "nonsense", "0.0:0:", "1.5:2:", "1.1:99999999999999999999:", *elsewhere):
         async with watching(server, query=f"?since={since}") as late:
             assert (await late.frame())["type"] == "refetch", since
 

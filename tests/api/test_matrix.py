@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from atlas.api.tenant_cache import TenantCache
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 
@@ -177,3 +178,22 @@ def _without(answer, things):
     for value in sorted(map(str, things.values()), key=len, reverse=True):
         text = text.replace(value, "?")
     return answer.status_code, text
+
+
+async def test_naming_a_foreign_tenant_takes_the_same_lookups_as_naming_none(world, admin, monkeypatch):
+    tenants = world.app.state.api.tenants
+    sought = []
+
+    async def find(slug_or_id):
+        sought.append(str(slug_or_id))
+        return await TenantCache.find(tenants, slug_or_id)
+
+    monkeypatch.setattr(tenants, "find", find)
+    await world.client().get("/jobs", params={"tenant": "other"})  # an operator leaves it in the cache
+    for name in ("other", "missing", str(world.other.id), str(uuid4())):
+        sought.clear()
+        answer = await admin.get("/jobs", params={"tenant": name})
+        assert (answer.status_code, set(sought)) == (404, {str(world.acme.id)})
+        assert answer.json()["detail"].startswith(f"There is no tenant {name}")
+    for own in ("acme", str(world.acme.id)):
+        assert (await admin.get("/jobs", params={"tenant": own})).status_code == 200

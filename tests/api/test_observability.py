@@ -190,9 +190,9 @@ async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, ad
 
 
 async def test_metrics_are_for_callers_without_a_tenant_and_for_the_machine_itself(world):
-    def client(address, headers=None):
+    def client(address, headers=None, host="localhost:8080"):
         transport = httpx.ASGITransport(world.app, client=(address, 1))
-        return httpx.AsyncClient(transport=transport, headers=headers)
+        return httpx.AsyncClient(transport=transport, headers=headers, base_url=f"http://{host}")
 
     cases = [
         (client("10.1.2.3"), 401),
@@ -200,12 +200,18 @@ async def test_metrics_are_for_callers_without_a_tenant_and_for_the_machine_itse
         (client("10.1.2.3", world.headers("acme", "auditor")), 403),
         (client("10.1.2.3", world.headers("all", "auditor")), 200),
         (client("127.0.0.1"), 200),
+        (client("127.0.0.1", host="127.0.0.1:8080"), 200),
+        (client("::1", host="[::1]:8080"), 200),
         (client("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}), 401),
         (client("127.0.0.1", {"Forwarded": "for=127.0.0.1"}), 401),
         (client("127.0.0.1", world.headers("acme", "enqueuer")), 403),
+        # A page in a browser of this machine, whose name its owner made to lead here.
+        (client("127.0.0.1", host="evil.test:8080"), 401),
+        (client("127.0.0.1", host="localhost.evil.test"), 401),
+        (client("127.0.0.1", {"Host": ""}), 401),
     ]
     for caller, status in cases:
-        assert (await caller.get(f"{PLAIN}/metrics")).status_code == status
+        assert (await caller.get("/metrics")).status_code == status, caller.headers
 
 
 async def test_health_needs_no_credential_and_readiness_needs_the_database(world):

@@ -11,6 +11,13 @@ select c.relname as name, c.relkind::text as kind,
   c.relrowsecurity and c.relforcerowsecurity as is_walled, pg_get_userbyid(c.relowner) as owner
 from pg_class c
 where c.relnamespace = 'atlas'::regnamespace and c.relkind in ('r', 'v', 'p')"""
+# Columns of tenants' tables that hold the id of another row. Definitions belong to no tenant.
+REFERENCES = """
+select c.relname as relation, a.attname as reference
+from pg_attribute a
+join pg_class c on c.oid = a.attrelid
+where c.relnamespace = 'atlas'::regnamespace and c.relkind = 'r' and c.relrowsecurity and a.attnum > 0
+  and a.atttypid = 'uuid'::regtype and a.attname not in ('definition_id', 'event_id')"""
 # Tables of the installation, which hold nothing of a tenant.
 OF_NOBODY = {
     "_prisma_migrations",
@@ -123,16 +130,39 @@ async def test_no_row_of_ones_own_reaches_into_another_tenants(conn, world, thin
         " values ($1, $2, 'x', 'k', repeat('x', 12)::bytea, '')": "job_id",
     }
     for row, kind in rows.items():
-        assert await _may_insert(conn, world.acme, row, things["acme"][kind]), row
-        assert not await _may_insert(conn, world.acme, row, things["other"][kind]), row
+        insert = f"insert into atlas.{row}"
+        assert await _may(conn, world.acme, insert, world.acme.id, things["acme"][kind]), row
+        assert not await _may(conn, world.acme, insert, world.acme.id, things["other"][kind]), row
 
 
-async def _may_insert(conn, tenant, row, named):
+async def test_no_row_of_ones_own_is_changed_to_reach_into_another_tenants(conn, owner, world, things):
+    for name in await owner.fetch(REFERENCES):
+        column = f"atlas.{name['relation']} set {name['reference']}"
+        assert not await _may(conn, world.acme, f"update {column} = gen_random_uuid()"), column
+    for changed in ("jobs set priority = 7", "intents set reason = 'x'", "hosts set is_active = false"):
+        assert await _may(conn, world.acme, f"update atlas.{changed}"), changed
+
+
+async def test_only_an_event_of_ones_own_ends_a_wait(conn, owner, world, things):
+    await owner.execute(
+        "insert into atlas.workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
+        " values ($1, $2, '', 9, 'x', 'event', 'waiting')",
+        world.acme.id,
+        things["acme"]["run_id"],
+    )
+    events = dict(await owner.fetch("select tenant_id, id from atlas.events"))
+    update = "update atlas.workflow_steps set event_id = $1 where position = 9"
+
+    assert await _may(conn, world.acme, update, events[world.acme.id])
+    assert not await _may(conn, world.acme, update, events[world.other.id])
+
+
+async def _may(conn, tenant, attempt, *values):
     transaction = conn.transaction()
     await transaction.start()
     await as_tenant(conn, tenant)
     try:
-        await conn.execute(f"insert into atlas.{row}", tenant.id, named)
+        await conn.execute(attempt, *values)
     except asyncpg.InsufficientPrivilegeError:
         return False
     finally:
@@ -152,7 +182,7 @@ async def test_a_tenant_cannot_create_an_operator(conn, world):
     await conn.execute("rollback")
     await conn.execute("begin")
     await as_tenant(conn, world.acme)
-    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied"):
         await conn.execute("update atlas.api_tokens set role = 'operator'")
     await conn.execute("rollback")
 

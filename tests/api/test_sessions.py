@@ -1,5 +1,6 @@
 """Sessions: a token becomes a cookie that no script reads, no other site uses, and that expires."""
 
+import asyncio
 from datetime import timedelta
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
+from atlas.audit import seal_and_sign
 from atlas.engine.sessions import delete_expired_sessions
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"
@@ -125,6 +127,62 @@ async def test_signing_out_ends_the_session_everywhere_and_leaves_its_events(wor
     rows = await conn.fetch("select action, meta from atlas.audit_log where entity_type = 'session' order by id")
     assert [row["action"] for row in rows] == ["SIGNED_IN", "SIGNED_OUT"]
     assert all('"request_id"' in row["meta"] and '"ip"' in row["meta"] for row in rows)
+
+
+async def test_signing_in_again_ends_the_session_that_the_browser_had(world, page, conn):
+    first = page.cookies["atlas"]
+    assert (await page.get("/session")).status_code == 200
+    await sign_in(page, world, ("all", "operator"))
+
+    old = browser(world)
+    old.cookies.set("atlas", first, domain="atlas.test")
+    assert (await old.get("/session")).status_code == 401
+    assert (await page.get("/session")).json()["role"] == "operator"
+    rows = await conn.fetch("select action, actor_id from atlas.audit_log where entity_type = 'session' order by id")
+    assert [tuple(row) for row in rows] == [
+        ("SIGNED_IN", "tenant_admin@acme"),
+        ("SIGNED_OUT", "tenant_admin@acme"),
+        ("SIGNED_IN", "operator@all"),
+    ]
+
+
+async def test_another_browser_stays_signed_in(world, page):
+    await sign_in(browser(world), world)
+
+    assert (await page.get("/session")).status_code == 200
+
+
+async def test_an_export_with_a_session_begins_on_our_own_pages_only(world, page, conn, pool, settings):
+    await seal_and_sign(pool, settings)
+    token = page.headers.pop("X-CSRF-Token")
+    del page.headers["Origin"]  # browsers send none when they read
+    for site in ("cross-site", "same-site", "none"):
+        assert (await page.get("/audit/export", headers={"Sec-Fetch-Site": site})).status_code == 403
+    del page.headers["Sec-Fetch-Site"]  # without TLS a browser does not send it
+    assert (await page.get("/audit/export")).status_code == 403
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'AUDIT_EXPORTED'") == 0
+
+    assert (await page.get("/audit/export", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 200
+    assert (await page.get("/audit/export", headers={"X-CSRF-Token": token})).status_code == 200
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'AUDIT_EXPORTED'") == 2
+
+
+@pytest.mark.parametrize("way", ["token", "session"])
+async def test_a_cached_credential_is_refused_when_it_expires(world, page, owner, way):
+    client = world.client("acme", "tenant_admin") if way == "token" else page
+    id = world.ids["acme", "tenant_admin"]
+    soon = "update atlas.api_tokens set expires_at = clock_timestamp() + interval '1 second' where id = $1"
+    await owner.execute(soon, id)
+    world.app.state.api.callers.forget()
+    answers = []
+    while not answers or answers[-1][1] == 200:
+        is_valid = await owner.fetchval("select expires_at > clock_timestamp() from atlas.api_tokens where id = $1", id)
+        answers.append((is_valid, (await client.get("/session")).status_code))
+        await asyncio.sleep(0.02)
+
+    # Whatever was accepted was valid when it was sent, although a caller is cached for ten seconds.
+    assert all(was_valid for was_valid, status in answers if status == 200)
+    assert answers[-1][1] == 401
 
 
 @pytest.mark.parametrize(

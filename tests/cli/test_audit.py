@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from atlas.audit import Event, record
+from atlas.audit import Event, record, seal
 from atlas.cli.main import app
 from atlas.db.pool import connect
 from atlas.engine.tenants import add_tenant
@@ -440,7 +440,25 @@ async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
     assert (await audit("verify")).code == 0
 
 
-async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path):
+async def test_before_the_first_seal_there_is_nothing_to_verify(audit, written, tmp_path, conn, owner):
+    done = await audit("verify")
+    assert done.code == 0, done
+    assert "Nothing has been sealed yet" in done.stdout
+    assert "6 rows not sealed yet: nothing is wrong" in done.stdout
+    assert (await audit("verify", "--json")).document["unsealed"] == 6
+    assert not (tmp_path / "home" / "audit.verified.json").exists()
+
+    # A log that was sealed once, and whose seals are gone, is another thing.
+    Installation(tmp_path / "home")
+    assert (await audit("verify")).code == 0
+    (tmp_path / "home" / "keys" / "audit.key").unlink()
+    for table in ("audit_checkpoint", "audit_seal", "audit_seal_tenant"):
+        await owner.execute(f"alter table atlas.{table} disable trigger all; delete from atlas.{table}")
+    assert (await audit("verify")).code == 1
+
+
+async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, written, tmp_path, conn):
+    await seal(conn)
     assert "There is no public key" in (await audit("verify")).refusal
     assert not (tmp_path / "home" / "keys").exists()
 

@@ -11,6 +11,8 @@ declare
   tenant_role constant text := here || '_tenant';
   me constant text := $me$nullif(current_setting('atlas.tenant', true), '')::uuid$me$;
   row_columns constant text := '(tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)';
+  fixed constant text[] := array['id', 'tenant_id', 'host_id', 'server_instance_id', 'parent_run_id', 'run_id', 'forked_from',
+    'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash'];
   one record;
   visible text;
   mine text;
@@ -38,9 +40,9 @@ begin
       (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, workflow_run_states', 'select'),
       (tenant_role, 'tenants, job_attempts, usage_hourly, recurring_jobs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
-      (tenant_role, 'api_tokens, hosts, server_instances, workflows, intents, job_triggers, idempotency_keys',
-        'select, insert, update'),
-      (tenant_role, 'jobs, workflow_runs, workflow_steps, approvals, policy_rules', 'select, insert, update, delete'),
+      (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
+      (tenant_role, 'hosts, server_instances, workflows, intents, job_triggers, idempotency_keys', 'select, insert'),
+      (tenant_role, 'jobs, workflow_runs, workflow_steps, approvals, policy_rules', 'select, insert, delete'),
       (tenant_role, 'job_secrets, audit_private', 'insert'),
       (tenant_role, 'audit_log', 'select'),
       (tenant_role, 'audit_log', 'insert ' || row_columns)
@@ -49,6 +51,19 @@ begin
     where to_regclass(name) is not null
   loop
     execute format('grant %s on %I to %I', one.rights, one.name, one.role);
+  end loop;
+  -- A tenant may change its rows, but not what they refer to: no verb does, and a reference could lead to another tenant's row.
+  for one in
+    select c.relname as name, string_agg(quote_ident(a.attname), ', ') as columns
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all (fixed)
+    where c.relnamespace = here::regnamespace
+      and c.relname in ('hosts', 'server_instances', 'workflows', 'intents', 'job_triggers', 'idempotency_keys', 'jobs',
+                        'workflow_runs', 'workflow_steps', 'approvals', 'policy_rules')
+    group by c.relname
+  loop
+    execute format('revoke update on %I from %I', one.name, tenant_role);
+    execute format('grant update (%s) on %I to %I', one.columns, one.name, tenant_role);
   end loop;
   execute format('grant usage, select on sequence events_seq_seq to %I', engine_role);
   execute format('grant select on sequence events_seq_seq to %I', tenant_role);
@@ -105,7 +120,7 @@ begin
   end loop;
 
   -- A new row may not refer to another tenant's: what it names must exist for its own tenant, and a token that a tenant creates is
-  -- not an operator's. Rows that exist already may outlive what they name.
+  -- not an operator's. Rows that exist already may outlive what they name; the event that ends a wait exists when it does.
   for one in
     select name, owns
     from (values
@@ -128,9 +143,9 @@ begin
     execute format('create policy own_references on %I as restrictive for insert to %I with check (%s)',
       one.name, tenant_role, one.owns);
   end loop;
-  drop policy if exists own_role on api_tokens;
-  execute format($own$create policy own_role on api_tokens as restrictive for update to %I using (true)
-    with check (role <> 'operator')$own$, tenant_role);
+  drop policy if exists own_event on workflow_steps;
+  execute format($own$create policy own_event on workflow_steps as restrictive for update to %I using (true)
+    with check (event_id is null or exists (select from events o where o.id = event_id))$own$, tenant_role);
 
   for one in
     select tablename as name from pg_tables

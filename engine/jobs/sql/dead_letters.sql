@@ -12,5 +12,5 @@ where d.dead_lettered_at is not null
     where a.tenant_id = d.tenant_id
       and a.dedupe_hash = d.dedupe_hash
       and a.status in ('queued', 'running'))
-order by d.dead_lettered_at
+order by d.id
 limit :limit;

@@ -1,7 +1,103 @@
 -- A page of jobs, newest first by their time-ordered ids. Without a tenant it looks across all (operators).
--- Three arms, each with the partial index of its statuses: no index holds every job of a tenant. Planned for its values,
--- an arm that the wanted status excludes costs nothing. A page ends early after the job that reaches :most_bytes, so that large
--- inputs do not fill a process; `page_size` is how many it would have had.
+-- No index holds every job of a tenant: an arm for each partial index, and an arm that the wanted status excludes costs nothing.
+-- Behind row-level security the planner has no statistics of a status, so no arm leaves it a choice: the index that fits has
+-- the arm's order too, or nothing is ordered. Across tenants an arm reads the newest of each tenant that its index holds; only
+-- a list of everything, or of what succeeded, follows the key.
+-- A page ends early after the job that reaches :most_bytes, so that large inputs do not fill a process; `page_size` is how many
+-- it would have had.
+with recursive
+-- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
+queued_tenants as (
+  select coalesce(:tenant_id::uuid, (select tenant_id from atlas.jobs where status = 'queued' order by tenant_id limit 1)) as tenant_id
+  where :status::text in ('queued', 'waiting') or (:status is null and :tenant_id is not null)
+  union all
+  select (select j.tenant_id from atlas.jobs j where j.status = 'queued' and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+  from queued_tenants t
+  where :tenant_id is null and t.tenant_id is not null
+),
+-- the same of failed and canceled jobs
+failed_tenants as (
+  select coalesce(:tenant_id, (
+    select tenant_id from atlas.jobs where status in ('failed', 'canceled') order by tenant_id limit 1)) as tenant_id
+  where :status in ('failed', 'canceled', 'dead_letter')
+  union all
+  select (
+    select j.tenant_id from atlas.jobs j where j.status in ('failed', 'canceled') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+  from failed_tenants t
+  where :tenant_id is null and t.tenant_id is not null
+),
+-- every running job, or those of the tenant: few, and no index has their order
+running as materialized (
+  select * from atlas.jobs j
+  where status = 'running'
+    and (:status = 'running' or (:status is null and :tenant_id is not null))
+    and (:tenant_id is null or tenant_id = :tenant_id)
+),
+found as (
+  (select * from atlas.jobs j
+   where :tenant_id is null
+     and (:status is null or :status = 'succeeded')
+     and (:status is null or status::text = :status)
+     and id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+   order by id desc limit :limit::int + :offset::int)
+  union all
+  (select * from atlas.jobs j
+   where :tenant_id is not null
+     and (:status is null or :status = 'succeeded')
+     and tenant_id = :tenant_id
+     and status in ('succeeded', 'failed', 'canceled')
+     and (:status is null or status::text = :status)
+     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+   order by id desc limit :limit + :offset)
+  union all
+  (select * from running j
+   where id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+   order by id desc limit :limit + :offset)
+  union all
+  (select j.* from queued_tenants t
+   cross join lateral (
+     select * from atlas.jobs j
+     where status = 'queued'
+       and tenant_id = t.tenant_id
+       and case :status when 'waiting' then next_retry_at > clock_timestamp()
+                        when 'queued' then coalesce(next_retry_at <= clock_timestamp(), true) else true end
+       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     order by id desc limit :limit + :offset) j)
+  union all
+  (select j.* from failed_tenants t
+   cross join lateral (
+     select * from atlas.jobs j
+     where :status in ('failed', 'canceled')
+       and status in ('failed', 'canceled')
+       and status::text = :status
+       and tenant_id = t.tenant_id
+       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     order by id desc limit :limit + :offset) j)
+  union all
+  (select j.* from failed_tenants t
+   cross join lateral (
+     select * from atlas.jobs j
+     where :status = 'dead_letter'
+       and dead_lettered_at is not null
+       and tenant_id = t.tenant_id
+       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     order by id desc limit :limit + :offset) j)
+),
+page as (
+  select j.*, case when :most_bytes::bigint is not null then
+    -- As they are stored, unless compressed: then they may be a hundred times as large.
+    case when pg_column_compression(input) is null then pg_column_size(input) else octet_length(input::text) end
+    + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
+    + case when pg_column_compression(error) is null then pg_column_size(error) else octet_length(error::text) end end as bytes
+  from found j
+  order by id desc limit :limit offset :offset
+)
 select id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
        when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
   job_type, definition_id, priority, input, output, error, cost_cents, retry_count, max_retries, next_retry_at, attempt_count, lost_count,
@@ -9,62 +105,9 @@ select id, tenant_id, status::text, case when status = 'failed' and dead_lettere
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
   parent_run_id, progress, page_size
 from (
- select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
- from (
-  select j.*, case when :most_bytes::bigint is not null then
-    -- As they are stored, unless compressed: then they may be a hundred times as large.
-    case when pg_column_compression(input) is null then pg_column_size(input) else octet_length(input::text) end
-    + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
-    + case when pg_column_compression(error) is null then pg_column_size(error) else octet_length(error::text) end end as bytes
-  from (
-   (select * from atlas.jobs
-    where status = 'queued'
-      and (:tenant_id::uuid is null or tenant_id = :tenant_id)
-      and (:before::uuid is null or id < :before)
-      and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::atlas.job_source)
-      and (:correlation_id::text is null or correlation_id = :correlation_id)
-      and (:created_after::timestamptz is null or created_at >= :created_after)
-      and (:created_before::timestamptz is null or created_at < :created_before)
-      and case :status::text
-            when 'waiting' then next_retry_at > clock_timestamp()
-            when 'queued' then next_retry_at is null or next_retry_at <= clock_timestamp()
-            else :status is null
-          end
-    order by id desc limit :limit::int + :offset::int)
-   union all
-   (select * from atlas.jobs
-    where status = 'running'
-      and (:tenant_id::uuid is null or tenant_id = :tenant_id)
-      and (:before::uuid is null or id < :before)
-      and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::atlas.job_source)
-      and (:correlation_id::text is null or correlation_id = :correlation_id)
-      and (:created_after::timestamptz is null or created_at >= :created_after)
-      and (:created_before::timestamptz is null or created_at < :created_before)
-      and (:status is null or :status = 'running')
-    order by id desc limit :limit::int + :offset::int)
-   union all
-   (select * from atlas.jobs
-    where status in ('succeeded', 'failed', 'canceled')
-      and (:tenant_id::uuid is null or tenant_id = :tenant_id)
-      and (:before::uuid is null or id < :before)
-      and (:job_type::text is null or job_type = :job_type)
-      and (:source::text is null or source = :source::text::atlas.job_source)
-      and (:correlation_id::text is null or correlation_id = :correlation_id)
-      and (:created_after::timestamptz is null or created_at >= :created_after)
-      and (:created_before::timestamptz is null or created_at < :created_before)
-      and case :status
-            when 'dead_letter' then status = 'failed' and dead_lettered_at is not null
-            else :status is null or status::text = :status
-          end
-    order by id desc limit :limit::int + :offset::int)
-  ) j
-  order by id desc
-  limit :limit
-  offset :offset
- ) p
-) page
+  select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
+  from page p
+) p
 where bytes_before is null
    or bytes_before < :most_bytes
 order by id desc;

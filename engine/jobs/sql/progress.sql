@@ -1,6 +1,6 @@
 -- Stores the progress of a running job; only the attempt that holds it may.
 update atlas.jobs
-set progress = :progress::text::jsonb || jsonb_build_object('at', clock_timestamp())
+set progress = :progress::text::jsonb || jsonb_build_object('at', clock_timestamp()), updated_at = clock_timestamp()
 where id = :job_id
   and status = 'running'
   and claimed_by = :claimant

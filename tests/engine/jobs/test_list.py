@@ -1,0 +1,120 @@
+"""Lists of jobs: every filter finds what it names, and costs a tenant the same whatever others have."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from atlas.engine.jobs.find import LIST, STATUSES, JobFilter, list_jobs
+from tests.support import given_tenant
+
+# Time-ordered ids, so that jobs of all statuses and tenants lie beside each other. Of a hundred, some are not succeeded.
+FILL = """
+insert into atlas.jobs (id, tenant_id, job_type, status, created_at, started_at, finished_at, dead_lettered_at, claimed_by,
+  next_retry_at, attempt_count, correlation_id)
+select (lpad(to_hex(1700000000000 + i * $4), 12, '0') || '7000' || '8' || lpad(to_hex(i), 15, '0'))::uuid, $1::uuid, 'work.' || i % 20,
+  status::atlas.job_status, now(), now(), case when status in ('succeeded', 'failed', 'canceled') then now() end,
+  case when status = 'failed' and i % 2 = 0 then now() end, 'w', case when status = 'queued' and i % 8 < 4 then now() + interval '1 day' end,
+  1, 'c-' || i % 100
+from (
+  select i, coalesce(($3::text[])[1 + i % 100], 'succeeded') as status from generate_series(1, $2::int) i) x
+"""
+MIXED = ["queued", "running", "failed", "canceled", "queued", "failed"]
+OTHERS = 120_000
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    *({"status": status} for status in STATUSES),
+    {"job_type": "work.7"},
+    {"job_type": "unknown"},
+    {"source": "event"},
+    {"correlation_id": "c-7"},
+    {"created_after": LONG_AGO},
+    {"created_before": LONG_AGO},
+    {"before": UUID(int=0xFFFF << 112)},
+    {"before": UUID(int=1)},
+    {"status": "queued", "job_type": "unknown"},
+    {"status": "running", "correlation_id": "c-7"},
+]
+NOTHING = {**dict.fromkeys(LIST.names), "limit": 50, "offset": 0, "most_bytes": 4_000_000}
+
+
+async def cost_of_a_page(conn: Any, tenant: UUID | None, wanted: dict[str, Any]) -> int:
+    """Buffers touched by a page of a list, behind row-level security if a tenant asks; the table is never scanned."""
+    values = LIST.bind({**NOTHING, "tenant_id": tenant, **wanted})
+    async with conn.transaction(readonly=True):
+        if tenant is not None:
+            await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
+        explained = await conn.fetchval(f"explain (analyze, buffers, format json) {LIST.sql}", *values)
+    plan = orjson.loads(explained)[0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+async def costs_of_pages(conn: Any, tenant: UUID | None) -> list[int]:
+    for _ in range(2):  # the first reading sets hint bits and fills caches
+        costs = [await cost_of_a_page(conn, tenant, wanted) for wanted in FILTERS]
+    return costs
+
+
+async def test_a_list_behind_row_level_security_costs_the_same_beside_others(conn, owner):
+    mine, other = await given_tenant(conn), await given_tenant(conn, "other")
+    await owner.execute(FILL, mine, 700, MIXED, 1000)
+    await owner.execute("vacuum analyze atlas.jobs")
+    alone = await costs_of_pages(conn, mine)
+    # Every hundredth runs or is queued: a list that reads their rows reads most pages of the table.
+    await owner.execute(FILL, other, OTHERS, MIXED, 5)
+    for statistics in ("as they were", "fresh"):
+        if statistics == "fresh":
+            await owner.execute("vacuum analyze atlas.jobs")
+        crowded, operators = await costs_of_pages(conn, mine), await costs_of_pages(conn, None)
+        for wanted, before, now, all_tenants in zip(FILTERS, alone, crowded, operators, strict=True):
+            said = f"{wanted} with statistics {statistics}: {now} buffers, {before} alone, {all_tenants} of all tenants"
+            print(said)
+            assert now <= before * 1.5 + 60, said
+            assert now <= all_tenants * 1.5 + 150, said
+
+
+async def test_what_is_active_or_failed_is_listed_without_reading_what_succeeded(conn, owner):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(3)]
+    await owner.execute(FILL, tenants[0], OTHERS // 2, [], 1)
+    await owner.execute("vacuum analyze atlas.jobs")
+    for status in STATUSES:
+        if status != "succeeded":
+            assert await cost_of_a_page(conn, None, {"status": status}) < 60, status
+            assert await cost_of_a_page(conn, tenants[0], {"status": status}) < 60, status
+
+
+@pytest.mark.parametrize("crowd", [0, 3])
+async def test_every_filter_finds_what_it_names_page_by_page(conn, owner, crowd):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(1 + crowd)]
+    for n, tenant in enumerate(tenants):
+        await owner.execute(FILL, tenant, 60, MIXED * 4, 1000 + n)
+    every = await _all(conn)
+    assert [job.id for job in every] == sorted((job.id for job in every), reverse=True)
+    assert len(every) == 60 * len(tenants)
+    for tenant in (None, *tenants):
+        for status in (None, *STATUSES):
+            for job_type in (None, "work.7"):
+                expected = [
+                    job.id
+                    for job in every
+                    if tenant in (None, job.tenant_id)
+                    and (status in (None, job.shown_status) or (status == "failed" and job.status == "failed"))
+                    and job_type in (None, job.job_type)
+                ]
+                wanted = JobFilter(tenant, status, job_type)
+                assert [job.id for job in await _all(conn, wanted)] == expected, wanted
+                assert [job.id for job in await list_jobs(conn, wanted, limit=5, offset=3)] == expected[3:8]
+
+
+async def _all(conn: Any, wanted: JobFilter | None = None) -> list[Any]:
+    """All pages, joined."""
+    found: list[Any] = []
+    while True:
+        page = await list_jobs(conn, wanted, before=found[-1].id if found else None, limit=31)
+        found += page
+        if not page:
+            return found
