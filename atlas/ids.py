@@ -1,4 +1,4 @@
-"""Time-ordered ids (UUIDv7): rows made together are together in every index."""
+"""Ids: time-ordered (UUIDv7), so that rows made together are together in every index."""
 
 import os
 import random
@@ -27,3 +27,11 @@ def new_id() -> UUID:
     number = (_last >> 12) << 80 | 0x7 << 76 | (_last & 0xFFF) << 64 | 0b10 << 62 | _random.getrandbits(62)
     made: UUID = FastUUID(number.to_bytes(16))
     return made
+
+
+def as_id(text: str) -> UUID | None:
+    """The id in a text, or None if it is not an id."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

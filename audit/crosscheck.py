@@ -12,6 +12,8 @@ from atlas.db.statements import fetch, fetch_row, statement
 JOBS = statement("audit/sql/crosscheck_jobs.sql")
 GATE = statement("audit/sql/crosscheck_gate.sql")
 STATE = statement("audit/sql/crosscheck_state.sql")
+CONTENTS = statement("audit/sql/crosscheck_contents.sql")
+REQUESTS = statement("audit/sql/crosscheck_requests.sql")
 GONE = statement("audit/sql/crosscheck_gone.sql")
 
 # The status of a job after each action. The success of a handler may have an action of its own.
@@ -32,7 +34,9 @@ async def cross_check(conn: Connection, *, limit: int = NEWEST_JOBS, rows: int =
     return [
         *await _jobs(conn, limit),
         *await _gate(conn),
+        *await _contents(conn, limit),
         *await _state(conn),
+        *await _requests(conn, rows),
         *await _gone(conn, rows),
     ]
 
@@ -45,6 +49,19 @@ async def _jobs(conn: Connection, limit: int) -> list[Finding]:
         if not row["created"]:
             last = "has no JOB_CREATED event"
         findings.append(Finding("outcome", f"Job {row['id']} is {row['status']}, but {last}."))
+    return findings
+
+
+async def _contents(conn: Connection, limit: int) -> list[Finding]:
+    rows = await fetch(conn, CONTENTS, limit=limit)
+    return [Finding("outcome", f"Job {row['id']} differs from its events: {', '.join(row['wrong'])}.") for row in rows]
+
+
+async def _requests(conn: Connection, rows: int) -> list[Finding]:
+    findings = []
+    for row in await fetch(conn, REQUESTS, limit=rows):
+        differs = "is gone without an event" if row["is_gone"] else "names another requester than its event"
+        findings.append(Finding("outcome", f"The {row['kind']} {row['id']} {differs}."))
     return findings
 
 

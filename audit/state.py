@@ -8,6 +8,7 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
+from atlas.ids import as_id
 
 STATE_OF = statement("audit/sql/state_of.sql")
 
@@ -20,7 +21,7 @@ STATE_KINDS = frozenset(
 
 
 async def state_of(conn: Connection, kind: str, id: str, tenant_id: UUID | None) -> dict[str, str | None]:
-    """What an event of this entity adds to its meta: nothing for a kind without a digest."""
-    if kind not in STATE_KINDS:
+    """What an event of this entity adds to its meta: nothing for a kind without a digest, or for an id that is none."""
+    if kind not in STATE_KINDS or (kind != "workflow" and as_id(id) is None):
         return {}
     return {"state": await fetch_value(conn, STATE_OF, kind=kind, id=id, tenant_id=tenant_id)}

@@ -9,8 +9,8 @@ import typer
 
 from atlas.cli.output import Json, say, table
 from atlas.db.pg_json import stored_text
-from atlas.engine.validation import as_id
 from atlas.errors import NotFound
+from atlas.ids import as_id
 from atlas.settings import load_settings
 from atlas.workers.email.outbox_files import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
 

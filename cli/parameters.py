@@ -10,8 +10,8 @@ from uuid import UUID
 import orjson
 
 from atlas.bounds import MOST_VALUES
-from atlas.engine.validation import as_id
 from atlas.errors import AtlasError, FieldError, InvalidInput
+from atlas.ids import as_id
 from atlas.strict_json import read_json
 
 # The help of an option that takes a JSON object. An argument ends at 128 KiB; a file and stdin do not.

@@ -47,6 +47,7 @@ class Admission:
     is_active: bool
     argv: list[Any]
     env: dict[str, str | None]
+    audit_content: bool
 
 
 async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Admission:
@@ -56,7 +57,7 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     if row is None:
         raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
-    known = (row["definition_id"], bool(row["is_active"]), argv, env)
+    known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]))
     return Admission(key, row["slug"], schema, has_secrets(schema), *known)
 
 
@@ -72,10 +73,11 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     if terms.definition_id is not None:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
+    audited = job.audit_content or terms.audit_content
     if not terms.has_secrets:
-        return replace(job, secrets=(), input_json=text)
+        return replace(job, secrets=(), input_json=text, audit_content=audited)
     public, secrets = split_secrets(terms.schema, job.input, job.tenant_id, secret_key())
-    return replace(job, input=public, secrets=secrets, input_json=None)
+    return replace(job, input=public, secrets=secrets, input_json=None, audit_content=audited)
 
 
 async def admit(conn: Connection, job: NewJob) -> NewJob:

@@ -18,9 +18,9 @@ from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
 from atlas.engine.timezones import check_zone
-from atlas.engine.validation import as_id, check_name
+from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.ids import new_id
+from atlas.ids import as_id, new_id
 
 ADD = statement("engine/sql/add_tenant.sql")
 EDIT = statement("engine/sql/edit_tenant.sql")

@@ -25,9 +25,9 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.subjects import check_subject, looks_like
 from atlas.engine.tenants import Tenant
-from atlas.engine.validation import as_id, check_name
+from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
-from atlas.ids import new_id
+from atlas.ids import as_id, new_id
 
 Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)

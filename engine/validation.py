@@ -1,6 +1,4 @@
-"""Checks of single fields: names and ids."""
-
-from uuid import UUID
+"""Checks of single fields."""
 
 from atlas.errors import FieldError
 
@@ -16,11 +14,3 @@ def check_name(field: str, value: str) -> list[FieldError]:
     if not value.isprintable():
         return [FieldError(field, "must not hold line breaks or control characters")]
     return []
-
-
-def as_id(text: str) -> UUID | None:
-    """The id in a text, or None if it is not an id."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

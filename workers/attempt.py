@@ -10,7 +10,7 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
-from atlas.engine.jobs.finish import Finish, redact_error, redact_notes
+from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, redact_error, redact_notes
 from atlas.engine.jobs.types import OUTPUT_TOO_LARGE, JobType, dump_output, registered, require_size
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
@@ -156,6 +156,8 @@ class AttemptRunner:
             if context.redactor is not None:
                 redact_notes(context.redactor, context.notes)
                 output = None if output is None else context.redactor.json(output)
+            if job_type.audit_content:
+                context.notes.audit_meta[OUTPUT_DIGEST] = None
             return succeed(job, self._lease.worker_id, output, job_type.success_action, context.taken_notes())
         except PermanentError:
             raise

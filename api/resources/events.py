@@ -12,7 +12,6 @@ from atlas.api.models.common import Body, Document, Name
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit import Event, record
 from atlas.client.models import ApiModel
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import publish_event
@@ -46,8 +45,6 @@ async def publish(request: Request, body: NewEvent, call: Calling, idempotency_k
         published = await publish_event(
             conn, call.home, body.name, body.context, actor=call.actor, correlation_id=body.correlation_id
         )
-        meta = {"name": body.name, "woken": published.woken}
-        await record(conn, Event("EVENT_PUBLISHED", "event", str(published.id), call.actor, call.home, meta=meta))
         return {"id": published.id, "woken": published.woken}
 
     return await create_once(request, call, idempotency_key, work)

@@ -31,8 +31,8 @@ from atlas.engine.hosts.leased_jobs import (
     report_leased_progress,
 )
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.validation import as_id
 from atlas.errors import NotFound
+from atlas.ids import as_id
 from atlas.waiting import wait_for
 
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])

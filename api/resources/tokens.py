@@ -17,8 +17,8 @@ from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
 from atlas.engine.tokens import add_token, find_token, list_tokens, require_own_name, revoke_token
-from atlas.engine.validation import as_id
 from atlas.errors import FieldError, InvalidInput
+from atlas.ids import as_id
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atlas.audit import LastVerified, never_sealed, prove, prove_consistency, seal_first, verify
+from atlas.audit import LastVerified, cross_check, never_sealed, prove, prove_consistency, seal_first, verify
 from atlas.audit.keys import key_file, read_keys
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
@@ -24,6 +24,7 @@ from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 Keys = Annotated[list[Path] | None, typer.Option("--key", help="A public key; may be repeated.")]
+ALL = 2**31 - 1
 Advance = Callable[[int, int], None]
 
 
@@ -36,16 +37,23 @@ def verify_log(
     incremental: Annotated[
         bool, typer.Option("--incremental", help="Only rows sealed since the last verification without findings.")
     ] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Compare the tables with the audit log too, all of them.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check that nothing was changed, removed, inserted or reordered. Exit status 1 on any finding."""
     if export is not None:
+        if state:
+            raise typer.BadParameter("needs the database: an export holds no tables", param_hint="--state")
         if not key:
             raise typer.BadParameter("is needed: the public key to check the export with", param_hint="--key")
         report = _verify_file(export, key, checkpoints, json=json)
     else:
         report = execute(
-            lambda settings: _verify_database(settings, key, checkpoints, incremental=incremental, json=json)
+            lambda settings: _verify_database(
+                settings, key, checkpoints, incremental=incremental, state=state, json=json
+            )
         )
     say(_document(report), _summary(report), json=json)
     if not report.ok:
@@ -85,7 +93,13 @@ def proof(
 
 
 async def _verify_database(
-    settings: Settings, key: list[Path] | None, checkpoints: list[Path] | None, *, incremental: bool, json: bool
+    settings: Settings,
+    key: list[Path] | None,
+    checkpoints: list[Path] | None,
+    *,
+    incremental: bool,
+    state: bool,
+    json: bool,
 ) -> Report:
     remembered = settings.home / "audit.verified.json"
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
@@ -100,6 +114,8 @@ async def _verify_database(
         since = _mark(remembered) if incremental else None
         with _progress("verifying", json=json) as advance:
             report = await verify(conn, keys, outside, since=since, progress=advance)
+        if state:
+            report.findings += await cross_check(conn, limit=ALL, rows=ALL)
     if refused is not None:
         report.find("signer", refused.message)
     if report.ok:

@@ -9,9 +9,9 @@ from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.quotas import require_room
-from atlas.engine.validation import as_id, check_name
+from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.ids import new_id
+from atlas.ids import as_id, new_id
 
 ADD = statement("engine/hosts/sql/add_host.sql")
 ADD_INSTANCE = statement("engine/hosts/sql/add_server_instance.sql")

@@ -20,7 +20,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob
-from atlas.engine.jobs.finish import Finish, Notes, finish
+from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, finish
 from atlas.engine.jobs.lease import heartbeat_job
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.types import canonical, dump_output
@@ -182,6 +182,8 @@ async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], no
     if text is not None and is_larger(text, LARGEST_INPUT):
         reason = f"has {byte_size(text):,} bytes as JSON, which is larger than {LARGEST_INPUT // 1024} KiB"
         raise InvalidInput("The result", [FieldError("output", reason)])
+    if held.is_audited:
+        notes.audit_meta[OUTPUT_DIGEST] = None
     return await _finish(conn, lease, held, succeed(held.job, lease.holder.name, text, "JOB_SUCCEEDED", notes), notes)
 
 
@@ -213,6 +215,7 @@ class _Held:
     policy: RetryPolicy
     asked_to_stop: bool
     redactor: Redactor
+    is_audited: bool = False
 
 
 async def _claim(conn: Connection, holder: LeaseHolder, **values: Any) -> list[Any]:
@@ -243,11 +246,11 @@ async def _held(conn: Connection, lease: JobLease) -> _Held:
     row = await fetch_row(conn, HELD, **_named(lease))
     if row is None:
         raise lease.lost()
-    *columns, described, asked_to_stop = row
+    *columns, described, asked_to_stop, is_audited = row
     job = ClaimedJob(*columns)
     policy = lease.holder.policy if described is None else policy_of(orjson.loads(described))
     _, redactor = await reveal(conn, job.id, job.tenant_id, job.input)
-    return _Held(job, policy, asked_to_stop, redactor or Redactor({}))
+    return _Held(job, policy, asked_to_stop, redactor or Redactor({}), is_audited)
 
 
 async def _finish(conn: Connection, lease: JobLease, held: _Held, ending: Finish, notes: Notes) -> str:

@@ -29,6 +29,10 @@ from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 
+# Where the meta of JOB_CREATED has it, the statement writes the digest.
+INPUT_DIGEST = "input_sha256"
+ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
+
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
@@ -43,7 +47,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
 
     Most jobs go by a statement of their own without arrays: it takes 0.32 ms, `enqueue_many` of one job 0.57 ms.
     """
-    if job.dedupe_key is not None or _is_special(job):
+    if job.dedupe_key is not None or _is_special(job) or _is_audited(job):
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
         made = await fetch_value(conn, ENQUEUE, **_values(job, checked(job), actor))
@@ -84,6 +88,14 @@ async def _insert(
     for row in found:
         results[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
     return results
+
+
+def _is_audited(job: NewJob) -> bool:
+    """True where the event carries a digest of the input: the statement for many makes it, and the event's bytes."""
+    if job.audit_content or job.definition_id is not None or job.job_type in ALWAYS_AUDITED:
+        return True
+    known = registered().get(job.job_type)
+    return known is not None and known.audit_content
 
 
 def _is_special(job: NewJob) -> bool:
@@ -196,19 +208,21 @@ def _metas(jobs: Sequence[NewJob], types: list[str], actor: Actor) -> list[str]:
     written: dict[Any, str] = {}
     metas = []
     for key, job in zip(types, jobs, strict=True):
-        shared = (key, job.correlation_id, job.asked_by)
+        shared = (key, job.correlation_id, job.asked_by, _is_audited(job))
         if shared not in written:
-            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor)
+            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor, audited=shared[3])
         metas.append(written[shared])
     return metas
 
 
-def _meta(job_type: str, correlation_id: str | None, actor: Actor) -> str:
-    if correlation_id is None and not actor.meta:
+def _meta(job_type: str, correlation_id: str | None, actor: Actor, *, audited: bool = False) -> str:
+    if correlation_id is None and not audited and not actor.meta:
         return _plain_meta(job_type)
-    facts = {"job_type": job_type, **actor.meta}
+    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta}
     if correlation_id is not None:
         facts["correlation_id"] = correlation_id
+    if audited:
+        facts[INPUT_DIGEST] = None
     return orjson.dumps(facts).decode()
 
 
@@ -217,7 +231,10 @@ def _plain_meta(job_type: str) -> str:
     return orjson.dumps({"job_type": job_type}).decode()
 
 
-def _body(job: NewJob, meta: str, actor: Actor) -> bytes:
+def _body(job: NewJob, meta: str, actor: Actor) -> bytes | None:
+    """The event's bytes; None where the statement makes them, with the digest of the input."""
+    if INPUT_DIGEST in meta:
+        return None
     return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
 
 

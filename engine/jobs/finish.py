@@ -21,6 +21,8 @@ from atlas.errors import AtlasError
 
 TURN = statement("engine/jobs/sql/turn.sql")
 
+# Where the meta of an outcome has it, the statement writes the digest.
+OUTPUT_DIGEST = "output_sha256"
 LONGEST_MESSAGE = 2000
 LONGEST_TRACE = 8000
 
@@ -125,6 +127,9 @@ def with_event(
     row.meta = attempt_meta(job.attempt) if not meta else stored_json({**meta, "attempt": job.attempt})
     if message:
         row.message = stored_text(message[:LONGEST_MESSAGE])
+    if OUTPUT_DIGEST in meta:
+        # The statement writes the digest, and so the bytes.
+        return row
     row.body = event_body(
         action, "system", worker, "job", job.id, job.tenant_id, row.meta, row.message or "", row.level or "info"
     )

@@ -58,6 +58,8 @@ class NewJob:
     asked_by: Actor | None = None
     # The input as JSON text, where admission made it already.
     input_json: str | None = None
+    # Its events carry digests of its input and output, as its type or its definition asks.
+    audit_content: bool = False
 
     @property
     def needs_host(self) -> bool:

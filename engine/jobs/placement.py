@@ -7,8 +7,8 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.jobs.backoff import AGENT
 from atlas.engine.jobs.new_job import SERVER_TYPES, NewJob
-from atlas.engine.validation import as_id
 from atlas.errors import FieldError, InvalidInput
+from atlas.ids import as_id
 
 PLACEMENT = statement("engine/jobs/sql/placement.sql")
 

@@ -52,6 +52,8 @@ class JobType:
     has_secrets: bool = False
     is_command: bool = False
     max_output: int = LARGEST_OUTPUT
+    # Its events carry digests of input and output.
+    audit_content: bool = False
 
     def parse(self, text: str) -> Any:
         """The handler's input, or PermanentError with the field and the reason."""
@@ -119,12 +121,13 @@ def job(
     concurrency: int | None = None,
     success_action: str = "JOB_SUCCEEDED",
     max_output: int = LARGEST_OUTPUT,
+    audit_content: bool = False,
 ) -> Callable[[F], F]:
     """Register the decorated function as the handler of a job type.
 
     Its first parameter is the input (annotate it with a pydantic model to have it checked), a parameter annotated
     `JobContext` is optional. A plain function runs in a thread, an async one on the event loop. What it returns may
-    have `max_output` bytes as JSON.
+    have `max_output` bytes as JSON. With `audit_content` the events of its jobs carry digests of input and output.
     """
 
     def register(function: F) -> F:
@@ -149,6 +152,7 @@ def job(
                 input_schema=schema,
                 has_secrets=has_secrets(schema),
                 max_output=max_output,
+                audit_content=audit_content,
             )
         )
         return function

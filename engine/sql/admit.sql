@@ -1,6 +1,6 @@
 -- What decides whether a job of this type may be made for a tenant: what is published about the type, its definition if it
 -- is a command, and the tenant's short name.
-select t.slug, y.input_schema, d.id as definition_id, d.is_active, d.argv, d.env
+select t.slug, y.input_schema, y.audit_content, d.id as definition_id, d.is_active, d.argv, d.env
 from atlas.tenants t
 left join atlas.job_types y on y.key = :key
 left join atlas.job_definitions d on d.key = :key

@@ -41,8 +41,12 @@ async def publish_event(
     correlation_id: str | None = None,
     id: UUID | None = None,
 ) -> Published:
-    """Store an event in the caller's transaction; nothing of it is seen before that commits."""
-    return await _publish(conn, tenant_id, name, context or {}, None, actor, correlation_id, id or new_id())
+    """Store an event in the caller's transaction, with EVENT_PUBLISHED; nothing of it is seen before that commits."""
+    async with conn.transaction():
+        published = await _publish(conn, tenant_id, name, context or {}, None, actor, correlation_id, id or new_id())
+        meta = {"name": name, "woken": published.woken}
+        await record(conn, Event("EVENT_PUBLISHED", "event", str(published.id), actor, tenant_id, meta=meta))
+    return published
 
 
 async def signal_run(

@@ -182,6 +182,8 @@ create table job_types (
   timeout_seconds int,
   retry_policy    jsonb not null default '{}',
   concurrency     int check (concurrency > 0),
+  -- Whether events of its jobs carry digests of input and output.
+  audit_content   boolean not null default false,
   created_at      timestamptz(6) not null default now(),
   last_seen_at    timestamptz(6) not null default now()
 );

@@ -9,7 +9,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, cross_check, prune, record, seal
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.hosts.hosts import add_host, add_server_instance, edit_host
-from atlas.engine.jobs import cancel, claim, finish, switch
+from atlas.engine.jobs import NewJob, cancel, claim, enqueue, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import Notes
@@ -23,6 +23,7 @@ from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigge
 from atlas.engine.workflows import decide_approval, list_approvals
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
+from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from atlas.engine.workflows.run_actions import cancel_run
@@ -78,6 +79,48 @@ async def test_a_job_that_was_changed_behind_the_audit_log_back_is_found(conn, j
         await transaction.rollback()
         assert finding.kind == "outcome"
         assert words in finding.message
+
+
+CONTENT_CHANGES = [
+    ("update atlas.jobs set job_type = 'x' where job_type = 'a'", "type"),
+    ("update atlas.jobs set tenant_id = gen_random_uuid() where job_type = 'a'", "tenant"),
+    ("update atlas.jobs set input = '{\"n\": 2}' where job_type = 'audited'", "input"),
+    ("update atlas.jobs set output = '{\"n\": 2}' where job_type = 'audited'", "output"),
+    ("delete from atlas.job_attempts where job_id = (select id from atlas.jobs where job_type = 'tried')", "attempts"),
+]
+
+
+async def test_a_job_whose_content_was_changed_behind_the_audit_log_is_found(conn, owner, jobs):
+    worker = await given_worker(conn, "audited", "tried")
+    await enqueue(conn, NewJob("audited", {"n": 1.50, "at": [1e16, "é"]}, audit_content=True), actor=DANA)
+    [job] = await claim(conn, worker, limit=1)
+    notes = Notes(audit_meta={"output_sha256": None})
+    await finish(conn, worker, [succeed(job, worker.id, '{"n": 1}', "JOB_SUCCEEDED", notes)])
+    await given_job(conn, "tried")
+    for outcome in (ValueError("again"), None):
+        await conn.execute("update atlas.jobs set next_retry_at = null where job_type = 'tried'")
+        [job] = await claim(conn, worker, limit=1)
+        await finish(conn, worker, [decided(job, worker.id, outcome, ATLAS) if outcome else success(worker, job)])
+    assert await cross_check(conn) == []
+
+    for change, wrong in CONTENT_CHANGES:
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute(change)
+        found = [finding.message for finding in await cross_check(owner)]
+        await transaction.rollback()
+        assert [message for message in found if message.endswith(f"differs from its events: {wrong}.")], (change, found)
+
+
+async def test_a_changed_requester_and_a_deleted_event_are_found(conn, owner, things):
+    published = await publish_event(conn, things.id, "order.paid", {}, actor=DANA)
+    assert await cross_check(conn) == []
+
+    await owner.execute("update atlas.intents set requested_by = 'eve' where status = 'rejected'")
+    await owner.execute("delete from atlas.events")
+    found = [finding.message for finding in await cross_check(owner)]
+    assert f"The event {published.id} is gone without an event." in found
+    assert sum(message.endswith("names another requester than its event.") for message in found) == 3
 
 
 async def test_a_gate_that_was_turned_behind_the_audit_log_back_is_found(conn, jobs):

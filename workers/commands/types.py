@@ -51,4 +51,5 @@ def command_type(definition: Definition) -> JobType:
         # The schema may have marked secrets when a job was enqueued; its input shows whether it has any.
         has_secrets=True,
         is_command=True,
+        audit_content=True,
     )

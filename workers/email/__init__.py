@@ -38,7 +38,7 @@ def register_email(settings: Settings) -> "Mailer":
         tls_context()
     mailer = Mailer(settings)
 
-    @job(EMAIL_SEND, success_action="EMAIL_SENT")
+    @job(EMAIL_SEND, success_action="EMAIL_SENT", audit_content=True)
     async def send_email(input: EmailInput, ctx: JobContext) -> dict[str, object]:
         """Send a mail by the installation's or the tenant's provider."""
         return await mailer.send(input, ctx)

@@ -34,6 +34,9 @@ begin
       using errcode = 'AT422', hint = 'Enqueue them over the API, by the command line or by the Python client.';
   end if;
   select * into command from job_definitions d where d.key = kind;
+  if kind = 'EMAIL_SEND' or command.id is not null or exists (select from job_types y where y.key = kind and y.audit_content) then
+    meta := meta || '{"input_sha256": null}';
+  end if;
   if command.is_active = false then
     raise exception 'the definition % is disabled', kind using errcode = 'AT422', hint = 'An operator can make it active again.';
   end if;

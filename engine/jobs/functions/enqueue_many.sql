@@ -2,6 +2,7 @@
 -- Returns only what differs from "created as asked": jobs that already existed under an active dedupe key.
 -- With p_coalesce false, a key held by a job of another type or input is refused (errcode AT409, detail: the holder).
 -- A tenant, type or meta that all of them share is passed as an array of one; the retries of a shared type are looked up once.
+-- An event whose meta has `input_sha256` comes without bytes, and gets the digest of its input.
 -- Called by engine/jobs/enqueue.py and enqueue.
 create or replace function enqueue_many(
   p_actor_type text, p_actor_id text, p_coalesce boolean,
@@ -57,9 +58,12 @@ begin
       returning id),
     aud as (
       insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-      select a.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_CREATED', 'job', a.id, a.meta,
-        coalesce(a.body, audit_body(a.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_CREATED', 'job', a.id::text, '', a.meta))
+      select a.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_CREATED', 'job', a.id, f.meta,
+        coalesce(a.body, audit_body(a.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_CREATED', 'job', a.id::text, '', f.meta))
       from asked a
+      cross join lateral (
+        select case when a.meta ? 'input_sha256' then a.meta || jsonb_build_object('input_sha256', content_digest(a.input))
+          else a.meta end as meta) f
       where p_dedupe_hash is null or a.id in (select i.id from ins i))
     select array_agg(a.n::int) into made from asked a where p_dedupe_hash is not null and a.id in (select i.id from ins i);
     perform pg_notify(current_schema() || '_jobs', '');

@@ -3,7 +3,7 @@
 -- 'lease_lost'; one that was asked to stop is not requeued and comes back as 'cancel_requested'. Nothing else is returned.
 -- Ids come sorted. p_status 'queued' with p_delay is a retry, a snooze or a release. An array that is null throughout is passed
 -- as null; attempt, status, action, level, message and meta that are the same for all are passed as an array of one.
--- Bytes of an event that come as null are made here.
+-- Bytes of an event that come as null are made here, with the digest of the output where meta has `output_sha256`.
 -- Locks: job rows in ascending id, then the rows of their parents. Called by turn.
 create or replace function finish(
   p_worker text, p_lease float8, p_id uuid[], p_attempt int[], p_status text[], p_output jsonb[], p_error jsonb[], p_delay float8[],
@@ -32,7 +32,7 @@ begin
   -- Two ways to the same end. Most batches hold plain successes, which need half of the work.
   -- The fence stands in a case, opaque to the planner, so that the key is the only way in.
   if every_status = 'succeeded' and every_action is not null and every_level = 'info' and every_message = ''
-     and every_attempt is not null and cardinality(p_meta) = 1
+     and every_attempt is not null and cardinality(p_meta) = 1 and not every_meta ? 'output_sha256'
      and num_nulls(p_error, p_delay, p_used, p_cost, p_body, p_detail, p_private) = 7 then
     select b.opening, b.closing into opening, closing
     from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
@@ -79,7 +79,9 @@ begin
                   and case when j.lease_expires_at is null then alive else j.lease_expires_at > clock_timestamp() end
                   and not (u.status = 'queued' and j.cancel_requested_at is not null)
             then true else false end
-      returning j.id, j.tenant_id, j.attempt_count, j.started_at, j.host_id, u.action, u.level, u.message, u.meta, u.body,
+      returning j.id, j.tenant_id, j.attempt_count, j.started_at, j.host_id, u.action, u.level, u.message,
+        case when u.meta ? 'output_sha256' then u.meta || jsonb_build_object('output_sha256', content_digest(j.output)) else u.meta end as meta,
+        u.body,
         u.detail, u.private, case when u.status <> 'queued' then j.parent_run_id end as parent,
         case when j.job_type = 'ENGINE_RUN' and u.status <> 'queued' then j.id end as run),
     aud as (

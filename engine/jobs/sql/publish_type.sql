@@ -1,8 +1,9 @@
 -- What a worker's decorator says about a job type; the last worker to start overwrites the others.
 -- No row: the type is a command, and its definition has it.
-insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, last_seen_at)
+insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, audit_content,
+  last_seen_at)
 values (:key, :description, :input_schema::text::jsonb, :max_retries, :timeout_seconds, :retry_policy::text::jsonb, :concurrency,
-        clock_timestamp())
+        :audit_content, clock_timestamp())
 on conflict (key) do update
 set description     = excluded.description,
     input_schema    = excluded.input_schema,
@@ -10,6 +11,7 @@ set description     = excluded.description,
     timeout_seconds = excluded.timeout_seconds,
     retry_policy    = excluded.retry_policy,
     concurrency     = excluded.concurrency,
+    audit_content   = excluded.audit_content,
     last_seen_at    = clock_timestamp()
 where not exists (select from atlas.job_definitions d where d.key = t.key)
 returning key;
