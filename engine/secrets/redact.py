@@ -1,21 +1,25 @@
 """Removes known secret values from texts and JSON values.
 
 It searches for the value itself and for the forms it takes inside other texts: JSON, a URL, base64, a repr, one line of
-several.
+several. A second search reads the text as if it were not quoted, and finds what shells and other programs quote.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, AnyStr
 from urllib.parse import quote, quote_plus
 
 import orjson
 
+from atlas.engine.secrets.unquoted import LONGEST_ESCAPE, Unquoted, forms, unquote
+
 # Shorter values occur in harmless texts, and are not secrets.
 SHORTEST_SECRET = 4
 SHORTEST_LINE = 6
+# Without one of these a text quotes nothing.
+_QUOTING = re.compile(r"[\\'\"$%]")
 
 
 class Redactor:
@@ -24,6 +28,7 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets` maps a clear value to its fingerprint."""
         self._shown: dict[str, str] = {}
+        self._unquoted: dict[bytes, str] = {}
         self.learn(secrets)
 
     def learn(self, secrets: Mapping[str, str]) -> None:
@@ -31,22 +36,31 @@ class Redactor:
         for value, fingerprint in secrets.items():
             for shape in _shapes(value):
                 self._shown.setdefault(shape, f"[secret {fingerprint}]")
-        longest_first = sorted(self._shown, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+            for form in (form for line in (value, *_lines(value)) for form in forms(line)):
+                if len(form) >= SHORTEST_SECRET:
+                    self._unquoted.setdefault(form, f"[secret {fingerprint}]")
+        self._pattern = _any_of(self._shown, "|")
+        self._unquoted_pattern = _any_of(self._unquoted, b"|")
+        # How much of a text one of them takes at most, but for endless quotes.
+        self._widest = LONGEST_ESCAPE * (max(map(len, self._unquoted), default=0) + 1)
 
     def text(self, text: str) -> str:
         """Return the text without the secrets."""
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda match: self._shown[match[0]], text)
+        if self._pattern is not None:
+            text = self._pattern.sub(lambda match: self._shown[match[0]], text)
+        if self._unquoted_pattern is not None and _QUOTING.search(text):
+            text = self._without_quoted(text, self._unquoted_pattern)
+        return text
 
     def cut(self, text: str, *, at_start: bool = False, at_end: bool = False) -> str:
         """Redact a piece of a longer text: the part of a secret that is left at the cut is removed too."""
         text = self.text(text)
         if at_end:
             text = text[: len(text) - max((_overlap(text, shape) for shape in self._shown), default=0)]
+            text = self._without_quoted_end(text)
         if at_start:
             text = text[max((_overlap(shape, text) for shape in self._shown), default=0) :]
+            text = self._without_quoted_start(text)
         return text
 
     def report(self, text: str) -> str:
@@ -73,6 +87,37 @@ class Redactor:
     def json(self, text: str) -> str:
         """Return JSON text without the secrets."""
         return orjson.dumps(self.value(orjson.loads(text))).decode()
+
+    def _without_quoted(self, text: str, pattern: re.Pattern[bytes]) -> str:
+        if not pattern.search(unquote(text)):
+            return text
+        bare = Unquoted(text)
+        pieces: list[bytes] = []
+        at = 0
+        for match in pattern.finditer(bare.value):
+            start, end = bare.span(*match.span())
+            pieces += bare.source[at:start], self._unquoted[match[0]].encode()
+            at = end
+        return b"".join((*pieces, bare.source[at:])).decode("utf-8", "surrogatepass")
+
+    def _without_quoted_end(self, text: str) -> str:
+        before = max(0, len(text) - self._widest)
+        bare = Unquoted(text[before:], cut_at_end=True)
+        size = max((_overlap(bare.value, form) for form in self._unquoted), default=0)
+        if not size:
+            return text
+        start, _ = bare.span(len(bare.value) - size, len(bare.value))
+        return text[:before] + bare.source[:start].decode("utf-8", "surrogatepass")
+
+    def _without_quoted_start(self, text: str) -> str:
+        # The first letters may be the rest of an escape whose beginning was cut off.
+        for skipped in range(LONGEST_ESCAPE):
+            bare = Unquoted(text[skipped : skipped + self._widest])
+            size = max((_overlap(form, bare.value) for form in self._unquoted), default=0)
+            if size:
+                rest = bare.source[bare.span(0, size)[1] :].decode("utf-8", "surrogatepass")
+                return rest + text[skipped + self._widest :]
+        return text
 
 
 def needles(value: Any) -> Iterable[str]:
@@ -107,10 +152,20 @@ def _shapes(value: str) -> set[str]:
     for offset in range(3):
         inside = _inside_base64(raw, offset)
         found |= {inside, inside.replace("+", "-").replace("/", "_")}
-    found |= {line for line in value.splitlines() if len(line) >= SHORTEST_LINE}
+    found |= _lines(value)
     # A shape inside another text, such as a repr inside JSON, is escaped once more.
     found |= {escaped[1:-1] for shape in list(found) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
     return {shape for shape in found if len(shape) >= SHORTEST_SECRET}
+
+
+def _lines(value: str) -> set[str]:
+    return {line for line in value.splitlines() if len(line) >= SHORTEST_LINE}
+
+
+def _any_of(values: Iterable[AnyStr], bar: AnyStr) -> re.Pattern[AnyStr] | None:
+    """A pattern that finds any of these values, and the longest where several begin at one place."""
+    longest_first = sorted(values, key=len, reverse=True)
+    return re.compile(bar.join(map(re.escape, longest_first))) if longest_first else None
 
 
 def _inside_base64(raw: bytes, offset: int) -> str:
@@ -120,7 +175,7 @@ def _inside_base64(raw: bytes, offset: int) -> str:
     return encoded[(0, 2, 3)[offset] : len(encoded) - shared]
 
 
-def _overlap(left: str, right: str) -> int:
+def _overlap(left: AnyStr, right: AnyStr) -> int:
     """How much of the end of `left` is the beginning of `right`; fewer than SHORTEST_SECRET letters count as none."""
     probe = right[:16]
     at = left.find(probe, max(0, len(left) - len(right)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -262,6 +263,54 @@ def test_a_secret_is_found_in_every_shape_it_takes():
     for shape in shapes[:-1]:
         assert "[secret f00d]" in redactor.text(f"before {shape} after"), shape
     assert redactor.text(shapes[-1]) == "7022"
+
+
+QUOTED = {
+    "café-geheim": [
+        r"'caf'$'\303\251''-geheim'",  # ls
+        r"$'caf\303\251-geheim'",  # bash
+        r"caf\303\251-geheim",  # ls -b, git
+        r"b'caf\xc3\xa9-geheim'",
+        r"'b\'caf\\xc3\\xa9-geheim\''",
+        r"\x63\x61\x66\xC3\xA9\x2d\x67\x65\x68\x65\x69\x6d",
+        r"\u0063af\u00E9\U0000002dgeheim",
+        r"%63af%c3%A9-geheim",
+    ],
+    'it\'s $5 "or" more': [
+        """'it'\\''s $5 "or" more'""",
+        r"""'it'"'"'s $5 "or" more'""",
+        r"""it\'s\ \$5\ \"or\"\ more""",
+        r"\x69\x74\x27\x73\x20\x24\x35\x20\x22\x6f\x72\x22\x20\x6d\x6f\x72\x65",
+    ],
+    "tab\there\\back": [r"'tab'$'\t''here\back'", r"$'tab\there\\back'", r"tab\011here\134back"],
+    "100%41 sure": [r"'100%41 sure'", r"100\x2541\ sure", "100%2541%20sure"],
+}
+
+
+@pytest.mark.parametrize(("secret", "quoted"), [(secret, one) for secret, all in QUOTED.items() for one in all])
+def test_a_secret_is_found_however_it_is_quoted(secret, quoted):
+    shown = Redactor({secret: "f00d"}).text(f"é before {quoted} and after é")
+
+    assert re.sub(r"[b\\'\"$]*\[secret f00d\][\\'\"]*", "it", shown) == "é before it and after é"
+
+
+def test_a_piece_of_a_quoted_secret_at_a_cut_is_removed_too():
+    secret, quoted = "café-geheim", r"'caf'$'\303\251''-geheim'"
+    redactor = Redactor({secret: "f00d"})
+    for at in range(len(quoted)):
+        begun = redactor.cut(f"before {quoted[:at]}", at_end=True)
+        ended = redactor.cut(f"{quoted[at:]} after", at_start=True)
+        # Fewer than four bytes of the secret are not known as its own.
+        assert begun.count("caf") == (4 <= at < 11), begun
+        assert r"\303\251" not in begun
+        assert "geh" not in ended
+
+
+def test_quotes_without_end_are_read_in_time():
+    redactor = Redactor({"hunter22-and-more": "f00d"})
+    for flood in ("'", "\\", "\"\\'$", "\\303", "%41", "hunter2'"):
+        text = flood * (65_536 // len(flood)) + "x"
+        assert redactor.cut(text, at_start=True, at_end=True)
 
 
 def test_a_piece_of_a_secret_at_a_cut_is_removed_too():

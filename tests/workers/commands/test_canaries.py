@@ -121,6 +121,22 @@ async def test_only_the_program_and_the_handler_see_a_planted_secret(define, ord
             assert job.progress["message"].startswith("[secret ")
 
 
+async def test_a_secret_that_programs_quote_is_not_stored(define, order, run_commands, story):
+    quote = """#!/bin/bash
+    : > "$T"; ls --quoting-style=shell-escape; ls --quoting-style=c; ls -b; printf '%q\\n' "$T"
+    set -x; true "$T"; exit 3
+    """
+    env = {"T": "{{token}}", "PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    await define("quote", quote, fields={"token": SECRET}, env=env)
+    job_id = await order("quote", {"token": "schlüssel des gärtners"})
+    await run_commands()
+
+    job, attempt = await story(job_id)
+    assert attempt["stdout_tail"].count("[secret ") == 4
+    assert attempt["stderr_tail"].count("[secret ") == 1
+    assert not any(piece in f"{job} {attempt}" for piece in ("schl", "ssel", "rtner", "303"))
+
+
 async def test_a_long_message_is_not_cut_within_a_secret(define, order, run_commands, story):
     tell = 'echo "::progress 10 $(head -c 480 /dev/zero | tr "\\0" x)$T"'
     await define("long", tell, fields={"token": SECRET}, env={"T": "{{token}}", "PATH": "/usr/bin:/bin"})
