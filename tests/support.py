@@ -1,16 +1,20 @@
 """What tests of several folders share: who acts, where the repository is, and waiting until something is so."""
 
 import asyncio
+import fcntl
 import inspect
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.engine.tenants import add_tenant
+from atlas.postgres.guardian import START_LOCK
+from atlas.postgres.pg_ctl import call, running_at
 
 ROOT = Path(__file__).parents[1]
 # `make proof` sets it: the full sizes, which take hours of a machine rather than minutes.
@@ -29,6 +33,23 @@ async def until(condition: Callable[[], Any], *, within: float = 30) -> float:
             if await found if inspect.isawaitable(found) else found:
                 return time.monotonic() - began
             await asyncio.sleep(0.01)
+
+
+@contextmanager
+def kept_down(home: Path) -> Iterator[None]:
+    """Nothing starts the embedded server of this home during the block, also not its guardian."""
+    with (home / START_LOCK).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+async def crash_server(home: Path, *, down: float = 0.0) -> None:
+    """Stop the embedded server of this home without any order, and wait until its guardian has started it again."""
+    data = home / "postgres" / "data"
+    with kept_down(home):
+        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "stop", data=data)
+        await asyncio.sleep(down)
+    await until(lambda: asyncio.to_thread(running_at, data))
 
 
 async def given_tenant(conn: Any, slug: str = "acme", timezone: str = "UTC") -> UUID:

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
-from atlas.postgres.guardian import ensure_guarded, register_user
-from atlas.postgres.pg_ctl import BIN, START_SECONDS, clear_after_kill, run, running_at
+from atlas.postgres.guardian import START_LOCK, ensure_guarded, register_user
+from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
 
 SOCKET_PATH_LIMIT = 90
 
@@ -48,7 +48,7 @@ def _use(home: Path, settings: dict[str, str]) -> EmbeddedPostgres:
     folder = home / "postgres"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(home / "postgres.start.lock"):
+        with _locked(home / START_LOCK):
             users = register_user(home)
             socket_dir = _ensure_running(home, folder, settings)
             return EmbeddedPostgres(folder, socket_dir, users)
@@ -74,9 +74,9 @@ def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
     socket_dir = running_at(data)
     if socket_dir is None:
         socket_dir = _socket_dir(folder)
-        clear_after_kill(data, socket_dir)
+        clear_after_kill(data)
         _configure(data, socket_dir, settings)
-        _start(data, folder / "server.log")
+        start_server(data)
     ensure_guarded(home)
     return socket_dir
 
@@ -148,16 +148,3 @@ def _configure(data: Path, socket_dir: Path, settings: dict[str, str]) -> None:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
-
-
-def _start(data: Path, log: Path) -> None:
-    log.touch()
-    give_to_server(log)
-    try:
-        run("pg_ctl", "-w", "-t", str(START_SECONDS), "-s", "-l", log.name, "start", data=data)
-    except EmbeddedPostgresError as error:
-        last = log.read_text(errors="replace").strip().splitlines()[-3:]
-        raise EmbeddedPostgresError(
-            f"The embedded Postgres did not start: {' / '.join(last) or error.message}",
-            remedy=f"Look into {log}; free disk space and memory, then start again.",
-        ) from error

@@ -1,17 +1,23 @@
 """Calls the programs of the embedded Postgres, and finds out whether its server runs."""
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from atlas.errors import EmbeddedPostgresError
-from atlas.postgres.as_root import as_server_user
+from atlas.postgres.as_root import as_server_user, give_to_server
 
 START_SECONDS = 120  # crash recovery after a kill may replay a long log
+# The processes of a killed server end by themselves when they next wait for something. Those that compute are killed.
+ORPHAN_SECONDS = 3.0
 
 
 def _programs() -> Path:
@@ -73,8 +79,7 @@ def running_at(data: Path) -> Path | None:
             return None
         with socket.socket(socket.AF_UNIX) as connection:
             try:
-                # Read from the server's own file: the process that started it may have had another TMPDIR.
-                socket_dir = Path((data / "postmaster.pid").read_text().splitlines()[4])
+                socket_dir = socket_dir_of(data)
                 connection.connect(str(socket_dir / ".s.PGSQL.5432"))
             except (OSError, IndexError):
                 threading.Event().wait(0.1)
@@ -87,16 +92,59 @@ def running_at(data: Path) -> Path | None:
     )
 
 
-def clear_after_kill(data: Path, socket_dir: Path) -> None:
+def clear_after_kill(data: Path) -> None:
     """Wait for the last processes of a killed server, and remove its stale lock files. No new one starts before."""
     # While one of its processes lives, a second server would corrupt the data, and therefore refuses to start.
-    for _ in range(START_SECONDS * 10):
-        if not any(_is_postgres_in(data, process) for process in Path("/proc").glob("[0-9]*")):
+    for tenths in range(START_SECONDS * 10):
+        left = [process for process in Path("/proc").glob("[0-9]*") if _is_postgres_in(data, process)]
+        if not left:
             if _is_stale(data):
+                with suppress(IndexError):
+                    (socket_dir_of(data) / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
                 (data / "postmaster.pid").unlink(missing_ok=True)
-                (socket_dir / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
             return
+        if tenths >= ORPHAN_SECONDS * 10:
+            _kill_orphans(left)
         threading.Event().wait(0.1)
+
+
+def start_server(data: Path) -> None:
+    """Start the server on a data folder that no server uses. Raises with the end of its log if it does not start."""
+    log = data.parent / "server.log"
+    log.touch()
+    give_to_server(log)
+    try:
+        run("pg_ctl", "-w", "-t", str(START_SECONDS), "-s", "-l", log.name, "start", data=data)
+    except EmbeddedPostgresError as error:
+        last = log.read_text(errors="replace").strip().splitlines()[-3:]
+        raise EmbeddedPostgresError(
+            f"The embedded Postgres did not start: {' / '.join(last) or error.message}",
+            remedy=f"Look into {log}; free disk space and memory, then start again.",
+        ) from error
+
+
+def socket_dir_of(data: Path) -> Path:
+    """The folder of the socket, as the server's file has it: who started it may have had another TMPDIR."""
+    return Path((data / "postmaster.pid").read_text().splitlines()[4])
+
+
+def wait_for_end(data: Path) -> None:
+    """Wait until the server's process has ended. Returns at once if none runs."""
+    try:
+        process = os.pidfd_open(server_pid(data))
+    except (OSError, ValueError, IndexError):
+        return
+    try:
+        # By now the number could be another process's.
+        if is_running(data):
+            select.select([process], [], [])
+    finally:
+        os.close(process)
+
+
+def server_pid(data: Path) -> int:
+    """The number of the server's process, as its file has it."""
+    return int((data / "postmaster.pid").read_text().split()[0])
 
 
 def _is_stale(data: Path) -> bool:
@@ -106,8 +154,7 @@ def _is_stale(data: Path) -> bool:
     where numbers start again from one, this happens often.
     """
     try:
-        pid = int((data / "postmaster.pid").read_text().split()[0])
-        process = Path(f"/proc/{pid}")
+        process = Path(f"/proc/{server_pid(data)}")
         is_dead = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
         return is_dead or (process / "cwd").readlink() != data.resolve()
     except (OSError, ValueError, IndexError):
@@ -119,3 +166,11 @@ def _is_postgres_in(data: Path, process: Path) -> bool:
         return (process / "cwd").readlink() == data.resolve() and (process / "comm").read_text() == "postgres\n"
     except OSError:
         return False
+
+
+def _kill_orphans(processes: Iterable[Path]) -> None:
+    """Kill what a killed server left behind. A server itself, which has no such title, is never killed."""
+    for process in processes:
+        with suppress(OSError):
+            if (process / "cmdline").read_bytes().startswith(b"postgres: "):
+                os.kill(int(process.name), signal.SIGKILL)

@@ -17,7 +17,7 @@ from atlas.test_databases import TEST_SETTINGS
 from tests.api.conftest import QUICK, furnish, running
 from tests.api.serving import Served
 from tests.proxy import FaultyProxy
-from tests.support import until
+from tests.support import kept_down, until
 
 READS = ("/jobs", "/jobs/summary", "/audit", "/workers", "/tenants", "/session", "/system/atlas-online")
 
@@ -44,24 +44,24 @@ async def test_a_killed_database_is_503_with_retry_after_and_recovers(own_server
         made = await client.post("/jobs", json={"job_type": "x.work"})
         assert made.status_code == 201
 
-        os.kill(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
-        # Until the last process of the server has noticed, some requests are still served.
-        await until(lambda: _is(client, "/jobs", 503))
-        world.app.state.api.callers.forget()
-        requests = [client.get(path) for path in READS]
-        requests += [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(10)]
-        requests += [
-            client.post("/events", json={"name": "e"}),
-            client.get("http://atlas.test/readyz"),
-            client.get("http://atlas.test/metrics"),
-        ]
-        answers = await asyncio.gather(*requests)
-        assert {answer.status_code for answer in answers} == {503}
-        assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
-        assert {answer.json()["type"] for answer in answers} == {"urn:atlas:problem:unavailable"}
-        assert (await client.get("http://atlas.test/healthz")).status_code == 200  # the process itself is well
+        with kept_down(home):
+            os.kill(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+            # Until the last process of the server has noticed, some requests are still served.
+            await until(lambda: _is(client, "/jobs", 503))
+            world.app.state.api.callers.forget()
+            requests = [client.get(path) for path in READS]
+            requests += [client.post("/jobs", json={"job_type": "x.work"}) for _ in range(10)]
+            requests += [
+                client.post("/events", json={"name": "e"}),
+                client.get("http://atlas.test/readyz"),
+                client.get("http://atlas.test/metrics"),
+            ]
+            answers = await asyncio.gather(*requests)
+            assert {answer.status_code for answer in answers} == {503}
+            assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+            assert {answer.json()["type"] for answer in answers} == {"urn:atlas:problem:unavailable"}
+            assert (await client.get("http://atlas.test/healthz")).status_code == 200  # the process itself is well
 
-        again = await start_embedded(home, settings=TEST_SETTINGS)
         await until(lambda: _is(client, "http://atlas.test/readyz", 200))
         assert (await client.get(f"/jobs/{made.json()['id']}")).json()["id"] == made.json()["id"]
         answers = [await client.get(path) for path in READS]
@@ -69,7 +69,6 @@ async def test_a_killed_database_is_503_with_retry_after_and_recovers(own_server
         assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
         signals = app.state.signals
         await until(lambda: _true(signals.hears))
-        again.release()
     with suppress(OSError):
         await pool.close()
 

@@ -12,9 +12,8 @@ from atlas.db.migrations import migrate
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError
 from atlas.postgres.cluster import start_embedded
-from atlas.postgres.pg_ctl import call
 from tests.audit.given import TENANTS, event
-from tests.support import PROOF
+from tests.support import PROOF, crash_server
 
 CRASHES = 12 if PROOF else 3
 GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
@@ -23,7 +22,7 @@ GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
 @pytest.mark.slow
 async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_leaf(tmp_path, installation):
     server = await start_embedded(tmp_path)
-    url, data = server.url("postgres"), str(tmp_path / "postgres" / "data")
+    url = server.url("postgres")
     await migrate(url)
     stop, confirmed = asyncio.Event(), set[str]()
     tasks = [asyncio.create_task(_write(url, Random(number), stop, confirmed)) for number in range(3)]
@@ -33,8 +32,7 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
         async with asyncio.timeout(60):
             while len(confirmed) < before + 60:
                 await asyncio.sleep(0.01)
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await crash_server(tmp_path)
     stop.set()
     await asyncio.gather(*tasks)
 

@@ -12,9 +12,8 @@ from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs import JobContext, NewJob, enqueue, job, switch
 from atlas.postgres.cluster import start_embedded
-from atlas.postgres.pg_ctl import call
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.support import DANA, PROOF
+from tests.support import DANA, PROOF, crash_server
 from tests.workers.processes import start_worker, workers
 
 JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)
@@ -176,7 +175,7 @@ async def test_a_claim_that_has_returned_survives_a_crash_of_the_server(tmp_path
     conn = await connect(server.url("postgres"))
     await conn.execute("create database crash")
     await conn.close()
-    url, data = server.url("crash"), str(tmp_path / "postgres" / "data")
+    url = server.url("crash")
     await migrate(url)
     pool = await open_pool(url, size=8)
     async with pool.acquire() as conn:
@@ -190,8 +189,7 @@ async def test_a_claim_that_has_returned_survives_a_crash_of_the_server(tmp_path
         async with asyncio.timeout(10):
             while not BEGUN:
                 await asyncio.sleep(0.001)
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await crash_server(tmp_path)
         async with asyncio.timeout(20):
             while worker.finished < 1:
                 await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -16,7 +17,7 @@ import pytest
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import as_server_user, give_to_server
 from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
-from tests.support import ROOT, until
+from tests.support import ROOT, kept_down, until
 
 USER = """
 import asyncio, sys
@@ -36,6 +37,12 @@ async def query(url: str, sql: str):
         return await conn.fetchval(sql)
     finally:
         await conn.close()
+
+
+async def _answers(url: str) -> bool:
+    with suppress(OSError, asyncpg.PostgresError):
+        return await query(url, "select true")
+    return False
 
 
 def pid_file(home: Path) -> Path:
@@ -115,6 +122,37 @@ async def test_what_was_committed_is_there_after_the_server_was_killed(home):
         assert await query(server.url("postgres"), "select n from kept") == 42
     finally:
         server.release()
+
+
+async def test_a_killed_server_is_back_for_its_users_with_the_settings_it_had(home):
+    server = await start_embedded(home, settings={"work_mem": "7MB"})
+    url = server.url("postgres")
+    try:
+        busy = await asyncpg.connect(url)
+        # It computes, and so does not notice the end of its server.
+        computing = asyncio.create_task(busy.execute("do $$ begin loop end loop; end $$"))
+        await until(lambda: query(url, "select exists (select from pg_stat_activity where query like 'do %')"))
+        for number in (signal.SIGKILL, signal.SIGINT):
+            killed = server_pid(home)
+            os.kill(killed, number)
+            await until(lambda killed=killed: pid_file(home).exists() and server_pid(home) != killed)
+            await until(lambda: _answers(url))
+            assert await query(url, "select current_setting('work_mem')") == "7MB"
+        await asyncio.gather(computing, return_exceptions=True)
+    finally:
+        server.release()
+    await until(lambda: not guardians(home))
+
+
+async def test_a_killed_server_stays_down_once_its_last_user_has_ended(home):
+    server = await start_embedded(home)
+    with kept_down(home):
+        os.kill(server_pid(home), signal.SIGKILL)
+        server.release()
+        await until(lambda: not guardians(home))
+    server = await start_embedded(home)
+    assert len(guardians(home)) == 1
+    server.release()
 
 
 async def test_a_killed_servers_last_processes_are_waited_for(home):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,9 @@ from atlas.engine.jobs import SYSTEM_TENANT, job, switch
 from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
 from atlas.engine.workflows.intents import take_intents
 from atlas.postgres.cluster import start_embedded
-from atlas.postgres.pg_ctl import call
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls
-from tests.support import PROOF
+from tests.support import PROOF, crash_server
 
 RUNS, OUTAGES = (200, 5) if PROOF else (60, 1)
 STEPS = 8
@@ -87,20 +87,18 @@ async def server(tmp_path):
     running.release()
 
 
-async def _outages(data: str) -> None:
+async def _outages(home: Path) -> None:
     """Stop Postgres at once and start it again, each time after a good part of the work."""
     for number in range(OUTAGES):
         async with asyncio.timeout(60):
             while len(returned) < (number + 1) * RUNS * STEPS // (OUTAGES + 2):
                 await asyncio.sleep(0.02)
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "immediate", "-D", data, "stop")
-        await asyncio.sleep(0.3)
-        await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-D", data, "-l", f"{data}/../server.log", "start")
+        await crash_server(home, down=0.3)
 
 
 async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(server, tmp_path):
     assert atlas.workers.workflows
-    url, data = server.url("outage"), str(tmp_path / "postgres" / "data")
+    url = server.url("outage")
     pool = await open_pool(url, size=10)
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=ACTOR)
@@ -110,7 +108,7 @@ async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(se
     worker = Worker(pool, url, WorkerOptions(["ENGINE_RUN", "outage.nothing"], concurrency=100, poll=0.2, lease=20))
     task = asyncio.create_task(worker.run())
     try:
-        await _outages(data)
+        await _outages(tmp_path)
         async with asyncio.timeout(120):
             while worker.finished < 2 * RUNS:
                 await asyncio.sleep(0.05)
