@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from atlas.api.client_address import TrustedProxies
+from atlas.api.client_address import TrustedProxies, plain_address
 from atlas.logs import get_logger
 
 log = get_logger("api.requests")
@@ -96,6 +96,7 @@ class RequestMiddleware:
             "route": route,
             "status": status,
             "ms": round(seconds * 1000, 1),
+            "address": plain_address(scope["client"][0]) if scope.get("client") else None,
         }
         if call is not None:
             facts |= {"subject": call.caller.subject, "tenant_id": str(call.tenant_id) if call.tenant_id else None}

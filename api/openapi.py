@@ -1,6 +1,7 @@
 """The OpenAPI description: roles, problem responses, and the body of a job, which FastAPI does not know."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,7 +18,7 @@ ABOUT = (
     "Jobs, workflows, schedules and the audit log. Programs send a token as "
     "`Authorization: Bearer atl_…`; people sign in with one at `/api/v1/session`. The tenant comes from the "
     "credential; an operator, who has none, names one with `?tenant=`. "
-    "Every error has one shape, Problem."
+    "Every error has one shape, Problem. HEAD works wherever GET does, but for a host that fetches its next job."
 )
 REFERENCE = "#/components/schemas/{model}"
 DESCRIPTIONS = {
@@ -68,7 +69,8 @@ def describe(app: FastAPI) -> None:
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
-    spec = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=app.routes)
+    routes = [_without_head(route) for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
+    spec = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=routes)
     schemas: dict[str, Any] = spec["components"]["schemas"]
     _, models = models_json_schema([(NewJobBody, "validation"), (Problem, "serialization")], ref_template=REFERENCE)
     schemas.update(models["$defs"])
@@ -77,13 +79,19 @@ def _described(app: FastAPI) -> dict[str, Any]:
     spec["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer", "description": "A token, `atl_<prefix>_<secret>`."},
     }
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods or ():
-                _complete(spec["paths"][route.path_format][method.lower()], route, method)
+    for route in routes:
+        for method in route.methods or ():
+            _complete(spec["paths"][route.path_format][method.lower()], route, method)
     _describe_jobs(spec["paths"][f"{PREFIX}/jobs"]["post"])
     _name_bounds(spec)
     return spec
+
+
+def _without_head(route: APIRoute) -> APIRoute:
+    """The route as it is described: HEAD is the same as GET and needs no words."""
+    described = copy(route)
+    described.methods = (route.methods or set()) - {"HEAD"}
+    return described
 
 
 def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:

@@ -56,6 +56,8 @@ class RouteRules:
     own_pages: bool = False
     # The function takes the request and reads its body itself, without FastAPI.
     raw: bool = False
+    # A GET that takes something away: no HEAD.
+    takes: bool = False
 
 
 def requires(*roles: str, **rules: Any) -> Callable[[F], F]:
@@ -78,7 +80,14 @@ def rules_of(endpoint: Callable[..., Any]) -> RouteRules:
 
 
 class GuardedRoute(APIRoute):
-    """A route that admits its callers by its rules and reads their bodies strictly."""
+    """A route that admits its callers by its rules and reads their bodies strictly. HEAD is GET without the body."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        methods = self.methods or set()
+        if "GET" in methods and not rules_of(endpoint).takes:
+            # The server leaves out the body.
+            self.methods = methods | {"HEAD"}
 
     def get_route_handler(self) -> Handle:
         rules = rules_of(self.endpoint)

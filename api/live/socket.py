@@ -15,7 +15,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from atlas.api.app_state import AppState
-from atlas.api.authentication import Caller, own_origin
+from atlas.api.authentication import Caller, address_of, own_origin
 from atlas.api.live.changes import Room
 from atlas.api.live.hub import Hub, Watcher
 from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
@@ -61,8 +61,10 @@ async def live(socket: WebSocket) -> None:
             caller, room = await _admitted(api, socket)
             slot.enter_context(api.watchers.taken(caller.share))
         except (AtlasError, asyncpg.PostgresError, *AWAY) as error:
+            problem = problem_of(error)
+            log.info("a watcher is refused", status=problem.status, address=address_of(socket), reason=str(error))
             # Before it is accepted, so that the client gets an HTTP response with its status and Retry-After.
-            await socket.send_denial_response(response_of(problem_of(error)))
+            await socket.send_denial_response(response_of(problem))
             return
         await socket.accept()
         watcher = await hub.join(room, socket.query_params.get("since"))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -171,6 +171,7 @@ async def show_key(call: Calling) -> str:
 )
 @requires(*READERS, own_pages=True)
 async def export_rows(
+    request: Request,
     call: Calling,
     since: Annotated[Timestamp | None, Query(description="By the time of sealing.")] = None,
     until: Timestamp | None = None,
@@ -179,10 +180,12 @@ async def export_rows(
     """Each export is recorded as an event. `atlas audit verify --export` checks one without a database."""
     if personal and call.caller.role != "operator":
         raise Forbidden("Personal values are exported by operators only.")
+    headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
+    if request.method == "HEAD":
+        return Response(headers=headers, media_type="application/x-ndjson")
     lines = _lines(call, Extract(call.tenant_id, since, until, personal))
     # The first line before the response begins, so that a refusal still has its own status.
     first = await anext(lines)
-    headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
     return _Export(first, lines, headers)
 
 

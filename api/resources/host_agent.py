@@ -110,7 +110,7 @@ async def show_hosts(call: Calling) -> Listed[HostShown]:
     summary="The next job of a host, waited for",
     responses={204: {"description": "Nothing is due within the wait.", "model": None}},
 )
-@requires("host", by_tenant=False)
+@requires("host", by_tenant=False, takes=True)
 async def fetch_next(
     request: Request,
     host_id: Id,

@@ -252,6 +252,18 @@ async def test_a_requests_log_entry_names_caller_route_and_status(admin, world, 
     assert not any(token in str(logged()) for token in world.tokens.values())
 
 
+async def test_the_log_says_where_a_refused_credential_came_from(world, logged):
+    for refused in ({"Authorization": "Bearer atl_no"}, {"Cookie": "atlas=no"}, {}):
+        async with world.client() as client:
+            client.headers = refused
+            assert (await client.get("/jobs")).status_code == 401
+            assert (await client.post("/session", json={"token": "atl_no"})).status_code == 401
+    entries = [one for one in logged() if one.get("status") == 401]
+
+    assert len(entries) == 6
+    assert {one["address"] for one in entries} == {"10.1.2.3"}
+
+
 async def test_every_response_names_its_request_and_is_not_cached(operator):
     given = await operator.get("/jobs", headers={"X-Request-Id": "mine-1"})
     odd = await operator.get("/jobs", headers={"X-Request-Id": "not <safe>"})
