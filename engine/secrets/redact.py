@@ -148,7 +148,13 @@ def _shapes(value: str) -> set[str]:
         quote(value),
         quote_plus(value),
         raw.hex(),
+        raw.hex().upper(),
     }
+    if not value.isascii():
+        # What is left of it where a program or a decoder does not know the letters, or `cat -v` names their bytes.
+        marked = {re.sub(r"[^\0-\x7f]", mark, one) for mark in "?\ufffd" for one in (value, raw.decode("latin-1"))}
+        found |= {one for one in marked if sum(map(str.isalnum, one)) >= SHORTEST_SECRET}
+        found.add("".join(map(_caret, raw)))
     for offset in range(3):
         inside = _inside_base64(raw, offset)
         found |= {inside, inside.replace("+", "-").replace("/", "_")}
@@ -156,6 +162,13 @@ def _shapes(value: str) -> set[str]:
     # A shape inside another text, such as a repr inside JSON, is escaped once more.
     found |= {escaped[1:-1] for shape in list(found) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
     return {shape for shape in found if len(shape) >= SHORTEST_SECRET}
+
+
+def _caret(byte: int) -> str:
+    """A byte as `cat -v` shows it."""
+    low = byte & 0x7F
+    shown = chr(low) if 32 <= low < 127 or byte in b"\t\n" else f"^{chr(low ^ 64)}"
+    return shown if byte < 128 else f"M-{shown}"
 
 
 def _lines(value: str) -> set[str]:

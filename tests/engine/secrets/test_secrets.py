@@ -258,11 +258,17 @@ def test_a_secret_is_found_in_every_shape_it_takes():
         orjson.dumps(repr({"a": secret})).decode(),
         "p%22ss%2Fw%C3%B6rd%0A%262",
         "cCJzcy93w7ZyZAomMg==",
+        secret.encode().hex().upper(),
+        'p"ss/w?rd\n&2',
+        'p"ss/w??rd\n&2',
+        secret.encode("latin-1").decode("utf-8", "replace"),
+        'p"ss/wM-CM-6rd\n&2',
         "7022",
     ]
     for shape in shapes[:-1]:
         assert "[secret f00d]" in redactor.text(f"before {shape} after"), shape
     assert redactor.text(shapes[-1]) == "7022"
+    assert Redactor({"日本語の秘密": "f00d"}).text("really ?????? yes") == "really ?????? yes"
 
 
 QUOTED = {
