@@ -113,6 +113,7 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     background.start(app.state.hub.run())
     background.start(app.state.host_polling.run())
     background.start(_delete_expired(app.state.api))
+    background.start(app.state.api.callers.refused.run(app.state.api.db))
     yield
     await background.stop()
     await signals.stop()

@@ -21,6 +21,7 @@ from atlas.api.db import READ_SECONDS, Database
 from atlas.api.limits.rates import FailedSignIns, Rates
 from atlas.api.middleware import header
 from atlas.api.problems import Forbidden, Unauthenticated
+from atlas.api.refused_credentials import RefusedCredentials
 from atlas.api.ttl_cache import TtlCache
 from atlas.engine.sessions import Session, csrf_token, find_session
 from atlas.engine.tokens import Role, Token, valid_token
@@ -85,6 +86,7 @@ class Callers:
         self._db = db
         self._known: TtlCache[bytes, Caller] = TtlCache(CACHED_SECONDS, until=lambda caller: caller.valid_until)
         self._failures = FailedSignIns(rates)
+        self.refused = RefusedCredentials()
 
     async def identify(self, request: HTTPConnection) -> Caller:
         """The caller of a request. A browser's request that changes something is checked for forgery."""
@@ -131,6 +133,7 @@ class Callers:
             async with self._failures.lookup(address):
                 found = await find(clear) if 0 < len(clear) <= LONGEST_CREDENTIAL else None
             if found is None:
+                self.refused.count(address)
                 raise self._failures.count(address)
             return replace(found, again=again)
 

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from atlas.actors import Actor, system
+from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_value, statement
 
@@ -20,6 +22,8 @@ LIST = statement("engine/sql/list_recurring.sql")
 CLAIM = statement("engine/sql/claim_recurring.sql")
 RENEW = statement("engine/sql/renew_recurring.sql")
 FINISH = statement("engine/sql/finish_recurring.sql")
+
+SCHEDULER = system("scheduler")
 
 # The tenant and the id under which a function is registered.
 Key = tuple[UUID, str]
@@ -64,22 +68,27 @@ async def save_recurring(
     start_at: datetime,
     repeat_every: timedelta,
     timeout: timedelta | None = None,
+    actor: Actor = SCHEDULER,
 ) -> None:
     """Store a schedule, or replace the one that is there. If nothing changed, its next run stays as it is."""
-    await fetch(
-        conn,
-        SAVE,
-        tenant_id=key[0],
-        id=key[1],
-        start_at=start_at,
-        repeat_seconds=repeat_every.total_seconds(),
-        timeout_seconds=None if timeout is None else timeout.total_seconds(),
-    )
+    seconds = {
+        "repeat_seconds": repeat_every.total_seconds(),
+        "timeout_seconds": None if timeout is None else timeout.total_seconds(),
+    }
+    async with conn.transaction():
+        is_new = await fetch_value(conn, SAVE, tenant_id=key[0], id=key[1], start_at=start_at, **seconds)
+        if is_new:
+            meta = {"start_at": start_at.isoformat(), **seconds}
+            await record(conn, Event("RECURRING_REGISTERED", "recurring", key[1], actor, key[0], meta=meta))
 
 
-async def remove_recurring(conn: Connection, key: Key) -> bool:
+async def remove_recurring(conn: Connection, key: Key, *, actor: Actor = SCHEDULER) -> bool:
     """Remove a schedule. Returns False if there was none."""
-    return await fetch_value(conn, REMOVE, tenant_id=key[0], id=key[1]) is not None
+    async with conn.transaction():
+        found = await fetch_value(conn, REMOVE, tenant_id=key[0], id=key[1]) is not None
+        if found:
+            await record(conn, Event("RECURRING_REMOVED", "recurring", key[1], actor, key[0]))
+    return found
 
 
 async def list_recurring(conn: Queryable, *, tenant_id: UUID | None = None) -> list[RecurringRow]:

@@ -14,9 +14,9 @@ from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Page
-from atlas.engine.workflows.approvals import decide_approval, list_approvals
+from atlas.engine.workflows.approvals import decide_approval, list_approvals, record_refusal
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
-from atlas.errors import NotFound
+from atlas.errors import NotFound, Refused
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["approvals"])
 
@@ -122,16 +122,21 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
 @requires(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     """Nor may whoever goes back to the same token: a second name does not make a second person."""
-    async with call.transaction() as conn:
-        status = await decide_approval(
-            conn,
-            approval_id,
-            body.approve,
-            actor=call.actor,
-            comment=body.comment,
-            input_hash=body.input_hash,
-            tenant_id=call.tenant_id,
-        )
+    try:
+        async with call.transaction() as conn:
+            status = await decide_approval(
+                conn,
+                approval_id,
+                body.approve,
+                actor=call.actor,
+                comment=body.comment,
+                input_hash=body.input_hash,
+                tenant_id=call.tenant_id,
+            )
+    except Refused as refusal:
+        async with call.transaction() as conn:
+            await record_refusal(conn, approval_id, call.actor, refusal)
+        raise
     return Decided.model_validate({"id": approval_id, "status": status})
 
 

@@ -11,7 +11,8 @@ from atlas.cli.runtime import caller, connected, execute
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, read_before, tenant_id
 from atlas.db.pool import Connection
 from atlas.engine.workflows import ApprovalRow, decide_approval, list_approvals
-from atlas.errors import Conflict, NotFound
+from atlas.engine.workflows.approvals import record_refusal
+from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 
 
@@ -27,9 +28,13 @@ def approve(
         async with connected(settings) as conn:
             asked = await _find(conn, id)
             # The hash binds the decision to what was looked up here.
-            status = await decide_approval(
-                conn, asked.id, not reject, actor=caller(), comment=comment, input_hash=asked.input_hash
-            )
+            try:
+                status = await decide_approval(
+                    conn, asked.id, not reject, actor=caller(), comment=comment, input_hash=asked.input_hash
+                )
+            except Refused as refusal:
+                await record_refusal(conn, asked.id, caller(), refusal)
+                raise
             return asked, status
 
     asked, status = execute(work)

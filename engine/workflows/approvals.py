@@ -89,6 +89,14 @@ async def decide_approval(
     return status
 
 
+async def record_refusal(conn: Connection, approval_id: UUID, actor: Actor, refusal: Refused) -> None:
+    """Record that a decision was refused, after the transaction in which it was: that one left nothing."""
+    found = await list_approvals(conn, id=approval_id, limit=1)
+    tenant_id = found[0].tenant_id if found else None
+    event = Event("DECISION_REFUSED", "approval", str(approval_id), actor, tenant_id, refusal.message, "warn")
+    await record(conn, event)
+
+
 async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None = None) -> int:
     """Close the approvals that have expired, and wake the runs that asked. Returns how many runs."""
     async with conn.transaction():

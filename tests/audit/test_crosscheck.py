@@ -13,9 +13,12 @@ from atlas.engine.jobs import NewJob, cancel, claim, enqueue, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.verdicts import PermanentError, succeed
+from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
+from atlas.engine.recurring import remove_recurring, save_recurring
 from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
@@ -27,7 +30,7 @@ from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from atlas.engine.workflows.run_actions import cancel_run
-from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, success
 from tests.support import DANA
 
 
@@ -318,3 +321,64 @@ async def test_things_whose_first_events_were_removed_by_order_are_compared_with
     await owner.execute("update atlas.tenants set name = 'Eve' where slug = 'acme'")
     [finding] = await cross_check(conn)
     assert "is not as its last event left it (TENANT_EDITED" in finding.message
+
+
+AUDITED = (
+    *("jobs", "tenants", "api_tokens", "sessions", "approvals", "policy_rules", "job_definitions", "workflows"),
+    *("job_triggers", "hosts", "server_instances", "intents", "events", "recurring_jobs"),
+)
+TRACES = "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,handled_at}"
+RECORDER = f"""
+create table atlas.recorded (xid xid8, name text, was text, became text);
+create function atlas.recorder() returns trigger language plpgsql security definer as $$
+declare
+  was jsonb := to_jsonb(old) - '{TRACES}'::text[];
+  became jsonb := to_jsonb(new) - '{TRACES}'::text[];
+begin
+  if was is distinct from became and (tg_table_name <> 'jobs' or was->'status' is distinct from became->'status') then
+    insert into atlas.recorded values (pg_current_xact_id(), tg_table_name, was->>'status', became->>'status');
+  end if;
+  return null;
+end $$;
+"""
+TRIGGER = """
+create trigger recorder after insert or update or delete on atlas.{} for each row execute function atlas.recorder()
+"""
+# What docs/audit.md names as not audited.
+BY_DESIGN = {("jobs", "queued", "running"), ("jobs", "running", "queued")}
+
+
+@pytest.fixture
+async def recorder(owner):
+    """Every change of these tables is recorded, with its transaction."""
+    await owner.execute(RECORDER)
+    for name in AUDITED:
+        await owner.execute(TRIGGER.format(name))
+
+
+async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(owner, recorder, conn, jobs, things):
+    worker, job = await given_claimed(conn, "s")
+    await finish(conn, worker, [snooze(job, 60.0)])
+    await publish_event(conn, things.id, "order.paid", {}, actor=DANA)
+    key = (things.id, "tidy")
+    schedule = {"start_at": datetime.now(UTC), "repeat_every": timedelta(hours=1)}
+    await save_recurring(conn, key, **schedule)
+    await save_recurring(conn, key, **schedule)  # the same again changes nothing
+    await remove_recurring(conn, key)
+    worker, job = await given_claimed(conn, "lost")
+    await lose_lease(conn, worker)
+    assert job.id in [job_id for job_id, _, _ in await reap(conn)]
+    await cancel(conn, job.id, actor=DANA)
+    await retry_now(conn, job.id, actor=DANA)
+    await delete(conn, job.id, actor=DANA)
+
+    changes = await owner.fetch("select distinct name, was, became from atlas.recorded")
+    assert {row["name"] for row in changes} == set(AUDITED)
+    silent = await owner.fetch(
+        "select distinct r.name, r.was, r.became from atlas.recorded r"
+        " where not exists (select from atlas.audit_log a where a.xid = r.xid)"
+    )
+    assert {tuple(row) for row in silent} == BY_DESIGN
+    actions = {row["action"] for row in await owner.fetch("select distinct action from atlas.audit_log")}
+    assert {"WORKER_LOST", "RECURRING_REGISTERED", "RECURRING_REMOVED", "EVENT_PUBLISHED"} <= actions
+    assert await owner.fetchval("select count(*) from atlas.audit_log where action = 'RECURRING_REGISTERED'") == 1

@@ -18,6 +18,11 @@ begin
     continue when not pg_try_advisory_xact_lock(lock_class('worker'), hashtext(w));
     update job_workers x set dead_at = clock_timestamp()
     where x.worker_id = w and x.dead_at is null and x.lease_expires_at < clock_timestamp();
+    if found then
+      insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
+      values ('system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '{}',
+        audit_body(null, 'system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '', '{}'));
+    end if;
     continue when exists (select from job_workers x where x.worker_id = w and x.dead_at is null);
     return query select * from reclaim_jobs(array(
       select k.id from jobs k
