@@ -83,7 +83,7 @@ class EnqueueBatcher:
         """The rules for jobs of a type, cached for two seconds."""
 
         async def look_up() -> Admission:
-            async with self._api.db.transaction(tenant_id, read_only=True, share=call.caller.share) as conn:
+            async with call.transaction(read_only=True) as conn:
                 return await load_admission(conn, job_type, tenant_id)
 
         return await self._admissions.get((canonical(job_type), tenant_id), look_up)

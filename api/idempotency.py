@@ -1,14 +1,12 @@
 """Idempotent calls: a call that is repeated with its Idempotency-Key gets the first response again."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Header, Request
 from starlette.responses import Response
 
 from atlas.api.request_context import RequestContext
-from atlas.api.routing import json_bytes, json_response
-from atlas.db.pool import Connection
 from atlas.engine.idempotency import StoredResponse, call_key, once
 
 IdempotencyKey = Annotated[
@@ -19,32 +17,34 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def create_once(
-    request: Request, call: RequestContext, key: str | None, work: Callable[[Connection], Awaitable[Any]]
-) -> Response:
-    """Do the work in a transaction of the caller and respond 201 with its result; with a key, once."""
-    return await do_once(request, call, key, work, status=201)
-
-
-async def do_once(
+async def respond_once(
     request: Request,
     call: RequestContext,
     key: str | None,
-    work: Callable[[Connection], Awaitable[Any]],
+    respond: Callable[[], Awaitable[Response]],
     *,
-    status: int = 200,
+    helper: bool = False,
 ) -> Response:
-    """Do the work in a transaction of the caller and respond with its result; with a key, once."""
+    """The response, or, if the call was done before with this key, its first one again.
 
-    async def respond(conn: Connection) -> StoredResponse:
-        return StoredResponse(status, json_bytes(await work(conn)))
+    With a key, every transaction that `respond` opens is this one, so that the key commits with what the call did. A
+    helper process, if it uses one, is taken before the connection.
+    """
+    if key is None:
+        return await respond()
+    first: Response | None = None
 
-    async with call.transaction() as conn:
-        if key is None:
-            stored = await respond(conn)
-        else:
-            # A route that takes no body has read none.
-            body: bytes = getattr(request, "_body", b"")
-            parts = (request.method.encode(), request.url.path.encode(), str(call.home).encode(), body)
-            stored = await once(conn, call_key(call.home, call.caller.subject, key, *parts), lambda: respond(conn))
-    return json_response(stored.body, stored.status, {"Idempotency-Replayed": "true"} if stored.repeated else None)
+    async def work() -> StoredResponse:
+        nonlocal first
+        first = await respond()
+        return StoredResponse(first.status_code, bytes(first.body))
+
+    async with call.joined_transaction(helper=helper) as conn:
+        # A route that takes no body has read none.
+        body: bytes = getattr(request, "_body", b"")
+        parts = (request.method.encode(), request.url.path.encode(), str(call.home).encode(), body)
+        stored = await once(conn, call_key(call.home, call.caller.subject, key, *parts), work)
+    if first is not None:
+        return first
+    kind = "application/json" if stored.body else None
+    return Response(stored.body, stored.status, {"Idempotency-Replayed": "true"}, kind)

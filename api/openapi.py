@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody
 from atlas.api.problems import MEDIA_TYPE, Problem
-from atlas.api.routing import PREFIX, rules_of
+from atlas.api.routing import PREFIX, GuardedRoute, rules_of
 from atlas.engine.tokens import ROLES
 
 ABOUT = (
@@ -101,6 +101,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["x-roles"] = [role for role in ROLES if role in rules.roles]
         operation["security"] = [{"token": []}]
         statuses |= {401, 403}
+    if isinstance(route, GuardedRoute) and route.takes_key:
+        operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
@@ -122,7 +124,7 @@ def _describe_jobs(operation: dict[str, Any]) -> None:
         "required": True,
         "content": {"application/json": {"schema": {"anyOf": [one, many]}}},
     }
-    operation["parameters"] = [IDEMPOTENCY_KEY, CORRELATION_ID, *operation.get("parameters", [])]
+    operation["parameters"] = [CORRELATION_ID, *operation.get("parameters", [])]
 
 
 def _name_bounds(value: Any) -> None:

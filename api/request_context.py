@@ -1,8 +1,9 @@
 """The context of a request: its caller, its tenant, and the transactions it may open."""
 
 import re
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Annotated
 from uuid import UUID
 
@@ -29,6 +30,10 @@ class RequestContext:
     tenant_id: UUID | None
     address: str | None
     request_id: str
+    # The transaction that all of the request shares, where it has an idempotency key.
+    _joined: "Connection | None" = None
+    _helper: Run | None = None
+    _after: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def actor(self) -> Actor:
@@ -58,8 +63,36 @@ class RequestContext:
         With `all_tenants`, for verbs that must read other tenants' rows to serve this one: a proof uses everyone's
         leaves, an estimate everyone's statistics. Each of those verbs is passed the tenant.
         """
+        if self._joined is not None and not all_tenants:
+            return nullcontext(self._joined)
         tenant_id = None if all_tenants else self.caller.tenant_id
         return self.api.db.transaction(tenant_id, read_only=read_only, share=self.caller.share)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether all of the request is one transaction."""
+        return self._joined is not None
+
+    @asynccontextmanager
+    async def joined_transaction(self, *, helper: bool) -> AsyncIterator[Connection]:
+        """A transaction that `transaction` returns too, and a helper that `helper` does, while the block lasts."""
+        async with AsyncExitStack() as held:
+            if helper:
+                self._helper = await held.enter_async_context(self.helper())
+            self._joined = await held.enter_async_context(self.transaction())
+            try:
+                yield self._joined
+            finally:
+                self._joined = self._helper = None
+        for callback in self._after:
+            callback()
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call this when what the last transaction did is committed: now, or when the joined one ends."""
+        if self.is_joined:
+            self._after.append(callback)
+        else:
+            callback()
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         """A connection without row-level security and without a transaction, for claims and what follows them.
@@ -70,6 +103,8 @@ class RequestContext:
 
     def helper(self) -> AbstractAsyncContextManager[Run]:
         """A helper process, for what would hold the event loop. Take it before a connection, which it would keep."""
+        if self._helper is not None:
+            return nullcontext(self._helper)
         return self.api.helper_shares.taken(self.caller.share)
 
 

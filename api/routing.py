@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from atlas.api.app_state import AppState
 from atlas.api.authentication import require_own_page
 from atlas.api.client_address import TrustedProxies
+from atlas.api.idempotency import respond_once
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.request_context import open_call
@@ -58,6 +59,10 @@ class RouteRules:
     raw: bool = False
     # A GET that takes something away: no HEAD.
     takes: bool = False
+    # Why an Idempotency-Key is refused: the response cannot be stored, or the call may be repeated without one.
+    no_key: str = ""
+    # The function uses a helper process.
+    helper: bool = False
 
 
 def requires(*roles: str, **rules: Any) -> Callable[[F], F]:
@@ -80,7 +85,13 @@ def rules_of(endpoint: Callable[..., Any]) -> RouteRules:
 
 
 class GuardedRoute(APIRoute):
-    """A route that admits its callers by its rules and reads their bodies strictly. HEAD is GET without the body."""
+    """A route that admits its callers by its rules, reads their bodies strictly, and is called once with a key.
+
+    HEAD is GET without the body.
+    """
+
+    # Whether an Idempotency-Key makes it respond once.
+    takes_key: bool
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -91,6 +102,8 @@ class GuardedRoute(APIRoute):
 
     def get_route_handler(self) -> Handle:
         rules = rules_of(self.endpoint)
+        changes = not (self.methods or set()) <= {"GET", "HEAD"}
+        self.takes_key = changes and not rules.no_key and "idempotency-key" not in header_names(self.dependant)
         inner: Handle = self.endpoint if rules.raw else super().get_route_handler()
         reads_body = self.body_field is not None
         # The pages beside the API ignore their query, as pages do.
@@ -98,9 +111,16 @@ class GuardedRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             await admit(request, rules, names)
-            if reads_body:
+            key = header(request.scope, b"idempotency-key")
+            if key is not None and rules.no_key:
+                reason = f"is not taken here: {rules.no_key}"
+                raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
+            if reads_body or (rules.raw and key is not None):
                 await read_body(request, rules)
-            return await inner(request)
+            if key is None or not self.takes_key:
+                return await inner(request)
+            call = request.scope["atlas.call"]
+            return await respond_once(request, call, key, lambda: inner(request), helper=rules.helper)
 
         return handle
 
@@ -132,13 +152,19 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
 
 def query_names(dependant: Dependant, rules: RouteRules) -> frozenset[str]:
     """The names that a route takes in its query."""
-    return frozenset(_parameters(dependant)) | ({"tenant"} if rules.by_tenant else set())
+    names = {one.alias for part in _parts(dependant) for one in part.query_params}
+    return frozenset(names | ({"tenant"} if rules.by_tenant else set()))
 
 
-def _parameters(dependant: Dependant) -> Iterator[str]:
-    yield from (one.alias for one in dependant.query_params)
+def header_names(dependant: Dependant) -> frozenset[str]:
+    """The names of the headers that a route's function takes."""
+    return frozenset(one.alias for part in _parts(dependant) for one in part.header_params)
+
+
+def _parts(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
     for inner in dependant.dependencies:
-        yield from _parameters(inner)
+        yield from _parts(inner)
 
 
 def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
@@ -159,7 +185,9 @@ def _unknown(name: str, names: Collection[str]) -> str:
 
 
 async def read_body(request: Request, rules: RouteRules) -> Any:
-    """The body as a JSON value, within the route's limits of size, time and depth."""
+    """The body as a JSON value, within the route's limits of size, time and depth; read once."""
+    if hasattr(request, "_json"):
+        return request._json
     kind = header(request.scope, b"content-type") or ""
     try:
         async with asyncio.timeout(BODY_IDLE_SECONDS) as timer:

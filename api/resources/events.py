@@ -1,19 +1,15 @@
 """The route to publish an event. It wakes runs that wait for it and fires triggers on its name."""
 
-from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
-from atlas.api.idempotency import IdempotencyKey, create_once
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel
-from atlas.db.pool import Connection
 from atlas.engine.workflows.events import publish_event
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
@@ -38,13 +34,11 @@ class EventPublished(ApiModel):
     woken: int
 
 
-@router.post("/events", status_code=201, summary="Publish an event", response_model=EventPublished)
+@router.post("/events", status_code=201, summary="Publish an event")
 @requires(*JOB_MAKERS)
-async def publish(request: Request, body: NewEvent, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    async def work(conn: Connection) -> dict[str, Any]:
+async def publish(body: NewEvent, call: Calling) -> EventPublished:
+    async with call.transaction() as conn:
         published = await publish_event(
             conn, call.home, body.name, body.context, actor=call.actor, correlation_id=body.correlation_id
         )
-        return {"id": published.id, "woken": published.woken}
-
-    return await create_once(request, call, idempotency_key, work)
+    return EventPublished(id=published.id, woken=published.woken)

@@ -38,6 +38,8 @@ from atlas.waiting import wait_for
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
 LONGEST_WAIT = 60
+# Why a report takes no Idempotency-Key.
+FENCED = "its lease fences the call, which may be repeated without one"
 # How often a waiting request checks by itself that its host is connected and its token valid.
 RECHECK_SECONDS = 10.0
 
@@ -141,7 +143,7 @@ async def fetch_next(
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
-@requires("host", by_tenant=False)
+@requires("host", by_tenant=False, no_key=FENCED)
 async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
     await _require(call, host_id)
     async with call.connection() as conn:
@@ -150,7 +152,7 @@ async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
-@requires("host", by_tenant=False)
+@requires("host", by_tenant=False, no_key=FENCED)
 async def report_progress(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
     await _require(call, host_id)
     async with call.connection() as conn:
@@ -159,7 +161,7 @@ async def report_progress(host_id: Id, job_id: Id, body: ProgressBody, call: Cal
 
 
 @router.post("/{host_id:uuid}/jobs/{job_id:uuid}/result", summary="Report how a job ended")
-@requires("host", by_tenant=False)
+@requires("host", by_tenant=False, no_key=FENCED)
 async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> ResultRecorded:
     await _require(call, host_id)
     lease = _lease(host_id, job_id, body)

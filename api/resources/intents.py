@@ -4,11 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
-from atlas.api.idempotency import IdempotencyKey, create_once
 from atlas.api.models.common import Body, Document, Id, Name, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
@@ -16,7 +14,6 @@ from atlas.api.resources.runs import RunId, Workflow
 from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Page
-from atlas.db.pool import Connection
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
@@ -62,12 +59,10 @@ class IntentShown(ApiModel):
     updated_at: datetime
 
 
-@router.post("", status_code=201, summary="Request a workflow", response_model=RunId)
+@router.post("", status_code=201, summary="Request a workflow")
 @requires(*JOB_MAKERS)
-async def request_run(
-    request: Request, body: NewIntentBody, call: Calling, idempotency_key: IdempotencyKey = None
-) -> Response:
-    async def work(conn: Connection) -> dict[str, UUID]:
+async def request_run(body: NewIntentBody, call: Calling) -> RunId:
+    async with call.transaction() as conn:
         id = await request_workflow(
             conn,
             call.home,
@@ -78,9 +73,7 @@ async def request_run(
             spend_cents=body.spend_cents,
             correlation_id=body.correlation_id,
         )
-        return {"id": id}
-
-    return await create_once(request, call, idempotency_key, work)
+    return RunId(id=id)
 
 
 @router.get("", summary="List intents, newest first")

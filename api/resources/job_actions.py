@@ -3,11 +3,9 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import Field
-from starlette.responses import Response
 
-from atlas.api.idempotency import IdempotencyKey, do_once
 from atlas.api.models.common import Body, Id, Whole
 from atlas.api.models.jobs import RetryDeadLetters, Ticked, job_of
 from atlas.api.paging import Limit, NumberCursor, read_page
@@ -17,31 +15,25 @@ from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
 from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Page, Retried, RetriedMany
-from atlas.db.pool import Connection
 from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 
-@router.post("/jobs/dead-letters/retry", response_model=RetriedMany, summary="Queue dead letters again, oldest first")
+@router.post("/jobs/dead-letters/retry", summary="Queue dead letters again, oldest first")
 @requires(*MANAGERS)
-async def retry_many(
-    request: Request, body: RetryDeadLetters, call: Calling, idempotency_key: IdempotencyKey = None
-) -> Response:
+async def retry_many(body: RetryDeadLetters, call: Calling) -> RetriedMany:
     """A job that cannot be queued, because another one holds its dedupe key, say, does not stop the others.
 
     A job whose outcome is unknown is left out: it is retried by its id.
     """
-
-    async def work(conn: Connection) -> RetriedMany:
+    async with call.transaction() as conn:
         found = await retry_dead_letters(
             conn, actor=call.actor, tenant_id=call.tenant_id, job_type=body.job_type, limit=body.limit
         )
-        retried = sum(verdict == "retried" for verdict in found.values())
-        return RetriedMany(retried=retried, verdicts={**found})
-
-    return await do_once(request, call, idempotency_key, work)
+    retried = sum(verdict == "retried" for verdict in found.values())
+    return RetriedMany(retried=retried, verdicts={**found})
 
 
 @router.get("/jobs/{job_id:uuid}", summary="One job")
@@ -80,29 +72,22 @@ async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
 
 @router.post(
     "/jobs/{job_id:uuid}/cancel",
-    response_model=Canceled,
     summary="Cancel a queued job, or ask a running one to stop",
 )
 @requires(*MANAGERS)
-async def cancel_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    async def work(conn: Connection) -> Canceled:
+async def cancel_one(job_id: Id, call: Calling) -> Canceled:
+    async with call.transaction() as conn:
         verdict = await cancel(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
-        assert verdict != "ended"
-        return Canceled(id=job_id, verdict=verdict)
-
-    return await do_once(request, call, idempotency_key, work)
+    assert verdict != "ended"
+    return Canceled(id=job_id, verdict=verdict)
 
 
-@router.post(
-    "/jobs/{job_id:uuid}/retry", response_model=Retried, summary="Queue a failed or canceled job again, as new"
-)
+@router.post("/jobs/{job_id:uuid}/retry", summary="Queue a failed or canceled job again, as new")
 @requires(*MANAGERS)
-async def retry_one(request: Request, job_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    async def work(conn: Connection) -> Retried:
+async def retry_one(job_id: Id, call: Calling) -> Retried:
+    async with call.transaction() as conn:
         await retry_now(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
-        return Retried(id=job_id)
-
-    return await do_once(request, call, idempotency_key, work)
+    return Retried(id=job_id)
 
 
 @router.delete("/jobs/{job_id:uuid}", status_code=204, summary="Delete a job that does not run")
@@ -120,7 +105,7 @@ class TickBody(Body):
 
 
 @router.post("/jobs/tick", summary="Run some due jobs inside the API's own process")
-@requires(*INSTALLATION, whole=True)
+@requires(*INSTALLATION, whole=True, no_key="each call runs what is due at its time")
 async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
     """For development and for installations without a worker. Responds with counts when the jobs have ended."""
     if call.api.tick is None:

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
-from atlas.api.idempotency import create_once
 from atlas.api.middleware import header
 from atlas.api.models.common import Timestamp
 from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, Start, job_of, start_of
@@ -58,21 +57,16 @@ async def create(request: Request) -> Response:
         await batcher.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
         for one in starts
     ]
-    key = header(request.scope, b"idempotency-key")
-    if key is None:
-        jobs = _admitted(bodies, starts, admissions)
-        first = jobs[0]
-        if not isinstance(value, list) and isinstance(first, NewJob) and is_plain(first):
-            made = await batcher.enqueue(call, first)
-            request.scope["atlas.facts"] = {"job_id": str(made.id)}
-            return json_response(json_bytes(made), 201)
-
-    async def work(conn: Connection) -> Made | list[Made]:
-        # With a key, admission is checked only if the call was not done yet: what was done once is not refused later.
-        made = await _make(conn, call, jobs if key is None else _admitted(bodies, starts, admissions))
-        return made if isinstance(value, list) else made[0]
-
-    return await create_once(request, call, key, work)
+    jobs = _admitted(bodies, starts, admissions)
+    first = jobs[0]
+    alone = not isinstance(value, list) and not call.is_joined
+    if alone and isinstance(first, NewJob) and is_plain(first):
+        one = await batcher.enqueue(call, first)
+        request.scope["atlas.facts"] = {"job_id": str(one.id)}
+        return json_response(json_bytes(one), 201)
+    async with call.transaction() as conn:
+        made = await _make(conn, call, jobs)
+    return json_response(json_bytes(made if isinstance(value, list) else made[0]), 201)
 
 
 CREATE_RULES: RouteRules = rules_of(create)

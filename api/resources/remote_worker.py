@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text, Whole
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.host_agent import Kept, ResultRecorded
+from atlas.api.resources.host_agent import FENCED, Kept, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
@@ -92,7 +92,7 @@ class Ended(ResultRecorded):
 
 
 @router.post("/claim", summary="Take due jobs")
-@requires("worker", by_tenant=False)
+@requires("worker", by_tenant=False, no_key="the secrets of claimed jobs are never stored in clear")
 async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     """Returns fewer jobs, or none, where fewer are due or Atlas is offline. Each job has a lease of its own."""
     allowed: list[str] | None = call.caller.scopes.get("job_types")
@@ -109,7 +109,7 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
 
 
 @router.post("/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
-@requires("worker", by_tenant=False)
+@requires("worker", by_tenant=False, no_key=FENCED)
 async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
     async with call.connection() as conn:
         seconds = call.api.settings.atlas_lease_seconds
@@ -117,7 +117,7 @@ async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
 
 
 @router.post("/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
-@requires("worker", by_tenant=False)
+@requires("worker", by_tenant=False, no_key=FENCED)
 async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> None:
     async with call.connection() as conn:
         lease = _lease(call, job_id, body)
@@ -125,7 +125,7 @@ async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> No
 
 
 @router.post("/{job_id:uuid}/complete", summary="Report that a job succeeded")
-@requires("worker", by_tenant=False)
+@requires("worker", by_tenant=False, no_key=FENCED)
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
     async with call.connection() as conn:
         status = await leased_jobs.complete(conn, _lease(call, job_id, body), body.output, _notes(call))
@@ -133,7 +133,7 @@ async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
 
 
 @router.post("/{job_id:uuid}/fail", summary="Report that an attempt failed")
-@requires("worker", by_tenant=False)
+@requires("worker", by_tenant=False, no_key=FENCED)
 async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
     async with call.connection() as conn:

@@ -4,11 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field, TypeAdapter
-from starlette.responses import Response
 
-from atlas.api.idempotency import IdempotencyKey, create_once, do_once
 from atlas.api.models.common import Body, Document, Id, Name
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
@@ -158,61 +156,39 @@ async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Curso
         )
 
 
-@router.post(
-    "/runs/{run_id:uuid}/cancel", response_model=Stopped, summary="Stop a run and its children, or withdraw an intent"
-)
+@router.post("/runs/{run_id:uuid}/cancel", summary="Stop a run and its children, or withdraw an intent")
 @requires(*MANAGERS)
-async def cancel(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    async def work(conn: Connection) -> Stopped:
+async def cancel(run_id: Id, call: Calling) -> Stopped:
+    async with call.transaction() as conn:
         verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
-        return Stopped.model_validate({"id": run_id, "verdict": verdict})
-
-    return await do_once(request, call, idempotency_key, work)
+    return Stopped.model_validate({"id": run_id, "verdict": verdict})
 
 
-@router.post(
-    "/runs/{run_id:uuid}/retry",
-    status_code=202,
-    response_model=RunId,
-    summary="Resume a run from where it failed",
-)
+@router.post("/runs/{run_id:uuid}/retry", status_code=202, summary="Resume a run from where it failed")
 @requires(*MANAGERS)
-async def retry(request: Request, run_id: Id, call: Calling, idempotency_key: IdempotencyKey = None) -> Response:
-    async def work(conn: Connection) -> RunId:
+async def retry(run_id: Id, call: Calling) -> RunId:
+    async with call.transaction() as conn:
         await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
-        return RunId(id=run_id)
-
-    return await do_once(request, call, idempotency_key, work, status=202)
+    return RunId(id=run_id)
 
 
 @router.post(
     "/runs/{run_id:uuid}/fork",
     status_code=201,
-    response_model=RunId,
     summary="Request a new run that reuses this one's results before a step",
 )
 @requires(*MANAGERS)
-async def fork(
-    request: Request, run_id: Id, body: ForkBody, call: Calling, idempotency_key: IdempotencyKey = None
-) -> Response:
-    async def work(conn: Connection) -> RunId:
+async def fork(run_id: Id, body: ForkBody, call: Calling) -> RunId:
+    async with call.transaction() as conn:
         return RunId(id=await fork_run(conn, run_id, body.step, actor=call.actor, tenant_id=call.tenant_id))
 
-    return await create_once(request, call, idempotency_key, work)
 
-
-@router.post(
-    "/runs/{run_id:uuid}/signal", status_code=201, response_model=Signaled, summary="Send an event to one run only"
-)
+@router.post("/runs/{run_id:uuid}/signal", status_code=201, summary="Send an event to one run only")
 @requires(*JOB_MAKERS)
-async def signal(
-    request: Request, run_id: Id, body: SignalBody, call: Calling, idempotency_key: IdempotencyKey = None
-) -> Response:
-    async def work(conn: Connection) -> Signaled:
+async def signal(run_id: Id, body: SignalBody, call: Calling) -> Signaled:
+    async with call.transaction() as conn:
         sent = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
-        return Signaled(id=sent.id, woken=sent.woken)
-
-    return await create_once(request, call, idempotency_key, work)
+    return Signaled(id=sent.id, woken=sent.woken)
 
 
 async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:

@@ -41,7 +41,7 @@ class SessionShown(ApiModel):
 
 
 @router.post("", status_code=201, summary="Exchange a token for a session's cookie")
-@requires()
+@requires(no_key="a session's cookie is returned once and never stored")
 async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
     """It ends the session that the browser had before."""
     api: AppState = request.app.state.api
@@ -72,7 +72,7 @@ async def show(call: Calling) -> SessionShown:
 
 
 @router.delete("", status_code=204, summary="Sign out")
-@requires(*ROLES, by_tenant=False)
+@requires(*ROLES, by_tenant=False, no_key="the call may be repeated without one")
 async def sign_out(request: Request, response: Response, call: Calling) -> None:
     session = call.caller.session
     if session is None:

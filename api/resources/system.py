@@ -10,12 +10,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
-from atlas.api.idempotency import IdempotencyKey, do_once
+from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import PEOPLE
-from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
 from atlas.client.models import (
     ApiModel,
     EngineStatus,
@@ -121,10 +121,12 @@ async def switch_gate(
     """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
 
-    async def work(conn: Connection) -> GateStatus:
-        return _gate(await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until))
+    async def respond() -> Response:
+        async with call.transaction() as conn:
+            gate = await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until)
+        return json_response(json_bytes(_gate(gate)))
 
-    return await do_once(request, call, idempotency_key, work)
+    return await respond_once(request, call, idempotency_key, respond)
 
 
 @router.get("/system/status", summary="The gate, the queue and the workers")

@@ -96,7 +96,7 @@ async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> Tenan
     async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
         changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor)
-    call.api.tenants.forget()
+    call.after_commit(call.api.tenants.forget)
     return TenantShown.model_validate(changed)
 
 

@@ -78,7 +78,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 
 @router.post("", status_code=201, summary="Create a token")
-@requires(*MANAGERS)
+@requires(*MANAGERS, no_key="a token's secret is returned once and never stored")
 async def create(body: NewToken, call: Calling) -> TokenMade:
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator creates tokens of operators.")
@@ -118,7 +118,7 @@ async def revoke(token_id: Id, call: Calling) -> TokenShown:
     async with call.transaction() as conn:
         found = await find_token(conn, token_id, tenant_id=call.tenant_id)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
-    call.api.callers.forget()
+    call.after_commit(call.api.callers.forget)
     return TokenShown.model_validate(revoked)
 
 

@@ -165,14 +165,14 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 
 @router.post("", status_code=201, summary="Add a trigger")
-@requires(*MANAGERS)
+@requires(*MANAGERS, helper=True)
 async def create(body: NewTrigger, call: Calling) -> TriggerShown:
     async with call.helper() as run, call.transaction() as conn:
         return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run))
 
 
 @router.post("/preview", summary="The next times of a schedule, before it is saved")
-@requires(*READERS)
+@requires(*READERS, no_key="the call changes nothing and may be repeated without one")
 async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
@@ -187,7 +187,7 @@ async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
 
 
 @router.patch("/{trigger_id:uuid}", summary="Change a trigger; a changed schedule starts from now")
-@requires(*MANAGERS)
+@requires(*MANAGERS, helper=True)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(
@@ -204,7 +204,7 @@ async def remove(trigger_id: Id, call: Calling) -> None:
 
 
 @router.post("/{trigger_id:uuid}/fire", status_code=201, summary="Fire a trigger now, whatever its schedule")
-@requires(*MANAGERS)
+@requires(*MANAGERS, helper=True)
 async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
     context = (body or FireBody()).context
     async with call.helper() as run, call.transaction() as conn:

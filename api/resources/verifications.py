@@ -55,7 +55,7 @@ class VerificationShown(ApiModel):
 
 
 @router.post("", status_code=202, summary="Verify the whole audit log, in the background")
-@requires("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True, no_key="a verification ends with its process; list them first")
 async def start(request: Request, call: Calling) -> VerificationShown:
     """One at a time in each process: it reads everything, and holds a connection meanwhile."""
     id = new_id()

@@ -95,7 +95,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 
 @router.post("", status_code=201, summary="Save a declared workflow as its newest version")
-@requires(*MANAGERS)
+@requires(*MANAGERS, helper=True)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
     async with call.helper() as run, call.transaction() as conn:
@@ -104,7 +104,7 @@ async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
 
 
 @router.post("/check", summary="Every error of a declared workflow, without saving it")
-@requires(*READERS)
+@requires(*READERS, no_key="the call changes nothing and may be repeated without one")
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
     async with call.helper() as run:
         found: list[FieldError] = await run(check_document, body.document)

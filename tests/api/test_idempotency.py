@@ -1,7 +1,7 @@
 """Idempotency keys: a repeated call is done once and gets the same response, whatever failed in between."""
 
 import asyncio
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
@@ -11,8 +11,19 @@ from atlas.api.enqueue_batcher import ADMISSION_SECONDS
 from atlas.engine.idempotency import delete_old_responses
 from tests.api.conftest import running
 from tests.api.given import furnish_tenant
+from tests.api.table import TABLE
+from tests.api.test_matrix import BODIES, filled
 
 JOB = {"job_type": "x.work"}
+UNREPEATABLE = {
+    "POST /jobs/tick",
+    "POST /jobs/triggers/preview",
+    "POST /workflows/check",
+    "POST /tokens",
+    "POST /session",
+    "POST /audit/verifications",
+    *(row for row in TABLE if row.startswith(("POST /agent/", "POST /worker/"))),
+}
 CALLS = {
     "/jobs": (JOB, "jobs"),
     "/intents": ({"workflow": "wf"}, "intents"),
@@ -36,31 +47,67 @@ async def test_each_call_that_creates_something_can_be_repeated(admin, conn, pat
     assert await conn.fetchval("select count(*) from atlas.audit_log") == before + 1
 
 
-async def test_each_action_can_be_repeated(admin, operator, conn, world, pool):
+async def test_every_post_is_done_once_with_a_key_or_refuses_it(world, conn, pool):
     ids = await furnish_tenant(pool, world.acme)
-    made = [(await admin.post("/jobs", json=JOB)).json()["id"] for _ in range(2)]
-    dead = "update atlas.jobs set status = 'failed', dead_lettered_at = now(), finished_at = now() where id = $1"
-    for id in (made[1], str(ids["run_id"])):
-        await conn.execute(dead, UUID(id))
-    calls = [
-        (admin.post, f"/jobs/{made[0]}/cancel", None),
-        (admin.post, f"/jobs/{made[0]}/retry", None),
-        (admin.post, "/jobs/dead-letters/retry", {"job_type": "x.work"}),
-        (admin.post, f"/runs/{ids['run_id']}/retry", None),
-        (admin.post, f"/runs/{ids['run_id']}/signal", {"name": "go"}),
-        (admin.post, f"/runs/{ids['run_id']}/cancel", None),
-        (operator.put, "/system/atlas-online", {"online": True}),
-    ]
-    for send_it, path, body in calls:
-        given = {"headers": {"Idempotency-Key": path}} | ({} if body is None else {"json": body})
-        first = await send_it(path, **given)
+    made = (await world.client("acme", "tenant_admin").post("/jobs", json=JOB)).json()["id"]
+    things = {**ids, "job_id": made}
+    await conn.execute(
+        "insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status) values ($1, '', 0, $2, 'wait', 'sleep', 'succeeded')",
+        *(ids["run_id"], world.acme.id),
+    )
+    for row, roles in TABLE.items():
+        method, path = row.split(" ")
+        if method != "POST" and row != "PUT /system/atlas-online":
+            continue
+        role = "tenant_admin" if "tenant_admin" in roles else roles.split()[0].replace("everyone", "operator")
+        client = world.client("all" if role == "operator" else "acme", role)
+        given = {"json": BODIES.get(row, {}), "headers": {"Idempotency-Key": row}}
+        first = await client.request(method, filled(path, things), **given)
+        if row in UNREPEATABLE:
+            [error] = first.json()["errors"]
+            assert (first.status_code, error["field"]) == (422, "header.Idempotency-Key"), row
+            assert error["reason"].startswith("is not taken here: "), row
+            continue
         events = await conn.fetchval("select count(*) from atlas.audit_log")
-        again = await send_it(path, **given)
+        again = await client.request(method, filled(path, things), **given)
 
-        assert first.is_success, (path, first.text)
+        assert first.is_success, (row, first.text)
         assert (again.status_code, again.content) == (first.status_code, first.content)
-        assert again.headers["idempotency-replayed"] == "true"
+        assert (first.headers.get("idempotency-replayed"), again.headers["idempotency-replayed"]) == (None, "true")
         assert await conn.fetchval("select count(*) from atlas.audit_log") == events
+
+
+async def test_a_trigger_that_is_fired_concurrently_with_one_key_fires_once(admin, conn):
+    described = {"label": "n", "trigger_type": "event", "event_name": "e", "job_type": "x.work"}
+    trigger = (await admin.post("/jobs/triggers", json=described)).json()["id"]
+    answers = await asyncio.gather(*(send(admin, f"/jobs/triggers/{trigger}/fire", {"context": {}}) for _ in range(5)))
+
+    assert len({(answer.status_code, answer.text) for answer in answers}) == 1
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 1
+    assert await conn.fetchval("select count(*) from atlas.trigger_fires") == 1
+
+
+async def test_a_call_that_was_refused_may_be_repeated_with_its_key(admin):
+    assert (await send(admin, "/hosts", {"name": ""})).status_code == 422
+    assert (await send(admin, "/hosts", {"name": "box"})).status_code == 201
+
+
+async def test_other_methods_take_a_key_too(admin, operator, world, conn):
+    host, key = f"/hosts/{world.hosts['acme'].id}", {"Idempotency-Key": "k"}
+    made = (await admin.post("/jobs", json=JOB)).json()["id"]
+    calls = [
+        lambda: admin.delete(f"/jobs/{made}", headers=key),
+        lambda: admin.patch(host, json={"is_active": False}, headers=key | {"Idempotency-Key": "l"}),
+        lambda: operator.patch("/tenants/acme", json={"name": "New"}, headers=key),
+        lambda: operator.delete(f"/tokens/{world.ids['acme', 'enqueuer']}", headers=key | {"Idempotency-Key": "l"}),
+    ]
+    for call in calls:
+        first, again = await call(), await call()
+        assert (first.is_success, again.headers["idempotency-replayed"]) == (True, "true"), first.text
+        assert (again.status_code, again.content) == (first.status_code, first.content)
+    # What the process caches is dropped when the change is committed, not before.
+    assert (await world.client("acme", "enqueuer").get("/jobs")).status_code == 401
+    assert (await admin.get(host, headers=key)).json()["is_active"] is False
 
 
 async def test_a_repeated_call_gets_its_first_response_though_it_would_be_refused_now(admin, operator, conn):
