@@ -143,6 +143,10 @@ async def test_what_is_not_http_is_a_problem_document(dial):
     assert_refused(await send(dial, b"hello\r\n\r\n"), 400, "malformed-request")
 
 
+async def test_an_upgrade_to_anything_but_a_websocket_is_ignored(dial):
+    assert (await send(dial, GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"))[0] == 200
+
+
 async def test_few_requests_are_sent_ahead_of_their_responses(dial):
     reader, writer = await dial()
     writer.write((GET + b"\r\n") * 10)
