@@ -228,7 +228,7 @@ async def test_a_wrong_method_names_the_right_ones_and_a_wrong_address_is_404(ad
     nothing = await admin.get("/nothing")
 
     assert_problem(wrong, 405)
-    assert set(wrong.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert set(wrong.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
     assert_problem(nothing, 404)
     assert_problem(await admin.request("PATCH", "/jobs/summary"), 405)
     assert_problem(await admin.get("/jobs/not-an-id"), 404)

@@ -135,7 +135,6 @@ LAST = "where n = (select max(n) from atlas.audit_seal)"
         (True, "update atlas.audit_seal_tenant set first_number = -9223372036854775808"),
         (True, "update atlas.audit_log set id = -7 where id = (select max(id) from atlas.audit_log)"),
         (False, f"update atlas.audit_seal set sealed_at = '-infinity' {LAST}"),
-        (False, "delete from atlas.audit_epoch"),
     ],
 )
 async def test_damage_that_stops_the_sealer_is_among_the_findings(
@@ -153,6 +152,19 @@ async def test_damage_that_stops_the_sealer_is_among_the_findings(
     assert done.code == 1
     assert "signer" in {finding["kind"] for finding in done.document["findings"]}
     assert (await audit("export", "--out", str(tmp_path / "export"))).code == 0
+    assert (await audit("proof", "2")).code in (0, 1)
+
+
+async def test_without_an_epochs_row_verify_finds_it_and_export_refuses(audit, key, written, owner, tmp_path):
+    await audit("verify")
+    await owner.execute("alter table atlas.audit_epoch disable trigger all; delete from atlas.audit_epoch")
+
+    done = await audit("verify", "--json")
+    assert done.code == 1
+    assert "signer" in {finding["kind"] for finding in done.document["findings"]}
+    refused = await audit("export", "--out", str(tmp_path / "export"))
+    assert refused.code == 1
+    assert "the row of an epoch is missing in audit_epoch" in refused.stderr
     assert (await audit("proof", "2")).code in (0, 1)
 
 
