@@ -30,6 +30,7 @@ class Settings(BaseSettings):
     )
 
     database_url: str | None = None
+    atlas_owner_url: str | None = None
     # Part of the names of roles and channels, which Postgres cuts at 63 bytes.
     atlas_schema: str = Field(default="atlas", pattern=r"^[a-z][a-z0-9_]{0,47}$")
     atlas_home: Path = Path(".atlas")
@@ -68,7 +69,7 @@ class Settings(BaseSettings):
     # The senders of AGENT_EMAIL_<AGENT>, by agent.
     agent_emails: dict[str, str] = Field(default_factory=lambda: _agent_emails())
 
-    @field_validator("database_url")
+    @field_validator("database_url", "atlas_owner_url")
     @classmethod
     def _is_a_postgres_address(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("postgres://", "postgresql://")):

@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.db import migrations
+from atlas.db.login import make_login
 from atlas.db.pool import Connection, Pool, connect, open_pool, shown, unreachable
 from atlas.errors import DatabaseError, MigrationError
 from atlas.logs import configure_logs
@@ -39,7 +40,16 @@ class Atlas:
 
     settings: Settings
     url: str
+    owner_url: str
     pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The database's address, for the login of the programs and for the one that owns the tables."""
+
+    url: str
+    owner_url: str
 
 
 def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: object) -> T:
@@ -64,14 +74,15 @@ async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
     """
     know_email()
-    async with reach_database(settings) as url:
+    async with reach_database(settings) as addresses:
+        url = addresses.url
         if migrate or settings.embedded:
-            await bring_up_to_date(url)
+            await bring_up_to_date(addresses.owner_url)
         else:
             await _require_migrations(url)
         pool = await open_pool(url, size=size)
         try:
-            yield Atlas(settings, url, pool)
+            yield Atlas(settings, url, addresses.owner_url, pool)
         except _LOST as error:
             raise unreachable(url, error) from error
         except _NOT_ALLOWED as error:
@@ -81,15 +92,15 @@ async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5
 
 
 @asynccontextmanager
-async def reach_database(settings: Settings) -> AsyncIterator[str]:
-    """The address of the database. The embedded server runs for as long as the block."""
+async def reach_database(settings: Settings) -> AsyncIterator[Addresses]:
+    """The addresses of the database. The embedded server runs for as long as the block."""
     if settings.database_url is not None:
-        yield settings.database_url
+        yield Addresses(settings.database_url, settings.atlas_owner_url or settings.database_url)
         return
     server = await start_embedded(settings.home)
     try:
-        await _ensure_database(server.url("postgres"))
-        yield server.url(DATABASE)
+        login = await _ensure_database(server.url("postgres"))
+        yield Addresses(server.url(DATABASE, login=login), server.url(DATABASE))
     finally:
         server.release()
 
@@ -120,13 +131,15 @@ def caller() -> Actor:
     return Actor("user", f"cli:{name}")
 
 
-async def _ensure_database(url: str) -> None:
+async def _ensure_database(url: str) -> str:
+    """Make the embedded server's database and the login of the programs, and return the login's name."""
     conn = await connect(url)
     try:
-        if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
-            await conn.execute(f'create database "{DATABASE}"')
-    except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        pass  # Another process created it between the two statements.
+        # Another process may create it between the two statements.
+        with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
+                await conn.execute(f'create database "{DATABASE}"')
+        return await make_login(conn)
     finally:
         await conn.close()
 
@@ -134,7 +147,8 @@ async def _ensure_database(url: str) -> None:
 def _refused(url: str, error: asyncpg.PostgresError) -> DatabaseError:
     return DatabaseError(
         f"Postgres at {shown(url)} does not allow this: {error}.",
-        remedy="Make the login of DATABASE_URL the owner of the database; `atlas doctor` shows what is missing.",
+        remedy="`atlas doctor` shows what the login of DATABASE_URL lacks. What changes the tables is done by the login"
+        " that owns them: let ATLAS_OWNER_URL name it.",
     )
 
 

@@ -74,6 +74,8 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
         applied = await _applied(conn, shown(url))
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
+        if applied and not missing and (migrations is not None or await functions_are_current(conn)):
+            return []
         await _make_schema(conn)
         for migration in missing:
             await _until_done(migration.name, lambda migration=migration: _apply(conn, migration))  # type: ignore[misc]

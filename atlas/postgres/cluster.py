@@ -30,9 +30,9 @@ class EmbeddedPostgres:
     socket_dir: Path
     _users: IO[str]
 
-    def url(self, database: str = "atlas") -> str:
-        """The address of one of its databases."""
-        return f"postgresql://postgres@/{database}?host={quote(str(self.socket_dir), safe='')}"
+    def url(self, database: str = "atlas", *, login: str = "postgres") -> str:
+        """The address of one of its databases, for a login; by default for its superuser."""
+        return f"postgresql://{login}@/{database}?host={quote(str(self.socket_dir), safe='')}"
 
     def release(self) -> None:
         """Stop using it. The guardian stops the server after its last user."""

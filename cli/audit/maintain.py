@@ -53,7 +53,7 @@ def prune_log(
     async def work(settings: Settings) -> PrunedRows | None:
         async with open_atlas(settings) as atlas:
             await seal_and_warn(atlas)
-            conn = await connect(atlas.url, application="atlas audit prune")
+            conn = await connect(atlas.owner_url, application="atlas audit prune")
             try:
                 pruned = await prune(conn, older_than=older_than, actor=caller())
             finally:
@@ -92,7 +92,7 @@ def begin_epoch(
                 # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
                 async with atlas.pool.acquire() as conn:
                     await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
-            conn = await connect(atlas.url, application="atlas audit new-epoch")
+            conn = await connect(atlas.owner_url, application="atlas audit new-epoch")
             try:
                 epoch = await new_epoch(conn, reason=reason, actor=caller())
             finally:

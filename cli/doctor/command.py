@@ -46,10 +46,10 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
 
 
 async def _examine_database(settings: Settings) -> list[Diagnosis]:
-    async with reach_database(settings) as url:
-        conn = await connect(url, application="atlas doctor")
+    async with reach_database(settings) as addresses:
+        conn = await connect(addresses.url, application="atlas doctor")
         try:
-            return await check_database(conn, url)
+            return await check_database(conn, addresses.url)
         finally:
             await conn.close()
 

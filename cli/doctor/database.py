@@ -8,6 +8,7 @@ import asyncpg
 
 from atlas.audit.crosscheck import cross_check
 from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.db.login import login_statements
 from atlas.db.migrations import pending
 from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
 from atlas.db.schema import ROLES, role, schema_name
@@ -16,6 +17,7 @@ from atlas.errors import AtlasError
 
 SERVER = statement("cli/doctor/sql/server.sql")
 FIND_ROLES = statement("cli/doctor/sql/roles.sql")
+LOGIN = statement("cli/doctor/sql/login.sql")
 MISSING_GRANTS = statement("cli/doctor/sql/missing_grants.sql")
 CLOCK = statement("cli/doctor/sql/clock.sql")
 
@@ -49,6 +51,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _connections(server),
         await _migrations(conn),
         await _roles(conn, server["login"]),
+        await _login(conn, server["login"]),
         await _clock(conn),
         await _pool(url),
         await _audit_log(conn),
@@ -140,7 +143,8 @@ async def _roles(conn: Connection, login: str) -> Diagnosis:
     # Without them Atlas works as its login, without row-level security between tenants: a warning.
     rows = await fetch(conn, FIND_ROLES, names=[role(name) for name in ROLES])
     statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
-    unusable = ", ".join(row["name"] for row in rows if not row["is_usable"])
+    # The owner's role is not for the programs: who has it can disable the triggers of the audit log.
+    unusable = ", ".join(row["name"] for row in rows if not row["is_usable"] and row["name"] != role("owner"))
     if unusable:
         statements.append(f'grant {unusable} to "{login}";')
     missing: int = await fetch_value(
@@ -154,6 +158,17 @@ async def _roles(conn: Connection, login: str) -> Diagnosis:
         f"{found}, {missing} grants are missing" if missing else found,
         warn=bool(statements),
         remedy=f"Have an administrator run: {' '.join(statements)}",
+    )
+
+
+async def _login(conn: Connection, login: str) -> Diagnosis:
+    power = await fetch_value(conn, LOGIN, schema=schema_name())
+    return finding(
+        "login",
+        f"{login} {power}, and could disable the triggers of the audit log" if power else f"{login} owns nothing",
+        fail=power is not None,
+        remedy=f"Have an administrator run: {' '.join(login_statements())} Let DATABASE_URL name that login, and"
+        " ATLAS_OWNER_URL, where `atlas migrate` runs, the login of now.",
     )
 
 

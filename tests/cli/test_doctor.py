@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from atlas.cli.doctor.database import _promise
+from atlas.db.login import make_login
 from atlas.db.migrations import load_migrations, migrate
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
@@ -38,7 +39,8 @@ async def test_a_healthy_installation_passes_every_check_but_those_the_tests_swi
 
     assert set(CHECKS) <= checks.keys()
     not_well = {name for name, check in checks.items() if check["verdict"] == "fail"}
-    assert not_well <= {"fsync", "full_page_writes", "synchronous_commit"}  # a test server is allowed to forget
+    # A test server is allowed to forget, and the tests log in as its superuser.
+    assert not_well <= {"fsync", "full_page_writes", "synchronous_commit", "login"}
     assert (ran.code, ran.document["ok"]) == ((1, False) if not_well else (0, True))
     assert all(check["remedy"] for check in checks.values() if check["verdict"] != "ok")
 
@@ -110,7 +112,36 @@ async def test_for_a_login_without_the_roles_the_statements_to_run_are_shown(atl
 
     roles = by_name(ran.document)["roles"]
     assert roles["verdict"] == "warn"
-    assert 'grant atlas_owner, atlas_engine, atlas_tenant to "atlas_guest";' in roles["remedy"]
+    assert 'grant atlas_engine, atlas_tenant to "atlas_guest";' in roles["remedy"]
+
+
+async def test_a_login_that_could_disable_the_triggers_fails_and_the_login_of_the_programs_does_not(
+    atlas, database_url
+):
+    login = by_name((await atlas("doctor", "--json")).document)["login"]
+    assert login["verdict"] == "fail"
+    assert login["found"] == "postgres is a superuser, and could disable the triggers of the audit log"
+    assert "grant atlas_engine, atlas_tenant to atlas_app;" in login["remedy"]
+
+    conn = await asyncpg.connect(database_url)
+    await make_login(conn)
+    await conn.close()
+    checks = by_name((await atlas("doctor", "--json", DATABASE_URL=as_login(database_url, "atlas_app"))).document)
+    assert (checks["login"]["verdict"], checks["login"]["found"]) == ("ok", "atlas_app owns nothing")
+    assert [checks[name]["verdict"] for name in ("roles", "pool", "migrations", "audit log")] == ["ok"] * 4
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await execute(as_login(database_url, "atlas_app"), "alter table atlas.audit_log disable trigger all")
+
+
+def as_login(url: str, login: str) -> str:
+    return url.replace("//postgres@", f"//{login}@")
+
+
+async def test_no_remedy_gives_the_owners_role_to_the_login(atlas, database_url):
+    await execute(database_url, MAKE_GUEST)
+    checks = by_name((await atlas("doctor", "--json", DATABASE_URL=as_guest(database_url))).document)
+
+    assert "atlas_owner to" not in " ".join(check["remedy"] for check in checks.values())
 
 
 async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_that_open_them(atlas, database_url):

@@ -34,6 +34,7 @@ begin
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, usage_hourly, usage_costs',
         'select, insert, update, delete'),
+      (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, workflow_run_states, audit_log, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),

@@ -1,0 +1,34 @@
+"""What every command needs: above all, a login on the embedded server that owns nothing."""
+
+import asyncpg
+import pytest
+
+from atlas.cli.runtime import open_atlas
+from atlas.db.pool import connect
+from atlas.settings import Settings
+
+POWERS = (
+    "alter table atlas.audit_log disable trigger all",
+    "update atlas.audit_log set message = 'x'",
+    "drop table atlas.jobs",
+    "create or replace function atlas.audit_is_append_only() returns trigger language plpgsql as 'begin return null; end'",
+    "set role atlas_owner",
+    "select atlas.audit_prune(1, 'user', 'x', '{}')",
+)
+
+
+async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does_what_they_may_not(tmp_path):
+    settings = Settings(atlas_home=tmp_path / "home", _env_file=None)
+    async with open_atlas(settings) as atlas:
+        async with atlas.pool.acquire() as conn:
+            assert tuple(await conn.fetchrow("select session_user, current_user")) == ("atlas_app", "atlas_engine")
+        direct = await connect(atlas.url)
+        for power in POWERS:
+            with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError)):
+                await direct.execute(power)
+        await direct.close()
+        owner = await connect(atlas.owner_url)
+        await owner.execute("alter table atlas.audit_log disable trigger user")
+        await owner.close()
+    async with open_atlas(settings, migrate=True):  # once more, with nothing to do
+        pass
