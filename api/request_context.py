@@ -61,7 +61,7 @@ class RequestContext:
         """A transaction under the row-level security of the caller's tenant.
 
         With `all_tenants`, for verbs that must read other tenants' rows to serve this one: a proof uses everyone's
-        leaves, an estimate everyone's statistics. Each of those verbs is passed the tenant.
+        leaves, a large count the meter of everyone's events. Each of those verbs is passed the tenant.
         """
         if self._joined is not None and not all_tenants:
             return nullcontext(self._joined)

@@ -1,4 +1,4 @@
-"""Usage: what each tenant's finished attempts took, by job type and hour."""
+"""Usage: what each tenant's finished attempts took, by job type and hour, and the meter of the audit log."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,10 +35,13 @@ class Usage:
     cost_cents: int
 
 
-async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool:
-    """Add newly finished attempts to their hours, each exactly once. Returns True if there may be more."""
+async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool | None:
+    """Add what happened to jobs to usage, counts and totals, each event exactly once.
+
+    Returns True if there may be more, None if another meter is at work.
+    """
     read: int | None = await fetch_value(conn, METER, limit=limit)
-    return read is not None and read >= limit
+    return None if read is None else read >= limit
 
 
 async def read_usage(

@@ -4,6 +4,7 @@ import asyncio
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.alerts import Alert, find_alerts, save_findings
+from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.retention import forget_workers, prune, read_ages
@@ -57,11 +58,14 @@ class Maintenance:
         self._known = set(findings)
 
     async def meter(self) -> None:
-        """Add finished attempts to the usage of their hours."""
-        more = True
+        """Add what happened to usage, counts and totals, and count the jobs anew where that is due."""
+        more: bool | None = True
         while more:
             async with borrow(self._pool, within=BATCH_SECONDS) as conn:
                 more = await meter_usage(conn)
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
+            if await counts_are_due(conn):
+                await count_jobs(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
         """Remove what is past its age, tenant by tenant, with a rest after each batch."""

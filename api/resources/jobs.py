@@ -1,6 +1,7 @@
 """Routes to enqueue, list and count jobs."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -22,7 +23,7 @@ from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
 from atlas.engine.jobs import JobFilter, NewJob
 from atlas.engine.jobs.find import list_page
-from atlas.engine.jobs.summary import estimate, summarize
+from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
 
@@ -102,11 +103,9 @@ async def show_list(
 @router.get("/jobs/summary", summary="Counts by status, the oldest that waits, and rates")
 @requires(*JOB_READERS)
 async def show_summary(call: Calling) -> JobSummary:
-    async with call.transaction(read_only=True) as conn:
-        summary = await summarize(conn, tenant_id=call.tenant_id)
-    if summary.estimated:
-        async with call.transaction(read_only=True, all_tenants=True) as conn:
-            summary = await estimate(conn, summary, tenant_id=call.tenant_id)
+    summary = await summarize(
+        partial(call.transaction, read_only=True), partial(call.transaction, all_tenants=True), tenant_id=call.tenant_id
+    )
     return JobSummary(
         counts=summary.counts,
         estimated=summary.estimated,

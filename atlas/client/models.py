@@ -187,7 +187,7 @@ class RetriedMany(ApiModel):
 
 
 class JobSummary(ApiModel):
-    """Counts of jobs. They are exact up to 2,000; those of the statuses in `estimated` are estimates."""
+    """Counts of jobs, exact but for those of the statuses in `estimated`."""
 
     counts: dict[str, int]
     estimated: list[str]

@@ -1,10 +1,9 @@
--- Meters finished attempts into their hours. Returns how many audit rows it read: as many as asked for means there may be more.
--- Null: another meter is at work.
+-- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types. Returns how many audit rows it read: as many as
+-- asked for means there may be more. Null: another meter is at work.
 --
--- Every end of an attempt has an audit row, written in the transaction that ended it. The meter reads the audit log by windows
+-- What happens to a job has an audit row, written in the transaction that did it. The meter reads the audit log by windows
 -- between snapshots, as the sealer does: each row falls into exactly one, however late it is committed. The position it has
--- reached moves in the transaction that adds to the hours, so that a crash neither loses an attempt nor counts one twice.
--- Values of a handler's own that bear the name of the attempt and are no attempt number are passed over.
+-- reached moves in the transaction that adds to the tables, so that a crash neither loses a row nor counts one twice.
 -- Locks: metering. Called by engine/usage.py.
 create or replace function meter_usage(p_limit int) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
@@ -18,9 +17,8 @@ declare
   taken_at timestamptz;
   after_xid xid8 := '0';
   after_id bigint := 0;
+  batch audit_log[];
   read int;
-  last_xid xid8;
-  last_id bigint;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'metering needs READ COMMITTED, not %', current_setting('transaction_isolation')
@@ -51,70 +49,18 @@ begin
     cur := pg_current_snapshot();
   end if;
 
-  with rows as materialized (
-    select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.meta, w.created_at
-    from audit_window(now_epoch, prev, cur, after_xid, after_id, null, null, null, p_limit) w),
-  ends as materialized (
-    select distinct on (r.entity_id, r.meta->>'attempt') r.entity_id::uuid as job_id, (r.meta->>'attempt')::int as attempt_no,
-      r.tenant_id, r.action, r.created_at
-    from rows r
-    where r.entity_type = 'job' and jsonb_typeof(r.meta->'attempt') = 'number' and r.meta->>'attempt' ~ '^[0-9]{1,9}$'
-    order by r.entity_id, r.meta->>'attempt', r.id desc),
-  -- what the rows of the attempt and its job say; of a job that is deleted already, the audit log itself
-  attempts as materialized (
-    select e.job_id, coalesce(j.tenant_id, e.tenant_id) as tenant_id,
-      coalesce(j.job_type, made.job_type, 'deleted') as job_type,
-      coalesce(a.status::text, case when j.id is not null then 'succeeded'
-        when e.action in ('JOB_FAILED', 'JOB_EXHAUSTED_RETRIES', 'JOB_RETRY_SCHEDULED', 'WORKFLOW_FAILED', 'WORKFLOW_NOT_FOUND') then 'failed'
-        when e.action in ('LEASE_EXPIRED', 'JOB_POISONED') then 'lost'
-        when e.action = 'JOB_CANCELED' then 'canceled' else 'succeeded' end) as status,
-      coalesce(a.finished_at, j.finished_at, e.created_at) as finished_at,
-      coalesce(extract(epoch from coalesce(a.finished_at, j.finished_at) - coalesce(a.started_at, j.started_at)), 0) as run_seconds,
-      coalesce(extract(epoch from coalesce(a.started_at, j.started_at)
-        - case when e.attempt_no = 1 then j.created_at else b.finished_at end), 0) as queue_seconds
-    from ends e
-    left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no
-    left join jobs j on j.id = e.job_id and (a.job_id is not null or j.attempt_count = e.attempt_no)
-    left join job_attempts b on b.job_id = e.job_id and b.attempt_no = e.attempt_no - 1
-    left join lateral (
-      select m.meta->>'job_type' as job_type from audit_log m
-      where m.entity_id = e.job_id::text and m.action = 'JOB_CREATED' limit 1) made on j.id is null),
-  costs as (
-    select j.id, j.cost_cents, j.cost_cents - coalesce(c.cents, 0) as cents, l.tenant_id, l.job_type, l.hour
-    from (
-      select distinct on (t.job_id) t.job_id, t.tenant_id, t.job_type, date_trunc('hour', t.finished_at, 'UTC') as hour
-      from attempts t order by t.job_id, t.finished_at desc) l
-    join jobs j on j.id = l.job_id
-    left join usage_costs c on c.job_id = j.id
-    where j.cost_cents <> coalesce(c.cents, 0)),
-  known as (
-    insert into usage_costs (job_id, cents) select id, cost_cents from costs
-    on conflict (job_id) do update set cents = excluded.cents),
-  hours as (
-    select t.tenant_id, t.job_type, date_trunc('hour', t.finished_at, 'UTC') as hour, count(*) as runs,
-      count(*) filter (where t.status = 'succeeded') as succeeded, count(*) filter (where t.status = 'failed') as failed,
-      count(*) filter (where t.status = 'timeout') as timed_out, count(*) filter (where t.status = 'canceled') as canceled,
-      count(*) filter (where t.status = 'lost') as lost, sum(t.run_seconds) as run_seconds, sum(greatest(0, t.queue_seconds)) as queue_seconds
-    from attempts t
-    where t.tenant_id is not null
-    group by 1, 2, 3),
-  added as (
-    insert into usage_hourly as u (tenant_id, job_type, hour, runs, succeeded, failed, timed_out, canceled, lost, run_seconds,
-      queue_seconds, cost_cents)
-    select h.tenant_id, h.job_type, h.hour, h.runs, h.succeeded, h.failed, h.timed_out, h.canceled, h.lost, h.run_seconds,
-      h.queue_seconds,
-      coalesce((select sum(c.cents) from costs c where c.tenant_id = h.tenant_id and c.job_type = h.job_type and c.hour = h.hour), 0)
-    from hours h
-    on conflict (tenant_id, job_type, hour) do update
-    set runs = u.runs + excluded.runs, succeeded = u.succeeded + excluded.succeeded, failed = u.failed + excluded.failed,
-        timed_out = u.timed_out + excluded.timed_out, canceled = u.canceled + excluded.canceled, lost = u.lost + excluded.lost,
-        run_seconds = u.run_seconds + excluded.run_seconds, queue_seconds = u.queue_seconds + excluded.queue_seconds,
-        cost_cents = u.cost_cents + excluded.cost_cents, updated_at = clock_timestamp())
-  select count(*), max(r.xid), (array_agg(r.id order by r.xid desc, r.id desc))[1] into read, last_xid, last_id from rows r;
+  batch := array(
+    select w from audit_window(now_epoch, prev, cur, after_xid, after_id, null, null, null, p_limit) w order by w.xid, w.id);
+  read := cardinality(batch);
+  if read > 0 then
+    perform add_to_usage(batch);
+    perform add_to_job_counts(batch);
+    perform add_to_job_totals(batch);
+  end if;
 
   if read >= p_limit then
-    place := jsonb_build_object('epoch', now_epoch, 'prev', prev, 'cur', cur, 'taken_at', taken_at, 'xid', last_xid, 'id', last_id,
-      'metered_until', place->'metered_until');
+    place := jsonb_build_object('epoch', now_epoch, 'prev', prev, 'cur', cur, 'taken_at', taken_at, 'xid', batch[read].xid,
+      'id', batch[read].id, 'metered_until', place->'metered_until');
   elsif now_epoch < newest then
     -- The old epoch is read to its end: no row of it can appear any more.
     place := jsonb_build_object('epoch', newest, 'prev', '1:1:', 'xid', '0', 'id', 0, 'metered_until', place->'metered_until');

@@ -12,6 +12,7 @@ declare
   batch uuid[];
   doomed uuid[];
   facts jsonb;
+  by_status jsonb;
 begin
   batch := array(
     select j.id from jobs j
@@ -44,10 +45,14 @@ begin
   where p_steps is not null and s.run_id = any (batch) and s.run_id <> all (doomed) and j.id = s.run_id
     and j.job_type = 'ENGINE_RUN' and j.status = 'succeeded' and j.finished_at < p_steps;
   get diagnostics steps = row_count;
+  by_status := (
+    select jsonb_object_agg(s.status, s.count) from (
+      select j.status, count(*) as count from jobs j where j.id = any (doomed) group by j.status) s);
   delete from jobs j where j.id = any (doomed);
   get diagnostics jobs = row_count;
   if jobs + attempts + steps > 0 then
-    facts := jsonb_build_object('jobs', jobs, 'attempts', attempts, 'steps', steps, 'first', doomed[1], 'last', doomed[cardinality(doomed)]);
+    facts := jsonb_build_object('jobs', jobs, 'by_status', coalesce(by_status, '{}'), 'attempts', attempts, 'steps', steps,
+      'first', doomed[1], 'last', doomed[cardinality(doomed)]);
     insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
     values (p_tenant, 'system', 'retention', 'JOBS_PRUNED', 'tenant', p_tenant, facts,
       audit_body(p_tenant, 'system', 'retention', 'info', 'JOBS_PRUNED', 'tenant', p_tenant::text, '', facts));

@@ -1,24 +1,28 @@
 """Counts jobs by status, quickly however many there are.
 
-Active jobs are counted along the partial indexes, and so are ended ones up to 2,000. Beyond that the counts come from
-the planner's statistics.
+Up to 20,000 active jobs, and as many ended ones, are counted along the partial indexes. Beyond that the counts come
+from those that are kept from the audit log, brought up to now first.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.jobs.counts import Transaction, update_counts
 
+KEPT = statement("engine/jobs/sql/summary_kept.sql")
 COUNT = statement("engine/jobs/sql/summary_count.sql")
+WAITING = statement("engine/jobs/sql/summary_waiting.sql")
 OLDEST = statement("engine/jobs/sql/oldest.sql")
 OLDEST_OF_TENANT = statement("engine/jobs/sql/oldest_of_tenant.sql")
 RATES_OF_TENANT = statement("engine/jobs/sql/summary_rates_tenant.sql")
 RATES = statement("engine/jobs/sql/summary_rates.sql")
-ESTIMATE = statement("engine/jobs/sql/summary_estimate.sql")
 
-COUNTED = 2_000
+COUNTED = 20_000
+OLDEST_AMONG = 2_000
 RATE_MINUTES = 5
 # Of these, the last minutes of a busy installation are a fair sample.
 RATE_EVENTS = 2_000
@@ -37,6 +41,9 @@ KINDS = {
 }
 
 
+ENDED = ("succeeded", "failed", "canceled", "dead_letter")
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Counts by status as filters know them; those in `estimated` are not exact."""
@@ -47,18 +54,32 @@ class Summary:
     per_minute: dict[str, float]
 
 
-async def summarize(conn: Connection, *, tenant_id: UUID | None = None) -> Summary:
-    """The summary of one tenant, or of all. Counts that were cut short are filled in by `estimate`."""
-    row = await fetch_row(conn, COUNT, tenant_id=tenant_id, most=COUNTED)
-    assert row is not None
-    counts = {name: row[name] for name in ("queued", "waiting", "running", "dead_letter")}
-    estimated = [name for name in counts if row[f"{name}_more"]]
-    if row["ended_more"]:
-        estimated += ["succeeded", "failed", "canceled"]
-        counts |= {"succeeded": -1, "failed": -1, "canceled": -1}
-    else:
-        counts |= {name: row[name] for name in ("succeeded", "failed", "canceled")}
-    return Summary(counts, estimated, await oldest_due(conn, tenant_id=tenant_id), await _rates(conn, tenant_id))
+async def summarize(read: Transaction, write: Transaction, *, tenant_id: UUID | None = None) -> Summary:
+    """The summary of one tenant, or of all.
+
+    `read` opens a transaction under the caller's row-level security, `write` one without it, for the counts that are
+    kept for all tenants.
+    """
+    async with read() as conn:
+        is_large = await fetch_value(conn, KEPT, tenant_id=tenant_id, most=COUNTED)
+    is_current = await update_counts(write) if is_large else True
+    async with read() as conn:
+        row = await _count(conn, tenant_id)
+        oldest, rates = await oldest_due(conn, tenant_id=tenant_id), await _rates(conn, tenant_id)
+    if not is_large and (row["has_many_active"] or row["has_many_ended"]):
+        is_current = await update_counts(write)
+        async with read() as conn:
+            row = await _count(conn, tenant_id)
+    counts, estimated = _ended(row, is_current=is_current)
+    counts |= {"queued": row["queued"] - row["waiting"], "waiting": row["waiting"], "running": row["running"]}
+    if row["has_many_active"]:
+        async with write() as conn:
+            queued, is_exact = await _queued(conn, row, tenant_id)
+        counts |= queued
+        estimated += [] if is_exact and is_current else queued
+    if row["running"] > COUNTED:
+        estimated.append("running")
+    return Summary(counts, estimated, oldest, rates)
 
 
 async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> float | None:
@@ -66,26 +87,31 @@ async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> floa
     if tenant_id is None:
         waited: float | None = await fetch_value(conn, OLDEST)
     else:
-        waited = await fetch_value(conn, OLDEST_OF_TENANT, tenant_id=tenant_id, most=COUNTED)
+        waited = await fetch_value(conn, OLDEST_OF_TENANT, tenant_id=tenant_id, most=OLDEST_AMONG)
     return waited
 
 
-async def estimate(conn: Connection, summary: Summary, *, tenant_id: UUID | None = None) -> Summary:
-    """Fill in what was not counted. Needs a connection without row-level security, which hides the statistics."""
-    if not summary.estimated:
-        return summary
-    wanted = {"queued" if name in ("queued", "waiting") else name for name in summary.estimated}
-    rows = await fetch(conn, ESTIMATE, tenant_id=tenant_id, statuses=sorted(wanted))
-    guessed: dict[str, int] = {row["status"]: row["estimate"] for row in rows}
-    counts = dict(summary.counts)
-    for name in summary.estimated:
-        if name in ("queued", "waiting"):
-            # In the same proportion as among those that were counted.
-            seen = max(1, summary.counts["queued"] + summary.counts["waiting"])
-            counts[name] = max(counts[name], guessed["queued"] * summary.counts[name] // seen)
-        else:
-            counts[name] = max(counts[name], guessed[name])
-    return Summary(counts, summary.estimated, summary.oldest_queued_seconds, summary.per_minute)
+async def _count(conn: Connection, tenant_id: UUID | None) -> Mapping[str, Any]:
+    row: Mapping[str, Any] | None = await fetch_row(conn, COUNT, tenant_id=tenant_id, most=COUNTED)
+    assert row is not None
+    return row
+
+
+def _ended(row: Mapping[str, Any], *, is_current: bool) -> tuple[dict[str, int], list[str]]:
+    """Counts of what has ended, and which of them are estimates."""
+    if not row["has_many_ended"]:
+        return {name: row[name] for name in ENDED}, []
+    return {name: max(row[name], row[f"kept_{name}"]) for name in ENDED}, [] if is_current else list(ENDED)
+
+
+async def _queued(conn: Connection, row: Mapping[str, Any], tenant_id: UUID | None) -> tuple[dict[str, int], bool]:
+    """How many of many queued jobs are due, and whether that is exact; their sum is."""
+    queued = max(row["queued"], row["kept_active"] - row["running"])
+    found = await fetch_row(conn, WAITING, tenant_id=tenant_id, most=COUNTED)
+    assert found is not None
+    is_exact = found["waiting"] is not None
+    waiting = min(queued, found["waiting"] if is_exact else round(queued * found["share"]))
+    return {"queued": queued - waiting, "waiting": waiting}, is_exact
 
 
 async def _rates(conn: Connection, tenant_id: UUID | None) -> dict[str, float]:

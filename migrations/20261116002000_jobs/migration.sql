@@ -115,9 +115,6 @@ create index jobs_children on jobs (parent_run_id) where parent_run_id is not nu
 -- Ready, for the one host that may take it. Jobs without a host are not in it and pay nothing.
 create index jobs_ready_host on jobs (host_id, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is not null;
--- Which statuses a tenant's jobs have: estimates of large counts need them together.
-create statistics jobs_tenant_status (mcv) on tenant_id, status from jobs;
-alter statistics jobs_tenant_status set statistics 50;
 
 -- The hot statements have fixed plans, and lists go by indexes: a small sample of what is filtered by is enough, and what no
 -- plan asks for is not sampled at all. Comparing inputs took a tenth of a busy server's time.

@@ -1,5 +1,5 @@
 -- What happens because time passed, or because something happened: triggers and their firings, recurring functions,
--- usage by the hour.
+-- usage by the hour, counts of jobs.
 
 create type trigger_type as enum ('event', 'schedule');
 create type misfire_policy as enum ('skip', 'latest', 'all');
@@ -116,3 +116,30 @@ create table usage_costs (
   job_id uuid primary key references jobs (id) on delete cascade,
   cents  int not null
 );
+
+-- How many jobs each tenant has: counted now and then, and kept up to date from the audit log, at no cost to those who enqueue,
+-- claim and finish. What is neither succeeded, failed nor canceled is active; dead letters are failed too.
+create table job_counts (
+  tenant_id    uuid primary key,
+  jobs         bigint not null,
+  succeeded    bigint not null,
+  failed       bigint not null,
+  canceled     bigint not null,
+  dead_letters bigint not null
+) with (fillfactor = 50);
+
+-- What happened to the jobs of all tenants since the installation began, by type. Callers may invent types: those beyond the
+-- first 200 share the row (other). Times are counted by the buckets of `duration_bounds`, and the one above them.
+create table job_totals (
+  job_type      text primary key,
+  enqueued      bigint not null,
+  succeeded     bigint not null,
+  failed        bigint not null,
+  dead_lettered bigint not null,
+  retried       bigint not null,
+  canceled      bigint not null,
+  waits         bigint[] not null,
+  wait_seconds  float8 not null,
+  runs          bigint[] not null,
+  run_seconds   float8 not null
+) with (fillfactor = 50);

@@ -26,6 +26,7 @@ OF_NOBODY = {
     "audit_pruned",
     "audit_seal",
     "job_definitions",
+    "job_totals",
     "job_types",
     "job_workers",
     "mail_pace",

@@ -6,8 +6,10 @@ from uuid import UUID
 
 import pytest
 
+import atlas.scheduler.maintenance
 from atlas.engine.alerts import read_findings
 from atlas.engine.jobs import claim, finish, read_gate, switch
+from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.retention import id_at
 from atlas.engine.usage import read_usage
 from atlas.scheduler.loops import every
@@ -49,6 +51,20 @@ async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_ove
     await conn.execute("delete from atlas.job_workers")
     await maintenance.watch()
     assert await read_findings(conn) == []
+
+
+async def test_jobs_are_counted_once_and_then_by_their_events(pool, conn, monkeypatch):
+    counted = []
+    monkeypatch.setattr(
+        atlas.scheduler.maintenance, "count_jobs", lambda conn: counted.append(conn) or count_jobs(conn)
+    )
+    maintenance = Maintenance(pool)
+    for _ in range(3):
+        await given_job(conn)
+        await maintenance.meter()
+
+    assert await conn.fetchval("select sum(jobs) from atlas.job_counts") == 3
+    assert len(counted) == 1
 
 
 async def test_usage_is_metered_before_retention_removes_it(pool, conn):

@@ -7,10 +7,11 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 #variable_conflict use_column
 declare
   one record;
+  facts jsonb;
   runs uuid[] := '{}';
 begin
   for one in
-    select id, tenant_id, status, job_type from jobs
+    select id, tenant_id, status, job_type, dead_lettered_at is not null as dead_lettered from jobs
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update
   loop
     id := one.id;
@@ -34,6 +35,7 @@ begin
       return next;
       continue;
     end if;
+    facts := p_meta || jsonb_build_object('status', one.status, 'dead_lettered', one.dead_lettered);
     begin
       update jobs
       set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, dead_lettered_at = null,
@@ -41,8 +43,8 @@ begin
           updated_at = clock_timestamp()
       where id = one.id and status in ('failed', 'canceled');
       insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-      values (one.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_RETRIED', 'job', one.id, p_meta,
-        audit_body(one.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_RETRIED', 'job', one.id::text, '', p_meta));
+      values (one.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_RETRIED', 'job', one.id, facts,
+        audit_body(one.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_RETRIED', 'job', one.id::text, '', facts));
       verdict := 'retried';
       if one.job_type = 'ENGINE_RUN' then
         runs := runs || one.id;

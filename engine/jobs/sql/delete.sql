@@ -12,11 +12,12 @@ deleted as (
   using target t
   where j.id = t.id
     and j.status <> 'running'
-  returning j.id, j.tenant_id, j.job_type, j.status
+  returning j.id, j.tenant_id, j.job_type, j.status, j.dead_lettered_at is not null as dead_lettered
 ),
 event as (
   select d.tenant_id, d.id::text as entity_id,
-    :meta::text::jsonb || jsonb_build_object('job_type', d.job_type, 'status', d.status) as meta
+    :meta::text::jsonb
+    || jsonb_build_object('job_type', d.job_type, 'status', d.status, 'dead_lettered', d.dead_lettered) as meta
   from deleted d
 ),
 written as (

@@ -7,6 +7,7 @@ from uuid import UUID
 import orjson
 import pytest
 
+from atlas.db.statements import Statement
 from atlas.engine.jobs.find import LIST, STATUSES, JobFilter, list_jobs
 from tests.support import given_tenant
 
@@ -42,15 +43,18 @@ FILTERS: list[dict[str, Any]] = [
 NOTHING = {**dict.fromkeys(LIST.names), "limit": 50, "offset": 0, "most_bytes": 4_000_000}
 
 
-async def cost_of_a_page(conn: Any, tenant: UUID | None, wanted: dict[str, Any]) -> int:
-    """Buffers touched by a page of a list, behind row-level security if a tenant asks; the table is never scanned."""
-    values = LIST.bind({**NOTHING, "tenant_id": tenant, **wanted})
+async def cost_of(conn: Any, query: Statement, tenant: UUID | None, values: dict[str, Any]) -> int:
+    """Buffers touched by a statement, behind row-level security if a tenant asks."""
     async with conn.transaction(readonly=True):
         if tenant is not None:
             await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
-        explained = await conn.fetchval(f"explain (analyze, buffers, format json) {LIST.sql}", *values)
+        explained = await conn.fetchval(f"explain (analyze, buffers, format json) {query.sql}", *query.bind(values))
     plan = orjson.loads(explained)[0]["Plan"]
-    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+async def cost_of_a_page(conn: Any, tenant: UUID | None, wanted: dict[str, Any]) -> int:
+    return await cost_of(conn, LIST, tenant, {**NOTHING, "tenant_id": tenant, **wanted})
 
 
 async def costs_of_pages(conn: Any, tenant: UUID | None) -> list[int]:

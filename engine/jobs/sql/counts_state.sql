@@ -1,0 +1,10 @@
+-- How long ago the jobs of all tenants were counted, in seconds, null if never in this cluster; how many there are by the counts; and how many rows the
+-- server has inserted less deleted since then that the counts do not know. Looks across tenants.
+select case when (s.value->>'cluster')::bigint = atlas.system_identifier()
+       then extract(epoch from clock_timestamp() - (s.value->>'counted_at')::timestamptz)::float8 end as age,
+  k.jobs,
+  (pg_stat_get_tuples_inserted('atlas.jobs'::regclass) - pg_stat_get_tuples_deleted('atlas.jobs'::regclass)
+    - (s.value->>'changed')::bigint - (k.jobs - (s.value->>'jobs')::bigint))::bigint as unknown
+from atlas.system_state s
+cross join (select coalesce(sum(jobs), 0)::bigint as jobs from atlas.job_counts) k
+where s.key = 'job_counts';
