@@ -1,50 +1,47 @@
 """Metrics for Prometheus: of this process, and of the installation, read from the database.
 
-Counters of jobs come from the audit log: each scrape counts the rows committed since the last one, so that every
-process of an installation shows the same rates. Wait and run times are those of the jobs that ended in between, at
-most some thousand of them. What is read from the database is cached for some seconds.
+Counters and times of jobs are the totals that the meter keeps from the audit log: complete, and the same in every
+process. A scrape brings them up to now first. What is read from the database is cached for some seconds.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+import asyncpg
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
-from atlas.api.live.changes import read_place
 from atlas.api.live.hub import Hub
 from atlas.api.middleware import RequestStats
 from atlas.api.ttl_cache import TtlCache
 from atlas.audit import seal_lag
-from atlas.audit.find import LogPosition
-from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.summary import KINDS, oldest_due
+from atlas.engine.usage import meter_usage
+from atlas.errors import AtlasError
+from atlas.logs import get_logger
 
 DEPTH = statement("api/sql/metrics_depth.sql")
-EVENTS = statement("api/sql/metrics_events.sql")
-TIMES = statement("api/sql/metrics_times.sql")
+TOTALS = statement("api/sql/metrics_totals.sql")
 FACTS = statement("api/sql/metrics_facts.sql")
 
 CACHED_SECONDS = 3.0
-# In one statement, and the statements of one scrape: after a long pause the next scrapes count the rest.
-MOST_EVENTS = 200_000
-MOST_PAGES = 5
-# Callers may invent job types, and a histogram is kept for ever; the rest of the types share one.
-MOST_TYPES = 200
-OTHER_TYPES = "(other)"
-MOST_TIMES = 2000
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+# Of the meter, for one scrape: after a long pause the next scrapes, or the scheduler, meter the rest.
+MOST_BATCHES = 20
+# Callers may invent job types: so many are named, and so many tenants; the rest is counted together.
+MOST_NAMED = 100
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+log = get_logger("api")
 
 
 class Metrics(Collector):
@@ -56,16 +53,9 @@ class Metrics(Collector):
         self._hub = hub
         self._signals = signals
         self._registry = CollectorRegistry()
-        self._waits = self._histogram(
-            "atlas_job_wait_seconds", "From enqueue, a delay included, to the start of the first attempt."
-        )
-        self._runs = self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.")
         self._registry.register(self)
         self._cache: TtlCache[str, bytes] = TtlCache(CACHED_SECONDS)
-        self._place: LogPosition | None = None
-        self._window: _Window | None = None
-        self._types: set[str] = set()
-        self._events: dict[str, int] = dict.fromkeys(dict.fromkeys(KINDS.values()), 0)
+        self._totals: list[Any] = []
         self._facts: dict[str, Any] = {}
         self._depth: list[Any] = []
         self._lag = 0.0
@@ -75,57 +65,30 @@ class Metrics(Collector):
         return await self._cache.get("text", self._read)
 
     def collect(self) -> Iterable[Metric]:
-        """What is not a histogram, from the last read."""
+        """What the last read found."""
         yield from self._of_process()
         yield from self._of_installation()
 
-    def _histogram(self, name: str, description: str) -> Histogram:
-        return Histogram(name, description, ["job_type"], buckets=BUCKETS, registry=self._registry)
-
     async def _read(self) -> bytes:
+        await self._meter()
         async with self._api.db.transaction(None, read_only=True) as conn:
-            self._depth = await fetch(conn, DEPTH)
+            self._depth = await fetch(conn, DEPTH, most=MOST_NAMED)
+            self._totals = await fetch(conn, TOTALS)
             self._facts = dict(await fetch_row(conn, FACTS) or {})
             self._facts["oldest"] = await oldest_due(conn)
             self._facts["gate"] = await read_gate(conn)
             self._lag = await seal_lag(conn)
-            await self._count(conn)
         return generate_latest(self._registry)
 
-    async def _count(self, conn: Connection) -> None:
-        """Count what was committed since the last read; the rest of a long window is counted by the next."""
-        if self._window is None:
-            since, now = self._place, await read_place(conn)
-            if since is None or since.epoch != now.epoch:
-                self._place = now
-                return
-            self._window = _Window(since, now)
-        window = self._window
-        for _ in range(MOST_PAGES):
-            rows = await fetch(
-                conn, EVENTS, **window.bounds, after_xid=window.after_xid, after_id=window.after_id, most=MOST_EVENTS
-            )
-            for row in rows:
-                window.after_xid, window.after_id = row["reached_xid"], row["reached_id"]
-                if row["action"] in KINDS:
-                    self._events[KINDS[row["action"]]] += row["count"]
-            if sum(row["count"] for row in rows) < MOST_EVENTS:
-                await self._observe(conn, window)
-                self._place, self._window = window.now, None
-                return
-
-    async def _observe(self, conn: Connection, window: "_Window") -> None:
-        for row in await fetch(conn, TIMES, **window.bounds, most=MOST_TIMES):
-            label = self._label(row["job_type"])
-            self._runs.labels(label).observe(max(0.0, row["run_seconds"]))
-            if row["wait_seconds"] is not None:
-                self._waits.labels(label).observe(max(0.0, row["wait_seconds"]))
-
-    def _label(self, job_type: str) -> str:
-        if job_type not in self._types and len(self._types) >= MOST_TYPES:
-            return OTHER_TYPES
-        self._types.add(job_type)
-        return job_type
+    async def _meter(self) -> None:
+        """Bring the totals up to now. Where nothing can be written, they stay as they are: the rest is still shown."""
+        try:
+            for _ in range(MOST_BATCHES):
+                async with self._api.db.transaction(None) as conn:
+                    if not await meter_usage(conn):
+                        return
+        except (asyncpg.PostgresError, AtlasError) as error:
+            log.warning("the totals of jobs could not be updated", reason=str(error) or type(error).__name__)
 
     def _of_process(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
@@ -167,11 +130,15 @@ class Metrics(Collector):
             depth.add_metric([row["tenant"], row["job_type"], row["status"]], row["count"])
         yield depth
         events = CounterMetricFamily(
-            "atlas_job_events", "What happened to jobs since this process started.", labels=["kind"]
+            "atlas_job_events", "What happened to jobs since the installation began.", labels=["kind"]
         )
-        for kind, count in self._events.items():
-            events.add_metric([kind], count)
+        for kind in dict.fromkeys(KINDS.values()):
+            events.add_metric([kind], sum(row[kind] for row in self._totals))
         yield events
+        yield self._histogram(
+            "atlas_job_wait_seconds", "From enqueue, a delay included, to the start of the first attempt.", "wait"
+        )
+        yield self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.", "run")
         yield _gauge("atlas_online", "1 if work may start.", float(self._facts["gate"].online))
         yield _gauge("atlas_workers", "Workers with a valid lease.", self._facts["workers"])
         yield _gauge("atlas_oldest_due_seconds", "Age of the oldest due job.", self._facts["oldest"] or 0.0)
@@ -181,19 +148,19 @@ class Metrics(Collector):
         )
         yield _gauge("atlas_scraped_at_seconds", "When the database was read.", time.time())
 
+    def _histogram(self, name: str, description: str, times: str) -> Metric:
+        family = HistogramMetricFamily(name, description, labels=["job_type"])
+        for row in self._totals:
+            family.add_metric(
+                [row["job_type"]], _buckets(row["bounds"], row[f"{times}s"]), sum_value=row[f"{times}_seconds"]
+            )
+        return family
 
-@dataclass(slots=True)
-class _Window:
-    """Audit rows committed between two places, and how far they are counted."""
 
-    since: LogPosition
-    now: LogPosition
-    after_xid: str = "0"
-    after_id: int = 0
-
-    @property
-    def bounds(self) -> dict[str, Any]:
-        return {"epoch": self.since.epoch, "prev": self.since.snapshot, "cur": self.now.snapshot}
+def _buckets(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Prometheus's buckets: each counts what is below its bound, the buckets before it included."""
+    names = [*map(str, bounds), "+Inf"]
+    return list(zip(names, accumulate(counts), strict=True))
 
 
 def _gauge(name: str, description: str, value: float) -> Metric:

@@ -14,12 +14,14 @@ import atlas.api.enqueue_batcher
 import atlas.api.metrics
 import atlas.api.middleware
 import atlas.api.resources.jobs
+import atlas.engine.usage
 from atlas.api.app import create_app
-from atlas.db.statements import statement
-from atlas.engine.jobs import JobContext, job
+from atlas.engine.jobs import JobContext, NewJob, claim, enqueue_many, finish, job
 from atlas.engine.usage import meter_usage
 from atlas.logs import configure_logs, get_logger
 from tests.api.conftest import QUICK, running
+from tests.engine.jobs.given import given_worker, success
+from tests.support import DANA
 
 PLAIN = "http://atlas.test"
 
@@ -116,57 +118,56 @@ async def test_two_processes_count_the_same(world, operator, admin, fresh, pool,
     assert 'atlas_job_events_total{kind="enqueued"} 3.0' in (await other.get(f"{PLAIN}/metrics")).text
 
 
-async def test_no_event_is_missing_from_the_counters(world, operator, admin, fresh, monkeypatch):
-    """Neither events beyond one statement's limit nor those before a failed read."""
-    enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
-    before = (await fresh(operator))[enqueued]
-    monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 7)
-    monkeypatch.setattr(atlas.api.metrics, "MOST_PAGES", 100)
-    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 50)
-    await admin.post("/jobs", json={"job_type": "seen.work"})
-    assert (await fresh(operator))[enqueued] - before == 51
+async def test_no_job_is_missing_from_the_counters_and_the_times(operator, fresh, conn, monkeypatch):
+    monkeypatch.setattr(atlas.engine.usage.meter_usage, "__kwdefaults__", {"limit": 900})
+    await enqueue_many(conn, [NewJob("many.work", {}) for _ in range(2_300)], actor=DANA)
+    worker = await given_worker(conn, "many.work")
+    while jobs := await claim(conn, worker, limit=500):
+        await finish(conn, worker, [success(worker, one) for one in jobs])
+    now = await fresh(operator)
 
-    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 14)
-    monkeypatch.setattr(atlas.api.metrics, "TIMES", statement("api/sql/metrics_depth.sql"))
-    world.app.state.metrics._cache.forget()
-    assert (await operator.get(f"{PLAIN}/metrics")).status_code >= 500
-    monkeypatch.undo()
-    assert (await fresh(operator))[enqueued] - before == 65
+    assert now["atlas_job_events_total", ("kind", "enqueued")] == 2_300
+    assert now["atlas_job_events_total", ("kind", "succeeded")] == 2_300
+    for name in ("atlas_job_run_seconds", "atlas_job_wait_seconds"):
+        assert now[f"{name}_count", ("job_type", "many.work")] == 2_300
+        assert now[f"{name}_bucket", ("job_type", "many.work"), ("le", "7200.0")] == 2_300
 
 
 async def test_after_a_long_pause_every_scrape_catches_up_a_part(operator, admin, fresh, monkeypatch):
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
-    before = (await fresh(operator))[enqueued]
-    monkeypatch.setattr(atlas.api.metrics, "MOST_EVENTS", 4)
-    monkeypatch.setattr(atlas.api.metrics, "MOST_PAGES", 3)
-    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
-    assert [(await fresh(operator))[enqueued] - before for _ in range(3)] == [12, 24, 25]
-
-    await admin.post("/jobs", json={"job_type": "seen.work"})
-    assert (await fresh(operator))[enqueued] - before == 26
-
-
-async def test_invented_types_share_one_histogram(operator, admin, fresh, conn, monkeypatch):
-    monkeypatch.setattr(atlas.api.metrics, "MOST_TYPES", 2)
     await fresh(operator)
-    for name in ("a.one", "a.two", "a.three", "a.four"):
-        made = await admin.post("/jobs", json={"job_type": name})
-        await conn.execute(
-            "update atlas.jobs set status = 'succeeded', started_at = now(), finished_at = now(), attempt_count = 1,"
-            " claimed_by = 'tests' where id = $1",
-            UUID(made.json()["id"]),
-        )
-        await conn.execute(
-            "insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, body)"
-            " select tenant_id, 'system', 'tests', 'JOB_SUCCEEDED', 'job', id::text, '' from atlas.jobs where job_type = $1",
-            name,
-        )
+    monkeypatch.setattr(atlas.engine.usage.meter_usage, "__kwdefaults__", {"limit": 4})
+    monkeypatch.setattr(atlas.api.metrics, "MOST_BATCHES", 3)
+    await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
+    assert [(await fresh(operator))[enqueued] for _ in range(3)] == [12, 24, 25]
 
+
+async def test_metrics_are_shown_where_nothing_can_be_written(operator, admin, fresh, owner, world):
+    await admin.post("/jobs", json={"job_type": "seen.work"})
+    await owner.execute("revoke insert, update on atlas.job_totals from atlas_engine")
     now = await fresh(operator)
+    assert now["atlas_job_events_total", ("kind", "enqueued")] == 0
+    assert now["atlas_jobs", ("job_type", "seen.work"), ("status", "queued"), ("tenant", "acme")] == 1
 
-    seen = {dict(key[1:])["job_type"]: count for key, count in now.items() if key[0] == "atlas_job_run_seconds_count"}
-    assert sorted(seen.values()) == [1, 1, 2]
-    assert seen["(other)"] == 2
+
+async def test_invented_types_share_one_label(operator, admin, fresh, conn, owner, monkeypatch):
+    monkeypatch.setattr(atlas.api.metrics, "MOST_NAMED", 2)
+    await owner.execute(
+        "insert into atlas.job_totals select 'known.' || n, 0, 0, 0, 0, 0, 0, array_fill(0, array[17]), 0, array_fill(0, array[17]), 0"
+        " from generate_series(1, 198) n"
+    )
+    names = ["a.one", "a.one", "a.two", "a.two", "a.three", "a.four"]
+    await enqueue_many(conn, [NewJob(name, {}) for name in names], actor=DANA)
+    now = await fresh(operator)
+    depth = {dict(key[1:])["job_type"]: count for key, count in now.items() if key[0] == "atlas_jobs"}
+    assert depth == {"a.one": 2, "a.two": 2, "(other)": 2}
+
+    worker = await given_worker(conn, *set(names))
+    await finish(conn, worker, [success(worker, one) for one in await claim(conn, worker, limit=10)])
+    now = await fresh(operator)
+    runs = {dict(key[1:])["job_type"]: count for key, count in now.items() if key[0] == "atlas_job_run_seconds_count"}
+    assert len(runs) == 201
+    assert runs["(other)"] + sum(count for name, count in runs.items() if name.startswith("a.")) == len(names)
 
 
 async def test_the_oldest_due_job_is_found_wherever_it_waits(world, operator, admin, fresh, conn):
