@@ -1,4 +1,4 @@
-"""The OpenAPI description: roles, problem responses, and the body of a job, which FastAPI does not know."""
+"""The OpenAPI description: what FastAPI does not know of roles, credentials, problems, headers and the socket."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -9,9 +9,13 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
+from atlas.api.authentication import AGENTS, PLAIN_COOKIE, SECURE_COOKIE
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody
+from atlas.api.openapi_examples import add_examples
+from atlas.api.openapi_names import DESCRIPTIONS, EXAMPLES, TAGS
 from atlas.api.problems import MEDIA_TYPE, Problem
 from atlas.api.routing import PREFIX, GuardedRoute, rules_of
+from atlas.client.frames import Events, Hello, Refetch
 from atlas.engine.tokens import ROLES
 
 ABOUT = (
@@ -21,7 +25,8 @@ ABOUT = (
     "Every error has one shape, Problem. HEAD works wherever GET does, but for a host that fetches its next job."
 )
 REFERENCE = "#/components/schemas/{model}"
-DESCRIPTIONS = {
+STATUSES = {
+    101: "The connection is a WebSocket now. It carries frames, JSON objects of the kinds in `x-frames`, as text.",
     401: "No credential, or none that is valid now.",
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
@@ -30,8 +35,56 @@ DESCRIPTIONS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "The request is not valid; `errors` names each field and reason.",
+    426: "This address speaks WebSocket only.",
     429: "Too many requests; `Retry-After` says when to try again.",
     503: "The database cannot be reached; `Retry-After` says when to try again.",
+}
+SECURITY_SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token, `atl_<prefix>_<secret>`."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SECURE_COOKIE,
+        "description": f"A page's session, from `POST /api/v1/session`. Without TLS the cookie is `{PLAIN_COOKIE}`.",
+    },
+    "csrf": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": "The session's `csrf_token`, with every change that a page sends.",
+    },
+}
+TEXT = {"type": "string"}
+HEADERS: dict[str, dict[str, Any]] = {
+    "X-Request-Id": {
+        "description": "Names the request in log entries and in the audit log; the one that was sent, or a new one.",
+        "schema": {**TEXT, "examples": ["5f3c9a7e1b2d4c6f8a0e9d7c5b3a1f2e"]},
+    },
+    "Retry-After": {"description": "Seconds until the next try.", "schema": {"type": "integer", "examples": [2]}},
+    "WWW-Authenticate": {
+        "description": "The credential that is needed.",
+        "schema": {**TEXT, "examples": ['Bearer realm="atlas"']},
+    },
+    "Idempotency-Replayed": {
+        "description": "`true` if this is the response to an earlier call with the same key.",
+        "schema": {**TEXT, "enum": ["true"]},
+    },
+    "Set-Cookie": {
+        "description": "The session's cookie, which no script reads; on signing out an expired one.",
+        "schema": {**TEXT, "examples": [f"{SECURE_COOKIE}=…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax; Secure"]},
+    },
+    "Content-Disposition": {
+        "description": "The name of the file.",
+        "schema": {**TEXT, "examples": ['attachment; filename="audit.ndjson"']},
+    },
+    "Upgrade": {"description": "The protocol to use.", "schema": {**TEXT, "enum": ["websocket"]}},
+}
+# Headers of responses by status; every response has X-Request-Id.
+BY_STATUS = {401: "WWW-Authenticate", 426: "Upgrade", 429: "Retry-After", 503: "Retry-After"}
+OWN_HEADERS = {
+    "sign_in 201": ["Set-Cookie"],
+    "sign_out 204": ["Set-Cookie"],
+    "export_audit_log 200": ["Content-Disposition"],
 }
 BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 IDEMPOTENCY_KEY = {
@@ -72,18 +125,27 @@ def _described(app: FastAPI) -> dict[str, Any]:
     routes = [_without_head(route) for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
     spec = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=routes)
     schemas: dict[str, Any] = spec["components"]["schemas"]
-    _, models = models_json_schema([(NewJobBody, "validation"), (Problem, "serialization")], ref_template=REFERENCE)
-    schemas.update(models["$defs"])
+    frames = [(Hello, "serialization"), (Events, "serialization"), (Refetch, "serialization")]
+    kinds: Any = [(NewJobBody, "validation"), (Problem, "serialization"), *frames]
+    schemas.update(models_json_schema(kinds, ref_template=REFERENCE)[1]["$defs"])
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    spec["components"]["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "A token, `atl_<prefix>_<secret>`."},
-    }
+    spec["info"]["license"] = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+    spec["servers"] = [{"url": "/", "description": "This Atlas."}]
+    spec["tags"] = [{"name": name, "description": about} for name, about in TAGS.items()]
+    spec["components"] |= {"securitySchemes": SECURITY_SCHEMES, "headers": HEADERS}
     for route in routes:
         for method in route.methods or ():
             _complete(spec["paths"][route.path_format][method.lower()], route, method)
     _describe_jobs(spec["paths"][f"{PREFIX}/jobs"]["post"])
+    _describe_socket(spec["paths"][f"{PREFIX}/live"]["get"])
+    for ones in spec["paths"].values():
+        for operation in ones.values():
+            _describe_headers(operation)
+            _describe_parameters(operation)
     _name_bounds(spec)
+    _describe_properties(schemas)
+    add_examples(schemas)
     return spec
 
 
@@ -96,10 +158,14 @@ def _without_head(route: APIRoute) -> APIRoute:
 
 def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     rules = rules_of(route.endpoint)
+    # A route's own tag instead of its router's.
+    operation["tags"] = operation["tags"][-1:]
     statuses = {422, 429, 503}
     if rules.roles:
         operation["x-roles"] = [role for role in ROLES if role in rules.roles]
         operation["security"] = [{"token": []}]
+        if rules.roles - set(AGENTS):
+            operation["security"].append({"session": []} if method == "GET" else {"session": [], "csrf": []})
         statuses |= {401, 403}
     if isinstance(route, GuardedRoute) and route.takes_key:
         operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
@@ -114,7 +180,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     if route.path_format.endswith(("/session", "/metrics")):
         statuses |= {401, 403, 409}
     for status in sorted(statuses):
-        operation["responses"][str(status)] = _problem(DESCRIPTIONS[status])
+        operation["responses"][str(status)] = _problem(STATUSES[status])
 
 
 def _describe_jobs(operation: dict[str, Any]) -> None:
@@ -125,6 +191,45 @@ def _describe_jobs(operation: dict[str, Any]) -> None:
         "content": {"application/json": {"schema": {"anyOf": [one, many]}}},
     }
     operation["parameters"] = [CORRELATION_ID, *operation.get("parameters", [])]
+
+
+def _describe_socket(operation: dict[str, Any]) -> None:
+    operation["responses"]["101"] = {"description": STATUSES[101]}
+    operation["responses"]["426"] = _problem(STATUSES[426])
+    frames = [{"$ref": REFERENCE.format(model=model.__name__)} for model in (Hello, Events, Refetch)]
+    operation["x-frames"] = {"oneOf": frames, "discriminator": {"propertyName": "type"}}
+
+
+def _describe_headers(operation: dict[str, Any]) -> None:
+    named = {one["name"] for one in operation.get("parameters", ())}
+    for status, response in operation["responses"].items():
+        names = ["X-Request-Id", *([BY_STATUS[int(status)]] if int(status) in BY_STATUS else [])]
+        if "Idempotency-Key" in named and status.startswith("2"):
+            names.append("Idempotency-Replayed")
+        names += OWN_HEADERS.get(f"{operation['operationId']} {status}", ())
+        response["headers"] = {
+            **{name: {"$ref": f"#/components/headers/{name}"} for name in names},
+            **response.get("headers", {}),
+        }
+
+
+def _describe_parameters(operation: dict[str, Any]) -> None:
+    """Describe parameters by their names, where they do not describe themselves."""
+    described = []
+    for one in operation.get("parameters", ()):
+        name = one["name"]
+        about = {"description": one.get("description") or DESCRIPTIONS.get(name, "")}
+        example = {"example": EXAMPLES[name]} if name in EXAMPLES and one["in"] == "path" else {}
+        described.append({**one, **about, **example})
+    if described:
+        operation["parameters"] = described
+
+
+def _describe_properties(schemas: Mapping[str, Any]) -> None:
+    for model, schema in schemas.items():
+        for name, one in schema.get("properties", {}).items():
+            if "description" not in one:
+                one["description"] = DESCRIPTIONS.get(f"{model}.{name}") or DESCRIPTIONS.get(name, "")
 
 
 def _name_bounds(value: Any) -> None:

@@ -107,6 +107,13 @@ class UnsupportedMedia(AtlasError):
         super().__init__(f"A body of type {given or 'nothing at all'} is not read here.", remedy="Send JSON.")
 
 
+class UpgradeRequired(AtlasError):
+    """A plain request to an address that speaks WebSocket."""
+
+    def __init__(self) -> None:
+        super().__init__("This address speaks WebSocket only.", remedy="Open it with a WebSocket client.")
+
+
 class TooManyRequests(AtlasError):
     """The caller exceeds a limit; the next request may succeed `after` seconds later."""
 
@@ -146,7 +153,7 @@ class Problem(BaseModel):
         }
     )
 
-    type: str = Field(description="A stable name of this kind of problem.")
+    type: str = Field(description="A stable name of this kind of problem, `urn:atlas:problem:…`.")
     title: str
     status: int
     detail: str = Field(description="The cause, and what can be done about it.")
@@ -181,6 +188,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (BodyTooLarge, 413, "body-too-large"),
     (UnsupportedMedia, 415, "unsupported-media"),
     (InvalidInput, 422, "invalid-input"),
+    (UpgradeRequired, 426, "upgrade-required"),
     (TooManyRequests, 429, "too-many-requests"),
     (DatabaseError, 503, "unavailable"),
     (AtlasError, 503, "unavailable"),
@@ -314,6 +322,8 @@ def _of_atlas(error: AtlasError) -> _Problem:
         headers["Retry-After"] = str(max(1, math.ceil(error.after)))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="atlas"'
+    if status == 426:
+        headers["Upgrade"] = "websocket"
     if isinstance(error, _CLOSING):
         headers["Connection"] = "close"
     if status == 503:

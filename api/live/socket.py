@@ -9,25 +9,39 @@ import asyncio
 import contextlib
 import logging
 import time
+from typing import Annotated
 
 import asyncpg
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, address_of, own_origin
 from atlas.api.live.changes import Room
 from atlas.api.live.hub import Hub, Watcher
-from atlas.api.problems import AWAY, Forbidden, TooManyRequests, Unauthenticated, problem_of, response_of
+from atlas.api.problems import (
+    AWAY,
+    Forbidden,
+    TooManyRequests,
+    Unauthenticated,
+    UpgradeRequired,
+    problem_of,
+    response_of,
+)
 from atlas.api.request_context import named_tenant
-from atlas.api.routing import PREFIX, check_query
+from atlas.api.roles import PEOPLE
+from atlas.api.routing import PREFIX, GuardedRoute, check_query, requires
 from atlas.engine.tokens import ROLES
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["live"])
 log = get_logger("live")
 
+Since = Annotated[
+    str | None,
+    Query(max_length=200, description="The `place` of the last frame: what was missed is sent first, or a `refetch`."),
+]
 QUERY = frozenset(("since", "tenant"))
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
@@ -72,6 +86,24 @@ async def live(socket: WebSocket) -> None:
             await _serve(socket, caller, watcher)
         finally:
             hub.leave(watcher)
+
+
+@router.get(
+    "/live",
+    operation_id="watch",
+    status_code=426,
+    response_model=None,
+    summary="Watch what happens to jobs, runs and the gate, over a WebSocket",
+)
+@requires(*PEOPLE)
+async def refuse_plain_http(since: Since = None) -> None:
+    """A caller watches its own tenant; one that belongs to none watches all, or `?tenant=`.
+
+    The first frame is `hello`; then come `events`, five times a second at most, or a `refetch` where more happened than
+    frames carry. A page must be Atlas's own. The connection is closed with 4401 when the credential is no longer valid,
+    and with 4408 when the client does not read.
+    """
+    raise UpgradeRequired()
 
 
 async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:

@@ -88,7 +88,7 @@ class RuleAdded(ApiModel):
     id: UUID
 
 
-@router.get("/approvals", summary="List approvals, newest first")
+@router.get("/approvals", operation_id="list_approvals", summary="List approvals, newest first")
 @requires(*READERS)
 async def show_list(
     call: Calling,
@@ -97,6 +97,7 @@ async def show_list(
     limit: Limit = 50,
     cursor: IdCursor = None,
 ) -> Page[ApprovalShown]:
+    """Of runs that wait for a person, and of requests that policy sends to one."""
     wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status}
     async with call.transaction(read_only=True) as conn:
         return await read_page(
@@ -108,9 +109,10 @@ async def show_list(
         )
 
 
-@router.get("/approvals/{approval_id:uuid}", summary="One approval")
+@router.get("/approvals/{approval_id:uuid}", operation_id="get_approval", summary="One approval")
 @requires(*READERS)
 async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
+    """With the hash of the input that a decision holds for."""
     async with call.transaction(read_only=True) as conn:
         found = await list_approvals(conn, tenant_id=call.tenant_id, id=approval_id, limit=1)
     if not found:
@@ -118,7 +120,11 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
     return ApprovalShown.model_validate(found[0])
 
 
-@router.post("/approvals/{approval_id:uuid}/decision", summary="Approve or reject; whoever requested the work may not")
+@router.post(
+    "/approvals/{approval_id:uuid}/decision",
+    operation_id="decide_approval",
+    summary="Approve or reject; whoever requested the work may not",
+)
 @requires(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     """Nor may whoever goes back to the same token: a second name does not make a second person."""
@@ -140,9 +146,15 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     return Decided.model_validate({"id": approval_id, "status": status})
 
 
-@router.get("/policies", summary="List the rules that decide about intents, oldest first", tags=["policies"])
+@router.get(
+    "/policies",
+    operation_id="list_policies",
+    summary="List the rules that decide about intents, oldest first",
+    tags=["policies"],
+)
 @requires(*READERS)
 async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[RuleShown]:
+    """Those of the tenant and those for all tenants."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_rules(conn, tenant_id=call.tenant_id, after=after, limit=limit),
@@ -152,15 +164,25 @@ async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) 
         )
 
 
-@router.post("/policies", status_code=201, summary="Add a rule, for one tenant or for all", tags=["policies"])
+@router.post(
+    "/policies",
+    operation_id="create_policy",
+    status_code=201,
+    summary="Add a rule, for one tenant or for all",
+    tags=["policies"],
+)
 @requires("operator")
 async def add(body: RuleBody, call: Calling) -> RuleAdded:
+    """It holds for requests that are decided from now on."""
     async with call.transaction() as conn:
         return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
 
 
-@router.delete("/policies/{label}", status_code=204, summary="Remove a rule", tags=["policies"])
+@router.delete(
+    "/policies/{label}", operation_id="remove_policy", status_code=204, summary="Remove a rule", tags=["policies"]
+)
 @requires("operator")
 async def remove(label: Annotated[str, Path(min_length=1, max_length=200)], call: Calling) -> None:
+    """By its label; an operator who names no tenant means one for all tenants."""
     async with call.transaction() as conn:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)

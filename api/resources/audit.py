@@ -80,7 +80,7 @@ class CheckpointShown(ApiModel):
     note: str
 
 
-@router.get("", summary="What happened, newest first")
+@router.get("", operation_id="list_audit_rows", summary="What happened, newest first")
 @requires(*READERS)
 async def show_list(
     call: Calling,
@@ -98,6 +98,7 @@ async def show_list(
         str | None, Query(pattern=r"^\d{1,9}\.\d{1,19}\.\d{1,18}$", description="The `next_cursor` of the page before.")
     ] = None,
 ) -> Page[EntryShown]:
+    """Of the caller's tenant; those that belong to none are for callers without a tenant."""
     wanted = AuditQuery(
         call.tenant_id,
         actor_id,
@@ -113,9 +114,10 @@ async def show_list(
     return Page(items=[EntryShown.model_validate(one) for one in found.entries], next_cursor=found.cursor)
 
 
-@router.get("/seals", summary="The seals, newest first")
+@router.get("/seals", operation_id="list_seals", summary="The seals, newest first")
 @requires("operator", "auditor", whole=True)
 async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[SealShown]:
+    """Within a second new rows become leaves of the tree, a batch at a time."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: fetch(conn, SEALS, before=before or NEWEST, limit=limit),
@@ -126,7 +128,7 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = No
         )
 
 
-@router.get("/checkpoints", summary="The signed checkpoints, newest first")
+@router.get("/checkpoints", operation_id="list_checkpoints", summary="The signed checkpoints, newest first")
 @requires(*READERS, by_tenant=False)
 async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[CheckpointShown]:
     """They show the size of the audit log and that it has not changed, nothing of its content."""
@@ -142,6 +144,7 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCurso
 
 @router.get(
     "/key",
+    operation_id="get_audit_key",
     response_class=PlainTextResponse,
     summary="The public keys that verify checkpoints, one per line",
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
@@ -160,6 +163,7 @@ async def show_key(call: Calling) -> str:
 
 @router.get(
     "/export",
+    operation_id="export_audit_log",
     response_model=None,
     summary="The audit log, or a tenant's part of it, as lines that verify offline",
     responses={
@@ -189,9 +193,14 @@ async def export_rows(
     return _Export(first, lines, headers)
 
 
-@router.get("/{row_id}/proof", summary="A proof that one row is in the signed tree, for anyone with the public key")
+@router.get(
+    "/{row_id}/proof",
+    operation_id="get_audit_proof",
+    summary="A proof that one row is in the signed tree, for anyone with the public key",
+)
 @requires(*READERS)
 async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Calling) -> Document:
+    """404 until the row is sealed and a checkpoint over it is signed, a few seconds after it was written."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 

@@ -118,11 +118,12 @@ class NewDefinition(DefinitionChange):
     argv: Annotated[list[Argument], Field(min_length=1, max_length=200)]
 
 
-@router.get("", summary="List the definitions, by key")
+@router.get("", operation_id="list_definitions", summary="List the definitions, by key")
 @requires(*READERS, whole=True)
 async def show_list(
     call: Calling, active_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: NameCursor = None
 ) -> Page[DefinitionShown]:
+    """Disabled ones too, unless only active ones are asked for."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_definitions(conn, active_only=active_only, after=after, limit=limit),
@@ -134,29 +135,41 @@ async def show_list(
         )
 
 
-@router.post("", status_code=201, summary="Allow a command")
+@router.post("", operation_id="create_definition", status_code=201, summary="Allow a command")
 @requires("operator", whole=True)
 async def create(body: NewDefinition, call: Calling) -> DefinitionShown:
+    """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
         return DefinitionShown.of(await add_definition(conn, body.described(), actor=call.actor))
 
 
-@router.get("/{key}", summary="One definition")
+@router.get("/{key}", operation_id="get_definition", summary="One definition")
 @requires(*READERS, whole=True)
 async def show_one(key: Key, call: Calling) -> DefinitionShown:
+    """By its key, which is the job type of its jobs."""
     async with call.transaction(read_only=True) as conn:
         return DefinitionShown.of(await find_definition(conn, key))
 
 
-@router.patch("/{key}", summary="Change a definition; it applies to attempts that start afterwards")
+@router.patch(
+    "/{key}",
+    operation_id="edit_definition",
+    summary="Change a definition; it applies to attempts that start afterwards",
+)
 @requires("operator", whole=True)
 async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
+    """Fields that are not sent stay as they are."""
     async with call.transaction() as conn:
         return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
 
 
-@router.delete("/{key}", summary="Disable a definition: none of its jobs is enqueued or started any more")
+@router.delete(
+    "/{key}",
+    operation_id="disable_definition",
+    summary="Disable a definition: none of its jobs is enqueued or started any more",
+)
 @requires("operator", whole=True)
 async def disable(key: Key, call: Calling) -> DefinitionShown:
+    """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
         return DefinitionShown.of(await disable_definition(conn, key, actor=call.actor))

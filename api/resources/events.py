@@ -34,9 +34,10 @@ class EventPublished(ApiModel):
     woken: int
 
 
-@router.post("/events", status_code=201, summary="Publish an event")
+@router.post("/events", operation_id="publish_event", status_code=201, summary="Publish an event")
 @requires(*JOB_MAKERS)
 async def publish(body: NewEvent, call: Calling) -> EventPublished:
+    """It wakes the runs that wait for it and fires the triggers on its name, each once."""
     async with call.transaction() as conn:
         published = await publish_event(
             conn, call.home, body.name, body.context, actor=call.actor, correlation_id=body.correlation_id

@@ -98,9 +98,10 @@ class ResultRecorded(ApiModel):
     status: Literal["succeeded", "queued", "failed", "canceled"]
 
 
-@router.get("", summary="The host that this token may fetch jobs for")
+@router.get("", operation_id="list_own_hosts", summary="The host that this token may fetch jobs for")
 @requires("host", by_tenant=False)
 async def show_hosts(call: Calling) -> Listed[HostShown]:
+    """One host: the one that the token's scope names."""
     async with call.transaction(read_only=True) as conn:
         found = await list_hosts(conn, tenant_id=call.tenant_id, id=_own_host(call), limit=1)
     return Listed(items=[HostShown.model_validate(one) for one in found])
@@ -108,6 +109,7 @@ async def show_hosts(call: Calling) -> Listed[HostShown]:
 
 @router.get(
     "/{host_id:uuid}/jobs",
+    operation_id="fetch_host_job",
     response_model=AgentJob,
     summary="The next job of a host, waited for",
     responses={204: {"description": "Nothing is due within the wait.", "model": None}},
@@ -142,27 +144,39 @@ async def fetch_next(
             await wait_for(has_work, within=min(left, RECHECK_SECONDS))
 
 
-@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
+@router.post(
+    "/{host_id:uuid}/jobs/{job_id:uuid}/heartbeat", operation_id="renew_host_job_lease", summary="Keep a job's lease"
+)
 @requires("host", by_tenant=False, no_key=FENCED)
 async def keep(host_id: Id, job_id: Id, body: LeaseBody, call: Calling) -> Kept:
+    """At least every third of `lease_seconds`; without one, the job goes to another attempt when the lease ends."""
     await _require(call, host_id)
     async with call.connection() as conn:
         lease, seconds = _lease(host_id, job_id, body), call.api.settings.atlas_lease_seconds
         return Kept(cancel_requested=await renew_lease(conn, lease, seconds=seconds))
 
 
-@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
+@router.post(
+    "/{host_id:uuid}/jobs/{job_id:uuid}/progress",
+    operation_id="report_host_job_progress",
+    status_code=204,
+    summary="Report the progress of a job",
+)
 @requires("host", by_tenant=False, no_key=FENCED)
 async def report_progress(host_id: Id, job_id: Id, body: ProgressBody, call: Calling) -> None:
+    """Shown with the job and sent to live connections. It does not renew the lease."""
     await _require(call, host_id)
     async with call.connection() as conn:
         lease = _lease(host_id, job_id, body)
         await report_leased_progress(conn, lease, percent=body.percent, message=body.message)
 
 
-@router.post("/{host_id:uuid}/jobs/{job_id:uuid}/result", summary="Report how a job ended")
+@router.post(
+    "/{host_id:uuid}/jobs/{job_id:uuid}/result", operation_id="report_host_job_result", summary="Report how a job ended"
+)
 @requires("host", by_tenant=False, no_key=FENCED)
 async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> ResultRecorded:
+    """A report that comes after the lease has ended is 409 and changes nothing."""
     await _require(call, host_id)
     lease = _lease(host_id, job_id, body)
     notes = Notes(detail={"result": {} if body.duration_ms is None else {"duration_ms": body.duration_ms}})

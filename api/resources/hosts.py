@@ -59,9 +59,10 @@ class InstanceShown(ApiModel):
     created_at: datetime
 
 
-@router.get("", summary="List the hosts, oldest first")
+@router.get("", operation_id="list_hosts", summary="List the hosts, oldest first")
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[HostShown]:
+    """With the names of their servers."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_hosts(conn, tenant_id=call.tenant_id, after=after, limit=limit),
@@ -72,31 +73,42 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
         )
 
 
-@router.post("", status_code=201, summary="Add a host; it authenticates with a token of the role host")
+@router.post(
+    "",
+    operation_id="create_host",
+    status_code=201,
+    summary="Add a host; it authenticates with a token of the role host",
+)
 @requires(*MANAGERS)
 async def create(body: NewName, call: Calling) -> HostShown:
+    """`POST /tokens` makes its token, with the scope `host_id`."""
     async with call.transaction() as conn:
         return HostShown.model_validate(await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor))
 
 
-@router.get("/{host_id:uuid}", summary="One host")
+@router.get("/{host_id:uuid}", operation_id="get_host", summary="One host")
 @requires(*READERS)
 async def show_one(host_id: Id, call: Calling) -> HostShown:
+    """With the names of its servers, and when it was seen last."""
     async with call.transaction(read_only=True) as conn:
         return await _shown(conn, await _find(conn, host_id, call))
 
 
-@router.patch("/{host_id:uuid}", summary="Let a host fetch jobs, or not")
+@router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not")
 @requires(*MANAGERS)
 async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
+    """The job that it runs goes on."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
 
 
-@router.get("/{host_id:uuid}/instances", summary="List the servers of a host, oldest first")
+@router.get(
+    "/{host_id:uuid}/instances", operation_id="list_servers", summary="List the servers of a host, oldest first"
+)
 @requires(*READERS)
 async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[InstanceShown]:
+    """Their ids are what jobs name as `server_instance_id`."""
     async with call.transaction(read_only=True) as conn:
         host = await _find(conn, host_id, call)
         return await read_page(
@@ -107,9 +119,12 @@ async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: 
         )
 
 
-@router.post("/{host_id:uuid}/instances", status_code=201, summary="Add a server of a host")
+@router.post(
+    "/{host_id:uuid}/instances", operation_id="create_server", status_code=201, summary="Add a server of a host"
+)
 @requires(*MANAGERS)
 async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
+    """Jobs that name it are run by its host."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         return InstanceShown.model_validate(await add_server_instance(conn, host, name=body.name, actor=call.actor))

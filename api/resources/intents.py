@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
 from atlas.api.models.common import Body, Document, Id, Name, Whole
+from atlas.api.models.jobs import JobSource
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.runs import RunId, Workflow
@@ -48,7 +49,7 @@ class IntentShown(ApiModel):
     decision: Document
     spend_cents: int
     priority: int
-    source: str
+    source: JobSource
     source_ref: str | None
     correlation_id: str | None
     requested_by: str
@@ -59,9 +60,10 @@ class IntentShown(ApiModel):
     updated_at: datetime
 
 
-@router.post("", status_code=201, summary="Request a workflow")
+@router.post("", operation_id="request_run", status_code=201, summary="Request a workflow")
 @requires(*JOB_MAKERS)
 async def request_run(body: NewIntentBody, call: Calling) -> RunId:
+    """Policy allows it, sends it to a person, or blocks it. Its id is the run's."""
     async with call.transaction() as conn:
         id = await request_workflow(
             conn,
@@ -76,7 +78,7 @@ async def request_run(body: NewIntentBody, call: Calling) -> RunId:
     return RunId(id=id)
 
 
-@router.get("", summary="List intents, newest first")
+@router.get("", operation_id="list_intents", summary="List intents, newest first")
 @requires(*PEOPLE)
 async def show_intents(
     call: Calling,
@@ -97,9 +99,10 @@ async def show_intents(
         )
 
 
-@router.get("/{intent_id:uuid}", summary="One intent")
+@router.get("/{intent_id:uuid}", operation_id="get_intent", summary="One intent")
 @requires(*PEOPLE)
 async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
+    """With what policy decided, and by which rule."""
     async with call.transaction(read_only=True) as conn:
         found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
     if not found:

@@ -21,7 +21,9 @@ from atlas.errors import NotFound
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 
-@router.post("/jobs/dead-letters/retry", summary="Queue dead letters again, oldest first")
+@router.post(
+    "/jobs/dead-letters/retry", operation_id="retry_dead_letters", summary="Queue dead letters again, oldest first"
+)
 @requires(*MANAGERS)
 async def retry_many(body: RetryDeadLetters, call: Calling) -> RetriedMany:
     """A job that cannot be queued, because another one holds its dedupe key, say, does not stop the others.
@@ -36,9 +38,10 @@ async def retry_many(body: RetryDeadLetters, call: Calling) -> RetriedMany:
     return RetriedMany(retried=retried, verdicts={**found})
 
 
-@router.get("/jobs/{job_id:uuid}", summary="One job")
+@router.get("/jobs/{job_id:uuid}", operation_id="get_job", summary="One job")
 @requires(*JOB_READERS)
 async def show_one(job_id: Id, call: Calling) -> Job:
+    """Secret fields of its payload are shown as fingerprints."""
     async with call.transaction(read_only=True) as conn:
         job = await get_job(conn, job_id, tenant_id=call.tenant_id)
     if job is None:
@@ -46,7 +49,9 @@ async def show_one(job_id: Id, call: Calling) -> Job:
     return job_of(job)
 
 
-@router.get("/jobs/{job_id:uuid}/attempts", summary="List the attempts at a job, oldest first")
+@router.get(
+    "/jobs/{job_id:uuid}/attempts", operation_id="list_job_attempts", summary="List the attempts at a job, oldest first"
+)
 @requires(*JOB_READERS)
 async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[Attempt]:
     """A page with large outputs ends before its limit; `next_cursor` says whether there may be more."""
@@ -63,34 +68,44 @@ async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: Nu
         )
 
 
-@router.get("/jobs/{job_id:uuid}/explain", summary="Why a job is not running, in one sentence")
+@router.get(
+    "/jobs/{job_id:uuid}/explain", operation_id="explain_job", summary="Why a job is not running, in one sentence"
+)
 @requires(*JOB_READERS)
 async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
+    """The one reason that holds it now: the gate, a limit, its time, a missing worker, jobs ahead of it."""
     async with call.transaction(read_only=True) as conn:
         return JobExplanation.model_validate(await explain(conn, job_id, tenant_id=call.tenant_id))
 
 
 @router.post(
     "/jobs/{job_id:uuid}/cancel",
+    operation_id="cancel_job",
     summary="Cancel a queued job, or ask a running one to stop",
 )
 @requires(*MANAGERS)
 async def cancel_one(job_id: Id, call: Calling) -> Canceled:
+    """`requested` means that its worker was asked to stop it; the job shows when it has."""
     async with call.transaction() as conn:
         verdict = await cancel(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
     assert verdict != "ended"
     return Canceled(id=job_id, verdict=verdict)
 
 
-@router.post("/jobs/{job_id:uuid}/retry", summary="Queue a failed or canceled job again, as new")
+@router.post(
+    "/jobs/{job_id:uuid}/retry", operation_id="retry_job", summary="Queue a failed or canceled job again, as new"
+)
 @requires(*MANAGERS)
 async def retry_one(job_id: Id, call: Calling) -> Retried:
+    """Its retries and lost workers are counted from zero again. 409 if another job holds its dedupe key."""
     async with call.transaction() as conn:
         await retry_now(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
     return Retried(id=job_id)
 
 
-@router.delete("/jobs/{job_id:uuid}", status_code=204, summary="Delete a job that does not run")
+@router.delete(
+    "/jobs/{job_id:uuid}", operation_id="delete_job", status_code=204, summary="Delete a job that does not run"
+)
 @requires(*MANAGERS)
 async def delete_one(job_id: Id, call: Calling) -> None:
     """Its attempts and secrets are deleted too. The audit log keeps what happened to it."""
@@ -104,7 +119,7 @@ class TickBody(Body):
     limit: Annotated[Whole, Field(ge=1, le=1000)] = 10
 
 
-@router.post("/jobs/tick", summary="Run some due jobs inside the API's own process")
+@router.post("/jobs/tick", operation_id="run_due_jobs", summary="Run some due jobs inside the API's own process")
 @requires(*INSTALLATION, whole=True, no_key="each call runs what is due at its time")
 async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
     """For development and for installations without a worker. Responds with counts when the jobs have ended."""

@@ -37,6 +37,7 @@ _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
 
 @router.post(
     "/jobs",
+    operation_id="enqueue_jobs",
     status_code=201,
     response_model=EnqueuedJob | list[EnqueuedJob],
     summary="Enqueue one job, or a list of jobs, all or none",
@@ -73,7 +74,7 @@ async def create(request: Request) -> Response:
 CREATE_RULES: RouteRules = rules_of(create)
 
 
-@router.get("/jobs", summary="List jobs, newest first")
+@router.get("/jobs", operation_id="list_jobs", summary="List jobs, newest first")
 @requires(*JOB_READERS)
 async def show_list(
     call: Calling,
@@ -100,9 +101,12 @@ async def show_list(
     )
 
 
-@router.get("/jobs/summary", summary="Counts by status, the oldest that waits, and rates")
+@router.get(
+    "/jobs/summary", operation_id="summarize_jobs", summary="Counts by status, the oldest that waits, and rates"
+)
 @requires(*JOB_READERS)
 async def show_summary(call: Calling) -> JobSummary:
+    """Of the caller's tenant; an operator who names none counts all."""
     summary = await summarize(
         partial(call.transaction, read_only=True), partial(call.transaction, all_tenants=True), tenant_id=call.tenant_id
     )

@@ -44,15 +44,17 @@ async def asset(name: str) -> Response:
     return FileResponse(ASSETS[name], headers={"Cache-Control": "max-age=300"})
 
 
-@health.get("/healthz", summary="Whether the process runs")
+@health.get("/healthz", operation_id="check_health", summary="Whether the process runs")
 @requires()
 async def alive() -> dict[str, bool]:
+    """It asks nothing of the database."""
     return {"ok": True}
 
 
-@health.get("/readyz", summary="Whether the database responds")
+@health.get("/readyz", operation_id="check_readiness", summary="Whether the database responds")
 @requires()
 async def ready(request: Request) -> dict[str, bool]:
+    """503 while it does not."""
     api: AppState = request.app.state.api
     async with api.db.connection(within=READY_SECONDS) as conn:
         await fetch_value(conn, READY)
@@ -61,6 +63,7 @@ async def ready(request: Request) -> dict[str, bool]:
 
 @health.get(
     "/metrics",
+    operation_id="get_metrics",
     summary="Metrics for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},

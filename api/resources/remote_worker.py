@@ -91,7 +91,7 @@ class Ended(ResultRecorded):
     status: Literal["succeeded", "queued", "failed", "canceled"]
 
 
-@router.post("/claim", summary="Take due jobs")
+@router.post("/claim", operation_id="claim_jobs", summary="Take due jobs")
 @requires("worker", by_tenant=False, no_key="the secrets of claimed jobs are never stored in clear")
 async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     """Returns fewer jobs, or none, where fewer are due or Atlas is offline. Each job has a lease of its own."""
@@ -108,33 +108,42 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     return Listed(items=[_shown(one, lease) for one in found])
 
 
-@router.post("/{job_id:uuid}/heartbeat", summary="Keep a job's lease")
+@router.post("/{job_id:uuid}/heartbeat", operation_id="renew_job_lease", summary="Keep a job's lease")
 @requires("worker", by_tenant=False, no_key=FENCED)
 async def keep(job_id: Id, body: AttemptBody, call: Calling) -> Kept:
+    """At least every third of `lease_seconds`; without one, the job goes to another attempt when the lease ends."""
     async with call.connection() as conn:
         seconds = call.api.settings.atlas_lease_seconds
         return Kept(cancel_requested=await renew_lease(conn, _lease(call, job_id, body), seconds=seconds))
 
 
-@router.post("/{job_id:uuid}/progress", status_code=204, summary="Report the progress of a job")
+@router.post(
+    "/{job_id:uuid}/progress",
+    operation_id="report_job_progress",
+    status_code=204,
+    summary="Report the progress of a job",
+)
 @requires("worker", by_tenant=False, no_key=FENCED)
 async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> None:
+    """Shown with the job and sent to live connections. It does not renew the lease."""
     async with call.connection() as conn:
         lease = _lease(call, job_id, body)
         await report_leased_progress(conn, lease, percent=body.percent, message=body.message)
 
 
-@router.post("/{job_id:uuid}/complete", summary="Report that a job succeeded")
+@router.post("/{job_id:uuid}/complete", operation_id="complete_job", summary="Report that a job succeeded")
 @requires("worker", by_tenant=False, no_key=FENCED)
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
+    """A report that comes after the lease has ended is 409 and changes nothing."""
     async with call.connection() as conn:
         status = await leased_jobs.complete(conn, _lease(call, job_id, body), body.output, _notes(call))
     return _ended(job_id, status)
 
 
-@router.post("/{job_id:uuid}/fail", summary="Report that an attempt failed")
+@router.post("/{job_id:uuid}/fail", operation_id="fail_job", summary="Report that an attempt failed")
 @requires("worker", by_tenant=False, no_key=FENCED)
 async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
+    """The job's retry policy decides whether it is queued again. A report that comes too late is 409."""
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
     async with call.connection() as conn:
         failure = Failure(body.error, body.permanent, after)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field, TypeAdapter
 
 from atlas.api.models.common import Body, Document, Id, Name
+from atlas.api.models.jobs import JobSource
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
@@ -26,6 +27,11 @@ RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canc
 Workflow = Annotated[str | None, Query(max_length=200)]
 Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 STEP_POSITION: TypeAdapter[StepPosition] = TypeAdapter(tuple[AwareDatetime, str, Position])
+
+
+StoredStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
+StepKind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]
+StepStatus = Literal["waiting", "retrying", "succeeded", "failed"]
 
 
 class RunId(ApiModel):
@@ -52,7 +58,7 @@ class RunShown(ApiModel):
     attempt_count: int
     claimed_by: str | None
     correlation_id: str | None
-    source: str
+    source: JobSource
     source_ref: str | None
     wakes_at: datetime | None
     cancel_requested_at: datetime | None
@@ -66,15 +72,15 @@ class StepShown(ApiModel):
     branch: str
     position: int
     name: str
-    kind: str
-    status: str
+    kind: StepKind
+    status: StepStatus
     attempts: int
     started_at: datetime
     finished_at: datetime | None
     wake_at: datetime | None
     waits_for: str | None
     child_id: UUID | None
-    child_status: str | None
+    child_status: StoredStatus | None
     approval_id: UUID | None
     event_name: str | None
     event_match: Document | None
@@ -110,7 +116,7 @@ class Signaled(ApiModel):
     woken: int
 
 
-@router.get("/runs", summary="List runs, newest first")
+@router.get("/runs", operation_id="list_runs", summary="List runs, newest first")
 @requires(*PEOPLE)
 async def show_list(
     call: Calling,
@@ -132,14 +138,19 @@ async def show_list(
         )
 
 
-@router.get("/runs/{run_id:uuid}", summary="One run")
+@router.get("/runs/{run_id:uuid}", operation_id="get_run", summary="One run")
 @requires(*PEOPLE)
 async def show_one(run_id: Id, call: Calling) -> RunShown:
+    """A request that is not a run yet is found as an intent."""
     async with call.transaction(read_only=True) as conn:
         return RunShown.model_validate(await _find(conn, run_id, call.tenant_id))
 
 
-@router.get("/runs/{run_id:uuid}/steps", summary="List the steps of a run, in the order in which they started")
+@router.get(
+    "/runs/{run_id:uuid}/steps",
+    operation_id="list_run_steps",
+    summary="List the steps of a run, in the order in which they started",
+)
 @requires(*PEOPLE)
 async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[StepShown]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
@@ -156,17 +167,25 @@ async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Curso
         )
 
 
-@router.post("/runs/{run_id:uuid}/cancel", summary="Stop a run and its children, or withdraw an intent")
+@router.post(
+    "/runs/{run_id:uuid}/cancel",
+    operation_id="cancel_run",
+    summary="Stop a run and its children, or withdraw an intent",
+)
 @requires(*MANAGERS)
 async def cancel(run_id: Id, call: Calling) -> Stopped:
+    """`requested` means that its worker was asked to stop it; the run shows when it has."""
     async with call.transaction() as conn:
         verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
     return Stopped.model_validate({"id": run_id, "verdict": verdict})
 
 
-@router.post("/runs/{run_id:uuid}/retry", status_code=202, summary="Resume a run from where it failed")
+@router.post(
+    "/runs/{run_id:uuid}/retry", operation_id="retry_run", status_code=202, summary="Resume a run from where it failed"
+)
 @requires(*MANAGERS)
 async def retry(run_id: Id, call: Calling) -> RunId:
+    """Steps that succeeded are not executed again."""
     async with call.transaction() as conn:
         await retry_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
     return RunId(id=run_id)
@@ -174,18 +193,23 @@ async def retry(run_id: Id, call: Calling) -> RunId:
 
 @router.post(
     "/runs/{run_id:uuid}/fork",
+    operation_id="fork_run",
     status_code=201,
     summary="Request a new run that reuses this one's results before a step",
 )
 @requires(*MANAGERS)
 async def fork(run_id: Id, body: ForkBody, call: Calling) -> RunId:
+    """The new run is a request like any other: policy decides about it."""
     async with call.transaction() as conn:
         return RunId(id=await fork_run(conn, run_id, body.step, actor=call.actor, tenant_id=call.tenant_id))
 
 
-@router.post("/runs/{run_id:uuid}/signal", status_code=201, summary="Send an event to one run only")
+@router.post(
+    "/runs/{run_id:uuid}/signal", operation_id="signal_run", status_code=201, summary="Send an event to one run only"
+)
 @requires(*JOB_MAKERS)
 async def signal(run_id: Id, body: SignalBody, call: Calling) -> Signaled:
+    """A run that does not wait for it yet finds it when it does."""
     async with call.transaction() as conn:
         sent = await signal_run(conn, run_id, body.name, body.context, actor=call.actor, tenant_id=call.tenant_id)
     return Signaled(id=sent.id, woken=sent.woken)

@@ -40,7 +40,7 @@ class SessionShown(ApiModel):
     expires_at: datetime | None
 
 
-@router.post("", status_code=201, summary="Exchange a token for a session's cookie")
+@router.post("", operation_id="sign_in", status_code=201, summary="Exchange a token for a session's cookie")
 @requires(no_key="a session's cookie is returned once and never stored")
 async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
     """It ends the session that the browser had before."""
@@ -65,15 +65,17 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
     return await _shown(api, Caller(caller.token, session, csrf_token(clear)))
 
 
-@router.get("", summary="Who is signed in")
+@router.get("", operation_id="get_session", summary="Who is signed in")
 @requires(*ROLES, by_tenant=False)
 async def show(call: Calling) -> SessionShown:
+    """Also for a token, which then has no `csrf_token`."""
     return await _shown(call.api, call.caller)
 
 
-@router.delete("", status_code=204, summary="Sign out")
+@router.delete("", operation_id="sign_out", status_code=204, summary="Sign out")
 @requires(*ROLES, by_tenant=False, no_key="the call may be repeated without one")
 async def sign_out(request: Request, response: Response, call: Calling) -> None:
+    """The session's cookie is removed and is not valid any more."""
     session = call.caller.session
     if session is None:
         raise Unauthenticated("There is no session to end; a token is revoked instead.")

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
@@ -64,7 +64,7 @@ class GateBody(Body):
 class FindingShown(ApiModel):
     """Something that a person should look at."""
 
-    kind: str
+    kind: Literal["worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise"]
     subject: str
     message: str
 
@@ -103,14 +103,20 @@ class UsageShown(ApiModel):
     cost_cents: int
 
 
-@router.get("/system/atlas-online", summary="Whether Atlas starts work")
+@router.get("/system/atlas-online", operation_id="get_gate", summary="Whether Atlas starts work")
 @requires(*PEOPLE, "host", "worker", by_tenant=False)
 async def show_gate(call: Calling) -> GateStatus:
+    """Who switched it, when and why, and when it opens by itself."""
     async with call.transaction(read_only=True) as conn:
         return _gate(await read_gate(conn))
 
 
-@router.put("/system/atlas-online", response_model=GateStatus, summary="Let work start, or nothing; running jobs go on")
+@router.put(
+    "/system/atlas-online",
+    operation_id="switch_gate",
+    response_model=GateStatus,
+    summary="Let work start, or nothing; running jobs go on",
+)
 @requires("operator", whole=True)
 async def switch_gate(
     request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None
@@ -129,9 +135,10 @@ async def switch_gate(
     return await respond_once(request, call, idempotency_key, respond)
 
 
-@router.get("/system/status", summary="The gate, the queue and the workers")
+@router.get("/system/status", operation_id="get_status", summary="The gate, the queue and the workers")
 @requires("operator", "auditor", whole=True)
 async def show_status(call: Calling) -> SystemStatus:
+    """What `atlas status` shows, of all tenants."""
     async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
         workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
@@ -145,9 +152,14 @@ async def show_status(call: Calling) -> SystemStatus:
     )
 
 
-@router.get("/system/findings", summary="What a person should look at: silent workers, stuck intents, rising failures")
+@router.get(
+    "/system/findings",
+    operation_id="list_findings",
+    summary="What a person should look at: silent workers, stuck intents, rising failures",
+)
 @requires("operator", "auditor", whole=True)
 async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FindingShown]:
+    """As the scheduler that leads has stored them last, within a minute."""
     after = read_cursor(cursor, FINDING_POSITION)
     async with call.transaction(read_only=True) as conn:
         found = sorted(await read_findings(conn), key=_position)
@@ -158,11 +170,14 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
     return await read_page(read, FindingShown.model_validate, after=after, limit=limit, key=_position)
 
 
-@router.get("/workers", summary="List the worker processes, newest first", tags=["workers"])
+@router.get(
+    "/workers", operation_id="list_workers", summary="List the worker processes, newest first", tags=["workers"]
+)
 @requires("operator", "auditor", whole=True)
 async def show_workers(
     call: Calling, alive_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[WorkerStatus]:
+    """The dead are listed for a day."""
     after = read_cursor(cursor, WORKER_POSITION)
     async with call.transaction(read_only=True) as conn:
         return await read_page(
@@ -175,9 +190,15 @@ async def show_workers(
         )
 
 
-@router.get("/job-types", summary="List the job types that can be enqueued, with the schema of each", tags=["jobs"])
+@router.get(
+    "/job-types",
+    operation_id="list_job_types",
+    summary="List the job types that can be enqueued, with the schema of each",
+    tags=["jobs"],
+)
 @requires(*PEOPLE, "worker", by_tenant=False)
 async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[JobTypeShown]:
+    """What workers have published, and the active commands. Jobs of other types are accepted too, and wait."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: fetch(conn, JOB_TYPES, after=after, limit=limit),
@@ -189,7 +210,12 @@ async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None
         )
 
 
-@router.get("/usage", summary="Time and cost of finished attempts, by tenant and job type", tags=["usage"])
+@router.get(
+    "/usage",
+    operation_id="list_usage",
+    summary="Time and cost of finished attempts, by tenant and job type",
+    tags=["usage"],
+)
 @requires("operator", "tenant_admin", "auditor")
 async def show_usage(
     call: Calling,
@@ -199,6 +225,7 @@ async def show_usage(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[UsageShown]:
+    """By tenant and job type over the whole time, or for each hour of it."""
     wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
     after = read_cursor(cursor, USAGE_POSITION)
     async with call.transaction(read_only=True) as conn:

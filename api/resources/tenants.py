@@ -59,9 +59,12 @@ class TenantShown(ApiModel):
     created_at: datetime
 
 
-@router.get("", summary="List the tenants, by slug; callers that belong to one see that one")
+@router.get(
+    "", operation_id="list_tenants", summary="List the tenants, by slug; callers that belong to one see that one"
+)
 @requires(*READERS, by_tenant=False)
 async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[TenantShown]:
+    """With their limits and retention."""
     async with call.transaction(read_only=True) as conn:
         if call.tenant_id is not None:
             return Page(items=[TenantShown.model_validate(await find_tenant(conn, call.tenant_id))])
@@ -75,24 +78,29 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
         )
 
 
-@router.post("", status_code=201, summary="Add a tenant")
+@router.post("", operation_id="create_tenant", status_code=201, summary="Add a tenant")
 @requires("operator", whole=True)
 async def create(body: NewTenant, call: Calling) -> TenantShown:
+    """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
     return TenantShown.model_validate(made)
 
 
-@router.get("/{slug_or_id}", summary="One tenant")
+@router.get("/{slug_or_id}", operation_id="get_tenant", summary="One tenant")
 @requires(*READERS, by_tenant=False)
 async def show_one(slug_or_id: SlugOrId, call: Calling) -> TenantShown:
+    """By its slug or its id."""
     async with call.transaction(read_only=True) as conn:
         return TenantShown.model_validate(await _find(conn, slug_or_id, call))
 
 
-@router.patch("/{slug_or_id}", summary="Change a tenant's name, time zone, limits or retention")
+@router.patch(
+    "/{slug_or_id}", operation_id="edit_tenant", summary="Change a tenant's name, time zone, limits or retention"
+)
 @requires("operator", whole=True)
 async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> TenantShown:
+    """`limits` and `retention` are replaced as a whole; what they do not name has its default."""
     async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
         changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor)

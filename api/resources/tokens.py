@@ -64,9 +64,10 @@ class TokenMade(TokenShown):
     token: str
 
 
-@router.get("", summary="List the tokens, oldest first")
+@router.get("", operation_id="list_tokens", summary="List the tokens, oldest first")
 @requires(*MANAGERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TokenShown]:
+    """Expired and revoked ones too, without their secrets."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_tokens(conn, tenant_id=call.tenant_id, after=after, limit=limit),
@@ -77,9 +78,10 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
         )
 
 
-@router.post("", status_code=201, summary="Create a token")
+@router.post("", operation_id="create_token", status_code=201, summary="Create a token")
 @requires(*MANAGERS, no_key="a token's secret is returned once and never stored")
 async def create(body: NewToken, call: Calling) -> TokenMade:
+    """The response shows the whole token, once. Atlas keeps its hash."""
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator creates tokens of operators.")
     # An operator who names no tenant creates tokens for the whole installation, where the role allows that.
@@ -104,14 +106,19 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
     return TokenMade(**TokenShown.model_validate(token).model_dump(), token=clear)
 
 
-@router.get("/{token_id:uuid}", summary="One token")
+@router.get("/{token_id:uuid}", operation_id="get_token", summary="One token")
 @requires(*MANAGERS)
 async def show_one(token_id: Id, call: Calling) -> TokenShown:
+    """Without its secret."""
     async with call.transaction(read_only=True) as conn:
         return TokenShown.model_validate(await find_token(conn, token_id, tenant_id=call.tenant_id))
 
 
-@router.delete("/{token_id:uuid}", summary="Revoke a token, and end every session that was opened with it")
+@router.delete(
+    "/{token_id:uuid}",
+    operation_id="revoke_token",
+    summary="Revoke a token, and end every session that was opened with it",
+)
 @requires(*MANAGERS)
 async def revoke(token_id: Id, call: Calling) -> TokenShown:
     """It is refused everywhere within 30 seconds, on open WebSockets too."""

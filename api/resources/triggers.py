@@ -151,9 +151,10 @@ class OccurrenceShown(ApiModel):
     note: str
 
 
-@router.get("", summary="List the triggers, oldest first")
+@router.get("", operation_id="list_triggers", summary="List the triggers, oldest first")
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TriggerShown]:
+    """Removed triggers are not listed."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_triggers(conn, tenant_id=call.tenant_id, after=after, limit=limit),
@@ -164,31 +165,37 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
         )
 
 
-@router.post("", status_code=201, summary="Add a trigger")
+@router.post("", operation_id="create_trigger", status_code=201, summary="Add a trigger")
 @requires(*MANAGERS, helper=True)
 async def create(body: NewTrigger, call: Calling) -> TriggerShown:
+    """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
         return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run))
 
 
-@router.post("/preview", summary="The next times of a schedule, before it is saved")
+@router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
 @requires(*READERS, no_key="the call changes nothing and may be repeated without one")
 async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
+    """With a note about each time that a clock change touches."""
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
     return await _occurrences(call, read_cron(body.cron_expr, body.timezone or zone), now, body.count)
 
 
-@router.get("/{trigger_id:uuid}", summary="One trigger")
+@router.get("/{trigger_id:uuid}", operation_id="get_trigger", summary="One trigger")
 @requires(*READERS)
 async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
+    """With the time that it is due next, and why it could not fire last."""
     async with call.transaction(read_only=True) as conn:
         return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
 
 
-@router.patch("/{trigger_id:uuid}", summary="Change a trigger; a changed schedule starts from now")
+@router.patch(
+    "/{trigger_id:uuid}", operation_id="edit_trigger", summary="Change a trigger; a changed schedule starts from now"
+)
 @requires(*MANAGERS, helper=True)
 async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
+    """Fields that are not sent stay as they are; null removes an optional one."""
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(
             conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id, run=run
@@ -196,25 +203,40 @@ async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerSho
     return TriggerShown.of(changed)
 
 
-@router.delete("/{trigger_id:uuid}", status_code=204, summary="Remove a trigger; the record of its firings stays")
+@router.delete(
+    "/{trigger_id:uuid}",
+    operation_id="remove_trigger",
+    status_code=204,
+    summary="Remove a trigger; the record of its firings stays",
+)
 @requires(*MANAGERS)
 async def remove(trigger_id: Id, call: Calling) -> None:
+    """It fires no more. Jobs that it has started go on."""
     async with call.transaction() as conn:
         await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id)
 
 
-@router.post("/{trigger_id:uuid}/fire", status_code=201, summary="Fire a trigger now, whatever its schedule")
+@router.post(
+    "/{trigger_id:uuid}/fire",
+    operation_id="fire_trigger",
+    status_code=201,
+    summary="Fire a trigger now, whatever its schedule",
+)
 @requires(*MANAGERS, helper=True)
 async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> Fired:
+    """Beside its schedule, which goes on as before. The firing is recorded with the caller's name."""
     context = (body or FireBody()).context
     async with call.helper() as run, call.transaction() as conn:
         job_id = await fire_now(conn, trigger_id, actor=call.actor, context=context, tenant_id=call.tenant_id, run=run)
     return Fired(job_id=job_id)
 
 
-@router.get("/{trigger_id:uuid}/fires", summary="List the firings of a trigger, newest first")
+@router.get(
+    "/{trigger_id:uuid}/fires", operation_id="list_trigger_fires", summary="List the firings of a trigger, newest first"
+)
 @requires(*READERS)
 async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FireShown]:
+    """Also those that were swallowed within the dedupe window, and those that failed."""
     after = read_cursor(cursor, FIRE_POSITION)
     async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
@@ -227,11 +249,12 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: C
         )
 
 
-@router.get("/{trigger_id:uuid}/preview", summary="The next times of a schedule")
+@router.get("/{trigger_id:uuid}/preview", operation_id="preview_trigger", summary="The next times of a schedule")
 @requires(*READERS)
 async def preview_trigger(
     trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Listed[OccurrenceShown]:
+    """None for a trigger on an event."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)

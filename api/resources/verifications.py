@@ -54,7 +54,9 @@ class VerificationShown(ApiModel):
     report: dict[str, Any]
 
 
-@router.post("", status_code=202, summary="Verify the whole audit log, in the background")
+@router.post(
+    "", operation_id="start_verification", status_code=202, summary="Verify the whole audit log, in the background"
+)
 @requires("operator", "auditor", whole=True, no_key="a verification ends with its process; list them first")
 async def start(request: Request, call: Calling) -> VerificationShown:
     """One at a time in each process: it reads everything, and holds a connection meanwhile."""
@@ -70,9 +72,10 @@ async def start(request: Request, call: Calling) -> VerificationShown:
     return shown
 
 
-@router.get("", summary="The last verifications, newest first")
+@router.get("", operation_id="list_verifications", summary="The last verifications, newest first")
 @requires("operator", "auditor", whole=True)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[VerificationShown]:
+    """The twenty newest are kept."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: fetch(conn, LIST, before=before and f"verification:{before}", limit=limit),
@@ -84,9 +87,14 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
         )
 
 
-@router.get("/{verification_id:uuid}", summary="The progress of a verification, and what it found")
+@router.get(
+    "/{verification_id:uuid}",
+    operation_id="get_verification",
+    summary="The progress of a verification, and what it found",
+)
 @requires("operator", "auditor", whole=True)
 async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
+    """`lost` means that the process that ran it is gone: start another."""
     async with call.transaction(read_only=True) as conn:
         return await _find(conn, verification_id)
 

@@ -81,9 +81,10 @@ class WorkflowChange(Body):
     is_enabled: Flag
 
 
-@router.get("", summary="List the workflows, by key")
+@router.get("", operation_id="list_workflows", summary="List the workflows, by key")
 @requires(*PEOPLE)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[WorkflowShown]:
+    """Each in its newest version; those in the code of workers have version 0."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_workflows(conn, tenant_id=call.tenant_id, after=after, limit=limit),
@@ -94,7 +95,9 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
         )
 
 
-@router.post("", status_code=201, summary="Save a declared workflow as its newest version")
+@router.post(
+    "", operation_id="save_workflow", status_code=201, summary="Save a declared workflow as its newest version"
+)
 @requires(*MANAGERS, helper=True)
 async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
@@ -103,17 +106,19 @@ async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
     return SavedWorkflow.model_validate(saved)
 
 
-@router.post("/check", summary="Every error of a declared workflow, without saving it")
+@router.post("/check", operation_id="check_workflow", summary="Every error of a declared workflow, without saving it")
 @requires(*READERS, no_key="the call changes nothing and may be repeated without one")
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
+    """What saving would refuse, each with its place in the document."""
     async with call.helper() as run:
         found: list[FieldError] = await run(check_document, body.document)
     return Checked(ok=not found, errors=[ProblemField(field=one.field, reason=one.reason) for one in found])
 
 
-@router.get("/{key}", summary="One workflow")
+@router.get("/{key}", operation_id="get_workflow", summary="One workflow")
 @requires(*PEOPLE)
 async def show_one(key: Key, call: Calling) -> WorkflowShown:
+    """In its newest version; a tenant's own comes before one for all tenants."""
     async with call.transaction(read_only=True) as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
     if not found:
@@ -122,8 +127,14 @@ async def show_one(key: Key, call: Calling) -> WorkflowShown:
     return WorkflowShown.model_validate(max(found, key=lambda one: (one.tenant_id is not None, one.version)))
 
 
-@router.patch("/{key}", status_code=204, summary="Let a workflow start, or not; running runs continue")
+@router.patch(
+    "/{key}",
+    operation_id="edit_workflow",
+    status_code=204,
+    summary="Let a workflow start, or not; running runs continue",
+)
 @requires(*MANAGERS)
 async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
+    """In all its versions. An operator who names no tenant means the one for all tenants."""
     async with call.transaction() as conn:
         await enable_workflow(conn, key, enabled=body.is_enabled, actor=call.actor, tenant_id=call.tenant_id)

@@ -5,7 +5,12 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from atlas.client.models import ApiModel
+from atlas.client.models import ApiModel, KnownJobStatus, known
+
+# It runs, or waits and takes no worker; a person was asked or has decided; policy has blocked the request.
+RunUpdate: TypeAlias = Annotated[
+    str, known("running", "put_down", "approval_requested", "approval_decided", "intent_blocked")
+]
 
 
 class JobEvent(ApiModel):
@@ -15,7 +20,7 @@ class JobEvent(ApiModel):
     job_id: UUID
     job_run_id: str | None = None
     job_type: str | None = None
-    status: str | None = None
+    status: KnownJobStatus | None = None
     duration_ms: int | None = None
     error: str | None = None
     server_instance_id: UUID | None = None
@@ -36,7 +41,7 @@ class RunEvent(ApiModel):
 
     event: Literal["run.updated"]
     run_id: UUID
-    status: str
+    status: RunUpdate
 
 
 Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent, Field(discriminator="event")]

@@ -5,18 +5,30 @@ known values in its schema.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 JobStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 
-JobSource: TypeAlias = Annotated[
-    str, Field(json_schema_extra={"enum": ["manual", "event", "schedule", "workflow", "system"]})
-]
-AttemptStatus: TypeAlias = Annotated[
-    str, Field(json_schema_extra={"enum": ["running", "succeeded", "failed", "timeout", "canceled", "lost"]})
+
+def known(*values: str) -> Any:
+    """The values that a text has by now, for its schema."""
+    return Field(json_schema_extra={"enum": [*values]})
+
+
+JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "workflow", "system")]
+AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed", "timeout", "canceled", "lost")]
+AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
+KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
+RetryVerdict: TypeAlias = Annotated[str, known("retried", "conflict", "stopping", "queued", "running", "succeeded")]
+ExplainedReason: TypeAlias = Annotated[
+    str,
+    known(
+        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
+    ),
 ]
 
 T = TypeVar("T")
@@ -55,7 +67,7 @@ class EnqueuedJob(ApiModel):
 
     id: UUID
     tenant_id: UUID
-    status: str
+    status: KnownJobStatus
     job_type: str
     definition_key: str | None = None
     queued_at: datetime
@@ -151,7 +163,7 @@ class Attempt(ApiModel):
     stdout_tail: str | None
     stderr_tail: str | None
     error_text: str | None
-    outcome: str | None
+    outcome: AttemptOutcome | None
     result: dict[str, Any]
     log_ref: str | None
 
@@ -160,8 +172,8 @@ class JobExplanation(ApiModel):
     """Why a job is where it is: a word for programs, a sentence for people."""
 
     job_id: UUID
-    status: str
-    reason: str
+    status: KnownJobStatus
+    reason: ExplainedReason
     sentence: str
 
 
@@ -183,7 +195,7 @@ class RetriedMany(ApiModel):
     """What became of each dead letter that was found, by its id."""
 
     retried: int
-    verdicts: dict[UUID, str]
+    verdicts: dict[UUID, RetryVerdict]
 
 
 class JobSummary(ApiModel):

@@ -79,6 +79,7 @@ TABLE = {
     "GET /workers": WHOLE,
     "GET /job-types": f"{PEOPLE} worker",
     "GET /usage": READERS,
+    "GET /live": PEOPLE,
     "GET /audit": READERS,
     "GET /audit/seals": WHOLE,
     "GET /audit/checkpoints": READERS,

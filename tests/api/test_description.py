@@ -1,13 +1,19 @@
 """The OpenAPI description is true: what it allows is answered as it says, and what it forbids is refused."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from jsonschema_rs import validator_for
 
+from atlas.api.openapi_names import DESCRIPTIONS
 from atlas.engine.commands.argv import fields_of
-from tests.support import PROOF
+from atlas.engine.jobs.find import STATUSES
+from atlas.engine.jobs.retry import RetryVerdict
+from tests.support import PROOF, ROOT
 
 EXAMPLES = 200 if PROOF else 2
 PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples,fuzzing"
@@ -21,7 +27,7 @@ async def test_every_response_is_as_described(server, tmp_path, who):
         *(str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(CONFIG), "run"),
         *(f"{server.address}/openapi.json", "-H", f"Authorization: Bearer {server.world.tokens[who]}"),
         *("--checks", "all", "--phases", PHASES, "--max-examples", str(EXAMPLES), "--continue-on-failure"),
-        *("--exclude-path-regex", "export", "--request-timeout", "30", "--no-color", "--warnings", "off"),
+        *("--exclude-path-regex", "export|/live$", "--request-timeout", "30", "--no-color", "--warnings", "off"),
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -43,6 +49,128 @@ async def test_every_operation_names_its_roles_and_its_problems(world, operator)
         assert {"429", "503"} <= one["responses"].keys(), (path, method)
         assert ("security" in one) == ("x-roles" in one), (path, method)
     assert "HTTPValidationError" not in spec["components"]["schemas"]
+
+
+@pytest.fixture
+async def spec(world, operator):
+    return (await operator.get("http://atlas.test/openapi.json")).json()
+
+
+def operations(spec):
+    return [one for ones in spec["paths"].values() for one in ones.values()]
+
+
+def schema_of(spec, model, name):
+    """The schema of a property, of its value where it may be null or is a map."""
+    found = spec["components"]["schemas"][model]["properties"][name]
+    found = next((one for one in found.get("anyOf", ()) if one != {"type": "null"}), found)
+    return found.get("additionalProperties") or found
+
+
+async def test_operations_have_readable_ids_and_say_what_they_do(spec):
+    ids = [one["operationId"] for one in operations(spec)]
+
+    assert len(ids) == len(set(ids))
+    assert [id for id in ids if not re.fullmatch(r"[a-z]+(_[a-z]+){0,4}", id)] == []
+    assert [one["operationId"] for one in operations(spec) if not one.get("description")] == []
+    assert {tag for one in operations(spec) for tag in one["tags"]} == {tag["name"] for tag in spec["tags"]}
+
+
+async def test_every_name_is_described_and_no_description_is_of_nothing(spec):
+    names = {name for one in spec["components"]["schemas"].values() for name in one.get("properties", ())}
+    parameters = [one for operation in operations(spec) for one in operation.get("parameters", ())]
+    undescribed = [one["name"] for one in parameters if not one["description"]]
+    undescribed += [
+        f"{model}.{name}"
+        for model, schema in spec["components"]["schemas"].items()
+        for name, one in schema.get("properties", {}).items()
+        if not one["description"]
+    ]
+
+    assert undescribed == [], "describe them in api/openapi_names.py"
+    used = names | {one["name"] for one in parameters}
+    assert {name.rpartition(".")[2] for name in DESCRIPTIONS} - used == set()
+
+
+async def test_every_model_has_an_example_that_fits_it(spec):
+    for model, schema in spec["components"]["schemas"].items():
+        if "properties" in schema:
+            checked = validator_for({"$ref": f"#/components/schemas/{model}", "components": spec["components"]})
+            assert schema["examples"], model
+            for example in schema["examples"]:
+                assert checked.is_valid(example), (model, [one.message for one in checked.iter_errors(example)])
+
+
+async def test_every_response_has_described_headers(spec):
+    known = spec["components"]["headers"]
+    for one in operations(spec):
+        for status, response in one["responses"].items():
+            names = set(response["headers"])
+            assert "X-Request-Id" in names
+            assert ("Retry-After" in names) == (status in ("429", "503")), one["operationId"]
+            assert names <= known.keys(), one["operationId"]
+    assert all(one["description"] and one["schema"] for one in known.values())
+
+
+# Properties whose values the database knows, by its types.
+SETS = {
+    "actor_type": [("EntryShown", "actor_type")],
+    "audit_level": [("EntryShown", "level")],
+    "api_role": [("NewToken", "role"), ("TokenShown", "role"), ("SessionShown", "role")],
+    "attempt_status": [("Attempt", "status")],
+    "job_source": [("Job", "source"), ("RunShown", "source"), ("IntentShown", "source")],
+    "job_status": [("StepShown", "child_status")],
+    "intent_status": [("IntentShown", "status")],
+    "workflow_kind": [("WorkflowShown", "kind")],
+    "step_kind": [("StepShown", "kind")],
+    "step_status": [("StepShown", "status")],
+    "approval_kind": [("ApprovalShown", "kind")],
+    "approval_status": [("ApprovalShown", "status")],
+    "trigger_type": [("TriggerShown", "trigger_type"), ("NewTrigger", "trigger_type")],
+    "misfire_policy": [("TriggerShown", "misfire"), ("NewTrigger", "misfire")],
+    "fire_result": [("FireShown", "result")],
+    "policy_effect": [("RuleShown", "effect"), ("RuleBody", "effect")],
+}
+
+
+async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn):
+    for name, places in SETS.items():
+        values = await conn.fetchval(f"select enum_range(null::atlas.{name})::text[]")
+        for model, property in places:
+            assert set(schema_of(spec, model, property)["enum"]) == set(values), (model, property)
+    assert set(schema_of(spec, "RetriedMany", "verdicts")["enum"]) == set(get_args(RetryVerdict))
+    reasons = re.findall(r'return "(\w+)", ', (ROOT / "engine/jobs/explain.py").read_text())
+    assert set(schema_of(spec, "JobExplanation", "reason")["enum"]) == {*reasons, "succeeded", "canceled"}
+    kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)
+    assert set(schema_of(spec, "FindingShown", "kind")["enum"]) == set(kinds)
+    for model, property in (("EnqueuedJob", "status"), ("Job", "status"), ("JobExplanation", "status")):
+        assert set(schema_of(spec, model, property)["enum"]) == set(STATUSES)
+
+
+async def test_pages_find_the_cookie_and_what_their_changes_need(spec):
+    schemes = spec["components"]["securitySchemes"]
+    get, post = spec["paths"]["/api/v1/jobs"]["get"], spec["paths"]["/api/v1/jobs"]["post"]
+
+    assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "__Host-atlas")
+    assert (schemes["csrf"]["in"], schemes["csrf"]["name"]) == ("header", "X-CSRF-Token")
+    assert get["security"] == [{"token": []}, {"session": []}]
+    assert post["security"] == [{"token": []}, {"session": [], "csrf": []}]
+    assert spec["paths"]["/api/v1/worker/jobs/claim"]["post"]["security"] == [{"token": []}]
+
+
+async def test_the_socket_is_described_and_says_so_to_a_plain_request(spec, admin):
+    live = spec["paths"]["/api/v1/live"]["get"]
+    answer = await admin.get("/live")
+
+    assert {"101", "426", "401", "403", "429"} <= live["responses"].keys()
+    frames = [one["$ref"].rpartition("/")[2] for one in live["x-frames"]["oneOf"]]
+    assert [spec["components"]["schemas"][one]["properties"]["type"]["const"] for one in frames] == [
+        "hello",
+        "events",
+        "refetch",
+    ]
+    assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
+    assert answer.json()["type"] == "urn:atlas:problem:upgrade-required"
 
 
 async def test_the_example_of_a_definition_is_filled_from_its_payload(world, operator):

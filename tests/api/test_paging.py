@@ -58,7 +58,7 @@ async def things(pool, world, settings, operator):
             for place, number in enumerate(numbers, 1):
                 statement = statement.replace(f"${number}", f"${place}")
             await conn.execute(statement, *(ids[number - 1] for number in numbers))
-        await save_findings(conn, [Alert("silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
+        await save_findings(conn, [Alert("host_silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
         for n in range(THINGS):
             await _keep(conn, new_id(), {"status": "whole", "done": n, "total": n, "started_by": "dana"})
     return found
