@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class FaultyProxy:
-    """Passes bytes between a TCP port on loopback and the server, until it is told to misbehave."""
+    """Passes bytes between a TCP port on loopback and the server, until a test makes it misbehave."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

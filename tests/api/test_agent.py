@@ -44,8 +44,8 @@ async def test_a_host_fetches_its_job_and_reports_it(world, host, place, pool, a
 
     lease = {"lease": job["lease"]}
     assert (await host.post(f"{place}/{id}/heartbeat", json=lease)).json() == {"cancel_requested": False}
-    told = await host.post(f"{place}/{id}/progress", json={**lease, "percent": 40, "message": "reading"})
-    assert told.status_code == 204
+    received = await host.post(f"{place}/{id}/progress", json={**lease, "percent": 40, "message": "reading"})
+    assert received.status_code == 204
     progress = (await admin.get(f"/jobs/{id}")).json()["progress"]
     assert (progress["percent"], progress["message"]) == (40, "reading")
     result = {**lease, "status": "success", "duration_ms": 12, "output": {"ok": True}}

@@ -302,12 +302,12 @@ async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(au
 
 
 async def test_a_verification_whose_report_failed_once_reports_again(audit_log, auditor, world, monkeypatch):
-    go, told = asyncio.Event(), []
+    go, received = asyncio.Event(), []
     keep, verify = atlas.api.resources.verifications._keep, atlas.api.resources.verifications.verify
 
     async def keeping(conn, *arguments):
-        told.append(conn)
-        if len(told) == 2:
+        received.append(conn)
+        if len(received) == 2:
             conn.terminate()
         await keep(conn, *arguments)
 
@@ -320,7 +320,7 @@ async def test_a_verification_whose_report_failed_once_reports_again(audit_log, 
     monkeypatch.setattr(atlas.api.resources.verifications, "verify", slow)
     started = (await auditor.post("/audit/verifications")).json()
     async with asyncio.timeout(10):
-        while len(told) < 4:
+        while len(received) < 4:
             await asyncio.sleep(0.05)
     go.set()
     assert (await ended(auditor, f"/audit/verifications/{started['id']}"))["status"] == "whole"

@@ -24,13 +24,13 @@ def assert_problem(answer, status, *fields):
     """The one shape, with the status in it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert told.keys() == {"type", "title", "status", "detail", "errors"}
-    assert told["status"] == status
-    assert told["type"].startswith("urn:atlas:problem:")
-    assert [error["field"] for error in told["errors"]] == list(fields) or not fields
-    assert all(error.keys() == {"field", "reason"} and error["reason"] for error in told["errors"])
-    return told
+    received = answer.json()
+    assert received.keys() == {"type", "title", "status", "detail", "errors"}
+    assert received["status"] == status
+    assert received["type"].startswith("urn:atlas:problem:")
+    assert [error["field"] for error in received["errors"]] == list(fields) or not fields
+    assert all(error.keys() == {"field", "reason"} and error["reason"] for error in received["errors"])
+    return received
 
 
 async def send(client, body, path="/jobs", kind="application/json"):
@@ -74,8 +74,8 @@ async def test_a_wrong_correlation_id_in_the_header_is_named(admin):
 async def test_a_rule_has_a_label_that_its_address_can_end_in(world):
     operator = world.client()
     for label in ("a/b", ".", "..", "/"):
-        told = await operator.post("/policies", json={"label": label, "effect": "block", "workflow": "x"})
-        assert_problem(told, 422, "label")
+        received = await operator.post("/policies", json={"label": label, "effect": "block", "workflow": "x"})
+        assert_problem(received, 422, "label")
     for label in ("a?b", "a%2Fb", "v1.2", "ä ö"):
         made = await operator.post("/policies", json={"label": label, "effect": "block", "workflow": "x"})
         gone = await operator.delete(f"/policies/{quote(label, safe='')}")
@@ -117,8 +117,8 @@ AMBIGUOUS = [
 
 async def test_json_that_two_parsers_could_read_differently_is_refused(admin):
     for body, reason in AMBIGUOUS:
-        told = assert_problem(await send(admin, body), 422)
-        assert reason in told["errors"][0]["reason"], body[:100]
+        received = assert_problem(await send(admin, body), 422)
+        assert reason in received["errors"][0]["reason"], body[:100]
 
 
 async def test_deep_and_large_bodies_within_the_limits_are_accepted(admin, conn):

@@ -85,10 +85,10 @@ async def test_a_held_dedupe_key_delays_no_other_job_and_may_be_tried_again(admi
     behind = [asyncio.create_task(ask(dedupe_key=key)) for key in ("held", "free", "other")]
     assert (await ask()).status_code == 201
     assert not held.done()
-    told = [(await answer).status_code for answer in (held, *behind)]
+    received = [(await answer).status_code for answer in (held, *behind)]
     await holding.rollback()
 
-    assert told == [503, 503, 201, 201]
+    assert received == [503, 503, 201, 201]
     assert held.result().headers["retry-after"]
     assert held.result().json()["type"] == "urn:atlas:problem:unavailable"
     assert (await ask(dedupe_key="held")).status_code == 201
@@ -104,10 +104,10 @@ async def test_many_requests_for_a_held_dedupe_key_delay_other_keys_as_little_as
         return (await admin.post("/jobs", json={"job_type": "x.work", "dedupe_key": key})).status_code
 
     async with asyncio.timeout(6):
-        told = await asyncio.gather(*(ask(key) for key in ["held"] * 20 + ["taken"] * 5 + ["free", "other"]))
+        received = await asyncio.gather(*(ask(key) for key in ["held"] * 20 + ["taken"] * 5 + ["free", "other"]))
     await holding.rollback()
 
-    assert told == [503] * 25 + [201] * 2
+    assert received == [503] * 25 + [201] * 2
 
 
 async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(admin, world, conn):
@@ -116,7 +116,7 @@ async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(adm
     await enqueue(conn, NewJob("x.work", {}, world.acme.id, dedupe_key="held"), actor=DANA)
     body = {"job_type": "x.work", "dedupe_key": "held"}
     async with asyncio.timeout(6):
-        told = await asyncio.gather(
+        received = await asyncio.gather(
             admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"}),
             admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"}),
             admin.post("/jobs", json=[body, {"job_type": "x.work"}]),
@@ -124,8 +124,8 @@ async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(adm
     await holding.rollback()
     again = await admin.post("/jobs", json=body, headers={"Idempotency-Key": "k"})
 
-    assert [one.status_code for one in told] == [503] * 3
-    assert all(one.headers["retry-after"] for one in told)
+    assert [one.status_code for one in received] == [503] * 3
+    assert all(one.headers["retry-after"] for one in received)
     assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
 
 
@@ -154,11 +154,11 @@ async def test_a_change_of_a_locked_row_is_503_with_retry_after(admin, conn, mon
     made = await make(admin)
     async with conn.transaction():
         await conn.execute("select from atlas.jobs where id = $1 for update", UUID(made["id"]))
-        told = await admin.post(f"/jobs/{made['id']}/cancel")
+        received = await admin.post(f"/jobs/{made['id']}/cancel")
     again = await admin.post(f"/jobs/{made['id']}/cancel")
 
-    assert (told.status_code, again.status_code) == (503, 200)
-    assert told.headers["retry-after"]
+    assert (received.status_code, again.status_code) == (503, 200)
+    assert received.headers["retry-after"]
 
 
 async def test_a_list_is_enqueued_as_a_whole_or_not_at_all(admin, conn):
@@ -463,13 +463,13 @@ async def test_a_job_shows_its_attempts_and_why_it_waits(admin, conn):
         UUID(job),
     )
     attempts = (await admin.get(f"/jobs/{job}/attempts")).json()["items"]
-    told = (await admin.get(f"/jobs/{job}/explain")).json()
+    received = (await admin.get(f"/jobs/{job}/explain")).json()
 
     assert [(one["job_run_id"], one["status"], one["error_text"]) for one in attempts] == [
         (f"{job}:1", "failed", "boom")
     ]
-    assert told["reason"] == "no_worker"
-    assert "x.work" in told["sentence"]
+    assert received["reason"] == "no_worker"
+    assert "x.work" in received["sentence"]
 
 
 async def test_a_delay_counts_on_the_databases_clock(admin, conn):

@@ -217,8 +217,8 @@ async def test_a_run_that_waits_for_a_person_is_sent(server, pool):
         things = await furnish_tenant(pool, server.world.acme)
         events = await seen.until(lambda event: event["event"] == "run.updated")
 
-    told = next(event for event in events if event["event"] == "run.updated")
-    assert (told["run_id"], told["status"]) == (str(things["intent_id"]), "approval_requested")
+    received = next(event for event in events if event["event"] == "run.updated")
+    assert (received["run_id"], received["status"]) == (str(things["intent_id"]), "approval_requested")
 
 
 async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
@@ -235,12 +235,12 @@ async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
             await seen.frame()
         while not await seen.silent(1):
             pass
-        told = sum(len(frame.get("events", [])) + sum(frame.get("more", {}).values()) for frame in seen.frames)
+        received = sum(len(frame.get("events", [])) + sum(frame.get("more", {}).values()) for frame in seen.frames)
         kinds = [frame["type"] for frame in seen.frames]
 
-    print(f"frames {len(seen.frames)}, events told or counted {told}, refetch marks {kinds.count('refetch')}")
+    print(f"frames {len(seen.frames)}, events received or counted {received}, refetch marks {kinds.count('refetch')}")
     assert len(seen.frames) < 60
-    assert "refetch" in kinds or told == 10_001
+    assert "refetch" in kinds or received == 10_001
 
 
 async def test_a_client_that_reconnects_is_sent_what_it_missed_or_a_refetch(server, pool):

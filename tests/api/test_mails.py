@@ -41,8 +41,8 @@ def known(monkeypatch):
 async def test_a_wrong_mail_is_refused_with_the_field_and_the_reason(admin, job_type, wrong, field, reason):
     answer = await admin.post("/jobs", json={"job_type": job_type, "payload": {**MAIL, **wrong}})
 
-    told = assert_problem(answer, 422, field)
-    assert reason in told["errors"][0]["reason"]
+    received = assert_problem(answer, 422, field)
+    assert reason in received["errors"][0]["reason"]
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,12 @@ async def test_a_tenant_with_slow_requests_leaves_connections_to_others(world, c
         world.client("acme", "worker").post("/worker/jobs/claim", json={"job_types": ["x.work"]}),
         world.client().get("http://atlas.test/readyz"),
     )
-    told = await asyncio.gather(*waiting)
+    received = await asyncio.gather(*waiting)
 
     assert [answer.status_code for answer in answers] == [200] * 3
     assert spent < 1.5
-    assert {answer.status_code for answer in told} == {429, 503}
-    refused = [answer for answer in told if answer.status_code == 429]
+    assert {answer.status_code for answer in received} == {429, 503}
+    refused = [answer for answer in received if answer.status_code == 429]
     assert refused[0].json()["type"] == "urn:atlas:problem:too-many-requests"
     assert refused[0].headers["retry-after"] == "2"
 

@@ -31,7 +31,7 @@ async def work(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
     """Logs that it ran, and fails if its input says so."""
     ctx.log.info("the handler is at work")
     if input.get("fail"):
-        raise RuntimeError("as it was told")
+        raise RuntimeError("as the test asked")
     return {"done": True}
 
 

@@ -20,8 +20,8 @@ async def test_an_unknown_name_is_refused_by_every_operation(world):
         address = filled(path, defaultdict(lambda: SOME_ID))
         if path in ("/healthz", "/readyz", "/metrics"):
             address = f"http://atlas.test{path}"
-        told = assert_problem(await client.request(method, f"{address}?unheard=1", json={}), 422, "query.unheard")
-        assert "is not known here" in told["detail"], row
+        received = assert_problem(await client.request(method, f"{address}?unheard=1", json={}), 422, "query.unheard")
+        assert "is not known here" in received["detail"], row
 
 
 async def test_a_name_that_is_nearly_right_is_named_and_nothing_is_done(operator, conn):

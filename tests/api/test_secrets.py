@@ -88,7 +88,7 @@ async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server,
             additional_headers=world.headers("acme", "tenant_admin"),
         ) as live,
     ):
-        told = []
+        received = []
         # Single, gathered, listed, with a key of two kinds, and refused in several ways.
         for n in range(0, 10, 2):
             body = {
@@ -97,22 +97,24 @@ async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server,
                 "dedupe_key": f"of {CANARIES[n]}",
                 "max_retries": 0,
             }
-            told.append(await admin.post("/jobs", json=body, headers={"Idempotency-Key": f"key-{n}"} if n % 4 else {}))
+            received.append(
+                await admin.post("/jobs", json=body, headers={"Idempotency-Key": f"key-{n}"} if n % 4 else {})
+            )
         listed = [{"job_type": "secret.work", "payload": payload(n)} for n in range(10, 18, 2)]
-        told.append(await admin.post("/jobs", json=listed))
-        assert {answer.status_code for answer in told} == {201}
+        received.append(await admin.post("/jobs", json=listed))
+        assert {answer.status_code for answer in received} == {201}
         for wrong in (
             {**payload(18), "token": CANARIES[18] * 9},
             {**payload(18), "n": CANARIES[19]},
             {"token": [CANARIES[19]]},
         ):
-            told.append(await admin.post("/jobs", json={"job_type": "secret.work", "payload": wrong}))
-        told.append(
+            received.append(await admin.post("/jobs", json={"job_type": "secret.work", "payload": wrong}))
+        received.append(
             await admin.post(
                 "/jobs", json={"job_type": "secret.work", "payload": payload(18), "priority": CANARIES[19]}
             )
         )
-        assert [answer.status_code for answer in told[-4:]] == [422] * 4
+        assert [answer.status_code for answer in received[-4:]] == [422] * 4
 
         claimed = (await worker.post("/worker/jobs/claim", json={"job_types": ["secret.work"], "limit": 20})).json()[
             "items"
@@ -123,12 +125,12 @@ async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server,
             assert one["payload"] == payload(n)  # the attempt sees them
             place, attempt = f"/worker/jobs/{one['job_id']}", {"attempt": one["attempt"]}
             words = f"signed in with {CANARIES[n]} and {quote(CANARIES[n + 1])}"
-            told.append(await worker.post(f"{place}/progress", json={**attempt, "percent": 5, "message": words}))
+            received.append(await worker.post(f"{place}/progress", json={**attempt, "percent": 5, "message": words}))
             if n % 4:
                 output = {"echo": one["payload"], CANARIES[n]: [words]}
-                told.append(await worker.post(f"{place}/complete", json={**attempt, "output": output}))
+                received.append(await worker.post(f"{place}/complete", json={**attempt, "output": output}))
             else:
-                told.append(await worker.post(f"{place}/fail", json={**attempt, "error": words}))
+                received.append(await worker.post(f"{place}/fail", json={**attempt, "error": words}))
 
         await seal_and_sign(pool, settings)
         things = {"job_id": claimed[0]["job_id"]}
@@ -136,14 +138,14 @@ async def test_planted_secrets_are_seen_by_their_worker_and_nowhere_else(server,
             method, path = row.split(" ")
             if method == "GET" and may(row, "acme", "tenant_admin") and path.count("{") == path.count("{job_id}"):
                 base = server.address if path in ("/healthz", "/readyz", "/metrics") else ""
-                told.append(await admin.get(base + filled(path, things)))
+                received.append(await admin.get(base + filled(path, things)))
         frames = []
         while not any("job_run.failed" in frame for frame in frames):
             async with asyncio.timeout(10):
                 frames.append(await live.recv())
 
-    answers = "\n".join(answer.text for answer in told)
-    shown = orjson.loads(next(answer.text for answer in told if '"payload":{"n":0' in answer.text))
+    answers = "\n".join(answer.text for answer in received)
+    shown = orjson.loads(next(answer.text for answer in received if '"payload":{"n":0' in answer.text))
     assert "x-secret" in json.dumps(shown)
     stored = await everything(owner)
     assert len(answers) > 10_000

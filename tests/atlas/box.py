@@ -19,7 +19,7 @@ from atlas.engine.jobs.find import JobRow
 from tests.api.serving import Served
 from tests.support import DANA, ROOT, until
 
-# A program as hosts have them: it notes each start and its pid, and then does as it is told.
+# A program as hosts have them: it notes each start and its pid, and then does as it is received.
 PROGRAM = """#!/bin/sh
 echo "$$" >> "{folder}/$1"
 case "$2" in

@@ -70,7 +70,7 @@ async def test_a_cursor_that_no_page_gave_is_refused(conn):
             await find(conn, cursor=cursor)
 
 
-async def test_a_moment_cuts_off_what_was_sealed_long_before_it(conn, owner):
+async def test_a_time_cuts_off_what_was_sealed_long_before_it(conn, owner):
     await write_many(conn, 3)
     await seal(conn)
     await owner.execute(
@@ -100,7 +100,7 @@ async def test_a_page_is_read_by_its_index_without_sorting_the_audit_log(conn, o
 
 
 @pytest.mark.parametrize("since", ["null", "'2001-01-01'", "now() + interval '1 hour'"])
-async def test_a_moment_is_found_among_the_seals_by_an_index(conn, since):
+async def test_a_time_is_found_among_the_seals_by_an_index(conn, since):
     for _ in range(20):
         await write(conn, 1)
         await seal(conn)
@@ -135,7 +135,7 @@ async def restored(conn, owner):
     )
 
 
-async def test_a_moment_shows_what_was_written_since_a_restore(conn, owner, restored):
+async def test_a_time_shows_what_was_written_since_a_restore(conn, owner, restored):
     since = datetime.now(UTC) - timedelta(minutes=30)
     await record(conn, event(1, action="SINCE"))
     assert [entry.action for entry in (await find(conn, Query(since=since))).entries] == ["SINCE"]

@@ -1,6 +1,6 @@
 """A program for the tests of process trees: `sleeper.py FOLDER NAME [stubborn|ends STATUS]`.
 
-It writes NAME.started when it is there, and adds its name to `stopped` when it ends because it was told to.
+It writes NAME.started when it is there, and adds its name to `stopped` when it ends because it was received to.
 One that ends does so once, with this exit status, when there is a file `go`.
 """
 

@@ -33,11 +33,11 @@ async def test_a_host_runs_its_jobs_with_a_token_of_its_own_until_a_signal(atlas
         while (found := await get_job(conn, job.id)) is None or found.status != "succeeded":
             await asyncio.sleep(0.05)
     agent.send_signal(signal.SIGTERM)
-    told, _ = await asyncio.wait_for(agent.communicate(), 20)
+    received, _ = await asyncio.wait_for(agent.communicate(), 20)
 
     assert made.document["scopes"] == {"host_id": str(host.id)}
     assert found.output["stdout_tail"].endswith("well done")
-    assert (agent.returncode, orjson.loads(told)) == (0, {"stopped": True, "jobs": {"succeeded": 1}})
+    assert (agent.returncode, orjson.loads(received)) == (0, {"stopped": True, "jobs": {"succeeded": 1}})
 
 
 async def test_an_agent_without_what_it_needs_is_refused_in_one_line(atlas):

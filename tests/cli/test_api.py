@@ -53,7 +53,7 @@ async def test_silent_connections_beyond_the_files_lock_nobody_out(api, sent):
                 one.sendall(sent)
         files = psutil.Process(process.pid).num_fds()
         answers = [await client.get(path) for path in ("/healthz", "/readyz", "/metrics") * 3]
-        # The longest are those that are told 408, and do not read it.
+        # The longest are those that are received 408, and do not read it.
         await until(lambda: psutil.Process(process.pid).num_fds() < files // 2)
     for one in held:
         one.close()

@@ -86,8 +86,8 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
     assert shape(there) == shape(here)
     listed, same_list = await both(atlas, remote, "jobs", "list", "--tenant", "acme", "--status", "waiting")
     one, same = await both(atlas, remote, "jobs", "show", there["id"])
-    told, same_told = await both(atlas, remote, "jobs", "explain", there["id"])
-    assert (same, same_list, same_told) == (one, listed, told)
+    received, same_told = await both(atlas, remote, "jobs", "explain", there["id"])
+    assert (same, same_list, same_told) == (one, listed, received)
     assert (await atlas("jobs", "show", there["id"])).stdout == (await remote("jobs", "show", there["id"])).stdout
     assert (same["job"]["input"], same["job"]["status"]) == ({"month": 3}, "queued")
     assert (same["job"]["shown_status"], same["explanation"]["reason"]) == ("waiting", "not_due")

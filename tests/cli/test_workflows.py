@@ -78,9 +78,9 @@ async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas
     listed = await atlas("workflow", "list", "--status", "waiting", "--json")
     questions = await atlas("workflow", "approvals", "--json")
     shown = await atlas("workflow", "show", run_id)
-    told = await atlas("workflow", "show", run_id, "--json")
+    received = await atlas("workflow", "show", run_id, "--json")
 
-    assert (told.document["run"]["status"], told.document["steps"][0]["key"]) == ("waiting", "ask")
+    assert (received.document["run"]["status"], received.document["steps"][0]["key"]) == ("waiting", "ask")
     assert checked.stdout == f"{file} is fit to be saved.\n"
     assert saved.stdout == "greet is saved: version 1.\n"
     assert (again.document["version"], again.document["is_new"]) == (1, False)

@@ -119,9 +119,9 @@ async def test_no_piece_of_a_secret_remains_where_the_agent_cuts_output(box, own
     async with box.agent():
         job = await box.becomes(job_id, "dead_letter" if status else "succeeded")
 
-    told = f"{job.error} {job.output}"
-    assert "xxxx" in told
-    assert secret[1:12] not in told
+    received = f"{job.error} {job.output}"
+    assert "xxxx" in received
+    assert secret[1:12] not in received
 
 
 @pytest.mark.parametrize("what", ["big", "huge"])

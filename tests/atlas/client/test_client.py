@@ -231,18 +231,18 @@ async def test_a_call_whose_response_was_lost_does_not_undo_what_others_did_sinc
     assert (await other.get_job(made.id)).status == "canceled"
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1
 
-    told = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
+    received = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
     gate = await other.gate()
-    assert (told.online, gate.online, gate.reason) == (True, False, "emergency")
+    assert (received.online, gate.online, gate.reason) == (True, False, "emergency")
 
 
 async def test_dead_letters_are_retried_once_when_the_response_was_lost(at, proxy, conn):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue_many([JobRequest(job_type="x.work")] * 4)
     await conn.execute("update atlas.jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
-    told = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
+    received = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
 
-    assert told.retried == 2
+    assert received.retried == 2
     assert {(await atlas.get_job(one.id)).status for one in made[:2]} == {"queued"}
     assert {(await atlas.get_job(one.id)).status for one in made[2:]} == {"dead_letter"}
 
@@ -305,7 +305,7 @@ async def test_the_live_view_resumes_after_a_lost_connection_with_what_was_misse
     async with asyncio.timeout(20):
         hello = await anext(frames)
         first = await direct.enqueue(JobRequest(job_type="x.work"))
-        told = await anext(frames)
+        received = await anext(frames)
         proxy.break_down()
         missed = await direct.enqueue(JobRequest(job_type="x.work"))
         proxy.refuses = False
@@ -313,8 +313,10 @@ async def test_the_live_view_resumes_after_a_lost_connection_with_what_was_misse
         await frames.aclose()
 
     assert isinstance(hello, Hello)
-    assert isinstance(told, Events)
-    assert [(one.event, one.job_id) for one in told.events if isinstance(one, JobEvent)] == [("job.created", first.id)]
+    assert isinstance(received, Events)
+    assert [(one.event, one.job_id) for one in received.events if isinstance(one, JobEvent)] == [
+        ("job.created", first.id)
+    ]
     assert isinstance(later[0], Hello)
     assert not any(isinstance(frame, Refetch) for frame in later)
 

@@ -71,9 +71,9 @@ async def test_a_server_that_is_not_atlas_is_an_error():
 async def test_a_response_that_cannot_be_decoded_is_an_error():
     async with answering(lambda _: (200, {"content-encoding": "gzip"}, "not gzip")) as (url, heard):
         async with AtlasClient(url, "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
-            with pytest.raises(Unreachable) as told:
+            with pytest.raises(Unreachable) as received:
                 await atlas.gate()
-    assert (told.value.may_be_done, len(heard)) == (True, 2)
+    assert (received.value.may_be_done, len(heard)) == (True, 2)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ async def test_a_database_from_before_1_0_is_recognised_and_left_alone(empty_url
     assert await fetch(empty_url, "select from pg_namespace where nspname = 'atlas'") == []
 
 
-async def test_a_login_that_may_not_create_the_schema_is_told_the_statement_that_helps(empty_url):
+async def test_a_login_that_may_not_create_the_schema_is_shown_the_statement_that_helps(empty_url):
     await fetch(empty_url, "drop role if exists atlas_test_guest")
     await fetch(empty_url, "create role atlas_test_guest login password 'guest'")
     guest = re.sub("//[^@]*@", "//atlas_test_guest:guest@", empty_url)

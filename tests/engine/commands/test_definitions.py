@@ -112,8 +112,8 @@ async def test_a_schema_that_reaches_out_or_costs_too_much_is_refused(conn):
         ({"x-secret": True}, "marks the whole payload"),
     ]
     for schema, reason in schemas:
-        told = await wrong(conn, argv=["/opt/sync"], arg_schema={"type": "object", **schema})
-        assert reason in told, (schema, told)
+        received = await wrong(conn, argv=["/opt/sync"], arg_schema={"type": "object", **schema})
+        assert reason in received, (schema, received)
     deep: dict[str, Any] = {}
     for _ in range(40):
         deep = {"properties": {"a": deep}}

@@ -339,7 +339,7 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
     jobs = [NewJob("backup.take", {"n": n}, host.tenant_id, host_id=one.id) for one in hosts for n in range(JOBS_EACH)]
     await enqueue_many(conn, jobs, actor=DANA)
     done: dict[UUID, int] = {}
-    told = {"killed": 0, "frozen": 0, "late": 0}
+    counts = {"killed": 0, "frozen": 0, "late": 0}
 
     async def serve(one: Host, seed: int) -> None:
         seeded = random.Random(seed)
@@ -351,17 +351,17 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
                 continue
             fate = seeded.random()
             if fate < 0.03 and given.job.lost_count < 2:
-                told["killed"] += 1  # It forgets the job and comes back as a new process of the same host.
+                counts["killed"] += 1  # It forgets the job and comes back as a new process of the same host.
                 continue
             if fate < 0.06 and given.job.lost_count < 2:
-                told["frozen"] += 1
+                counts["frozen"] += 1
                 await asyncio.sleep(0.35)
             async with crowd.acquire() as own:
                 try:
                     await complete(own, given.lease, {}, Notes())
                     done[given.job.id] = done.get(given.job.id, 0) + 1
                 except LeaseLost:
-                    told["late"] += 1
+                    counts["late"] += 1
 
     async def sweep() -> None:
         while True:
@@ -380,11 +380,11 @@ async def test_hosts_that_are_killed_and_frozen_lose_nothing_and_never_run_two(c
     finally:
         watchdog.cancel()
 
-    print(f"{len(jobs)} jobs on {len(hosts)} hosts: {told}")
+    print(f"{len(jobs)} jobs on {len(hosts)} hosts: {counts}")
     assert set(done) == {job.id for job in jobs}
     assert set(done.values()) == {1}
-    assert told["killed"]
-    assert told["late"] >= told["frozen"] > 0
+    assert counts["killed"]
+    assert counts["late"] >= counts["frozen"] > 0
     assert await conn.fetchval("select count(*) from atlas.jobs where status <> 'succeeded'") == 0
     lost = await conn.fetchval("select count(*) from atlas.job_attempts where status = 'lost'")
-    assert lost >= told["killed"] + told["frozen"]
+    assert lost >= counts["killed"] + counts["frozen"]

@@ -76,7 +76,7 @@ async def test_filters_narrow_together(conn):
     assert await get_job(conn, job_id, tenant_id=uuid4()) is None
 
 
-async def test_attempts_are_told_alike_wherever_they_are_kept(conn):
+async def test_attempts_read_alike_wherever_they_are_kept(conn):
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
     await make_due(conn, job.id)

@@ -47,7 +47,7 @@ async def test_an_expired_lease_requeues_the_job_uncounted_and_later(conn):
     assert await attempts(conn, job.id) == [(1, "lost", None)]
 
 
-async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_attempt_has_its_own_number(conn):
+async def test_a_claim_that_the_database_forgot_is_recorded_as_lost_and_the_next_attempt_has_its_own_number(conn):
     worker, job = await given_claimed(conn)
     _, other = await given_claimed(conn)
     _, ended = await given_claimed(conn)
@@ -70,7 +70,7 @@ async def test_a_claim_that_the_database_forgot_is_told_as_lost_and_the_next_att
     assert await actions(conn, ended.id) == ["JOB_CREATED", "LEASE_EXPIRED"]
 
 
-async def test_a_forgotten_claim_is_told_also_when_another_attempt_has_failed_since(conn):
+async def test_a_forgotten_claim_is_recorded_also_when_another_attempt_has_failed_since(conn):
     other, job = await given_claimed(conn)
     await finish(conn, other, [decide(job, other.id, ValueError("no paper"), ATLAS)])
     assert await record_undone(conn, other.id, [(job.id, job.attempt)]) == set()
@@ -100,7 +100,7 @@ async def test_a_job_that_began_longer_ago_than_an_int_holds_milliseconds_comes_
     assert (lost["status"], lost["duration_ms"]) == ("lost", 2**31 - 1)
 
 
-async def test_a_job_that_ran_longer_than_an_int_holds_milliseconds_ends_and_is_told_as_any_other(conn):
+async def test_a_job_that_ran_longer_than_an_int_holds_milliseconds_ends_and_is_shown_as_any_other(conn):
     worker, failing = await given_claimed(conn)
     await began_long_ago(conn, failing)
     [running] = await list_attempts(conn, failing.id)

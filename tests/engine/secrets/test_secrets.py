@@ -351,9 +351,9 @@ def test_an_error_keeps_its_class_and_loses_the_secrets():
         except KeyError as cause:
             raise RuntimeError("hunter22", {"nested": "hunter22"}) from cause
     except RuntimeError as error:
-        told = redact_error(redactor, error, notes)
-    assert type(told).__name__ == "RuntimeError"
-    assert "hunter22" not in f"{told} {notes.detail}"
+        received = redact_error(redactor, error, notes)
+    assert type(received).__name__ == "RuntimeError"
+    assert "hunter22" not in f"{received} {notes.detail}"
     assert "KeyError" in notes.detail["error_text"]
 
 

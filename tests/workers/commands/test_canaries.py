@@ -80,13 +80,13 @@ async def test_only_the_program_and_the_handler_see_a_planted_secret(define, ord
     terms: dict[str, Any] = {"fields": fields, "max_retries": 1, "retry_policy": NO_DELAY}
     tell = 'echo "$T"; echo "$T" >&2; printf "%s" "$T" | base64 -w0; echo; echo "::progress 10 $T"; echo "::output {\\"n\\": 1}"'
     await define("record", RECORDER, "--token={{token}}", "--", "{{open}}", **terms, env={"T": "{{token}}"})
-    await define("told", tell, **terms, env={"T": "{{token}}"})
+    await define("received", tell, **terms, env={"T": "{{token}}"})
     await define("fails", tell + "; exit 4", "--", "{{token}}", **terms, env={"T": "{{token}}"})
     await define("floods", 'yes "$T" | head -c 200000; exit 1', **terms, env={"T": "{{token}}"})
     jobs = []
     for nth, canary in enumerate(CANARIES):
         payload = {"token": canary, "open": f"open-{nth}"}
-        key = ("record", "told", "fails", "floods", "answer", "permanent", "raise")[nth % 7]
+        key = ("record", "received", "fails", "floods", "answer", "permanent", "raise")[nth % 7]
         if nth % 7 < 4:
             dedupe = make_dedupe_key(key, None, payload)
             jobs.append((key, canary, await order(key, payload, dedupe_key=dedupe)))
@@ -114,9 +114,9 @@ async def test_only_the_program_and_the_handler_see_a_planted_secret(define, ord
     assert {canary for key, canary, _ in jobs if key in ("answer", "permanent", "raise")} == set(SEEN)
     for key, _, job_id in jobs:
         job, attempt = await story(job_id)
-        wanted = "succeeded" if key in ("record", "told", "answer") else "failed"
+        wanted = "succeeded" if key in ("record", "received", "answer") else "failed"
         assert job.status == wanted, (key, job.error)
-        if key == "told":
+        if key == "received":
             assert attempt["stdout_tail"].startswith("[secret ")
             assert job.progress["message"].startswith("[secret ")
 

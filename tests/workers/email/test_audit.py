@@ -38,8 +38,8 @@ async def test_a_sent_mail_is_recorded_with_commitments_instead_of_people(post, 
         one["commitment"].hex(): (one["field"], one["value"], one["salt"])
         for one in await post.pool.fetch("select * from atlas.audit_private")
     }
-    told = [one["commitment"] for one in [*meta["recipients"], meta["subject"]]]
-    assert [kept[one][:2] for one in told] == [
+    received = [one["commitment"] for one in [*meta["recipients"], meta["subject"]]]
+    assert [kept[one][:2] for one in received] == [
         ("recipients", "ada@example.com"),
         ("recipients", "bob@example.com"),
         ("recipients", "eve@example.com"),
@@ -102,11 +102,11 @@ async def test_secrets_and_whole_addresses_reach_no_log_no_row_and_no_event(post
     assert server.deliveries
 
     stored = await post.pool.fetch(
-        "select error::text || output::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+        "select error::text || output::text as received from atlas.jobs union all select error_text from atlas.job_attempts"
         " union all select message || meta::text || convert_from(body, 'UTF8') from atlas.audit_log"
         " union all select row_to_json(m)::text from atlas.mail_ledger m"
     )
-    everything = "\n".join([*logged, *(one["told"] or "" for one in stored)])
+    everything = "\n".join([*logged, *(one["received"] or "" for one in stored)])
     for secret in (KEY, SECRET, *server.tokens, "ada@example.com", "bob@example.com", "eve@example.com", SUBJECT):
         assert secret not in everything, secret
     assert "a***@example.com" in everything

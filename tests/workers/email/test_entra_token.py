@@ -72,11 +72,11 @@ async def test_a_secret_in_the_encoding_of_a_form_is_redacted_too(post, server, 
     job = await post.run(await post.enqueue())
 
     assert "client_secret=[secret of the mail provider]" in job.error["message"]
-    told = await post.pool.fetch(
-        "select error::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+    received = await post.pool.fetch(
+        "select error::text as received from atlas.jobs union all select error_text from atlas.job_attempts"
         " union all select message || meta::text from atlas.audit_log"
     )
-    assert not any("canary" in (row["told"] or "") for row in told)
+    assert not any("canary" in (row["received"] or "") for row in received)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ async def test_a_mail_of_more_than_three_mebibytes_is_refused(post):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "received"),
     [
         ({"text": "ü" * 1_600_000}, "text: brings the mail to more than 3 MiB"),
         ({"html": "€" * 1_100_000}, "html: is larger than 3 MiB"),
@@ -156,11 +156,11 @@ async def test_a_mail_of_more_than_three_mebibytes_is_refused(post):
         ),
     ],
 )
-def test_bytes_are_counted_not_characters(wrong, told):
+def test_bytes_are_counted_not_characters(wrong, received):
     with pytest.raises(ValidationError) as refused:
         EmailInput.model_validate({**MAIL, **wrong})
 
-    assert [str(one) for one in field_errors(refused.value)] == [told]
+    assert [str(one) for one in field_errors(refused.value)] == [received]
 
 
 @pytest.mark.parametrize("alias", ["EMAIL_SEND", "EMAILSEND", "email_send"])

@@ -1,4 +1,4 @@
-"""Mail by Microsoft Graph: the real msal and httpx against a provider that can be told to misbehave."""
+"""Mail by Microsoft Graph: the real msal and httpx against a provider that can be received to misbehave."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

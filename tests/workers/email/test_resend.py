@@ -1,4 +1,4 @@
-"""Mail by Resend: the real SDK against a provider that keeps idempotency keys, and can be told to misbehave."""
+"""Mail by Resend: the real SDK against a provider that keeps idempotency keys, and can be received to misbehave."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -780,11 +780,11 @@ async def test_a_key_that_cannot_be_sent_is_redacted(post, server, key):
 
     assert job.status == "failed"
     assert "outcome" not in job.error  # nothing left this machine
-    told = await post.pool.fetch(
-        "select error::text as told from atlas.jobs union all select error_text from atlas.job_attempts"
+    received = await post.pool.fetch(
+        "select error::text as received from atlas.jobs union all select error_text from atlas.job_attempts"
         " union all select message || meta::text from atlas.audit_log"
     )
-    assert not any(KEY in (row["told"] or "") for row in told)
+    assert not any(KEY in (row["received"] or "") for row in received)
 
 
 @pytest.mark.parametrize("token", ["a\r\nX: y", "ü", "", None, 7])
