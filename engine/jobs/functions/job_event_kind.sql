@@ -1,17 +1,17 @@
 -- What an audit row about a job says happened to it; null where its status did not change, or only between active ones. Types may
 -- name their outcomes as they like: such a row has the attempt, and the level of a success or of a failure.
--- Without a search_path of its own, so that it becomes a part of the statement that calls it. Called by add_to_job_counts and add_to_job_totals.
-create or replace function job_event_kind(p_action text, p_level audit_level, p_meta jsonb) returns text language sql immutable as $$
-  select case p_action
-    when 'JOB_CREATED' then 'enqueued'
-    when 'JOB_SUCCEEDED' then 'succeeded'
-    when 'JOB_FAILED' then 'failed'
-    when 'JOB_EXHAUSTED_RETRIES' then 'dead_lettered'
-    when 'JOB_POISONED' then 'dead_lettered'
-    when 'JOB_CANCELED' then 'canceled'
-    when 'JOB_RETRY_SCHEDULED' then 'retried'
-    when 'JOB_RETRIED' then 'reopened'
-    when 'JOB_DELETED' then 'deleted'
-    else case when p_meta ? 'attempt' then case p_level when 'info' then 'succeeded' when 'error' then 'failed' end end
-  end
-$$;
+-- Its names are resolved when it is created, so that it needs no search_path of its own, which would keep it from becoming a part of
+-- the statement that calls it. Called by add_to_job_counts and add_to_job_totals.
+create or replace function job_event_kind(p_action text, p_level audit_level, p_meta jsonb) returns text language sql immutable
+return case p_action
+  when 'JOB_CREATED' then 'enqueued'
+  when 'JOB_SUCCEEDED' then 'succeeded'
+  when 'JOB_FAILED' then 'failed'
+  when 'JOB_EXHAUSTED_RETRIES' then 'dead_lettered'
+  when 'JOB_POISONED' then 'dead_lettered'
+  when 'JOB_CANCELED' then 'canceled'
+  when 'JOB_RETRY_SCHEDULED' then 'retried'
+  when 'JOB_RETRIED' then 'reopened'
+  when 'JOB_DELETED' then 'deleted'
+  else case when p_meta ? 'attempt' then case p_level when 'info' then 'succeeded' when 'error' then 'failed' end end
+end;
