@@ -9,6 +9,8 @@ AtlasError                          a cause and a remedy that can be shown to a 
 ├── Refused                         a rule forbids it: a role, a policy, the gate
 ├── DatabaseError                   the database cannot be used as it is
 │   ├── DatabaseUnreachable         a connection could not be made
+│   ├── DatabaseNotReady            it lacks disk, memory or connections, or is starting
+│   │   └── NoFreeConnection        all connections of the server or of the login are taken
 │   ├── UnsupportedPostgres         the server is too old
 │   ├── ForeignDatabase             the database belongs to another product
 │   └── MigrationError              the migration files and the database disagree
@@ -108,6 +110,14 @@ class DatabaseError(AtlasError):
 
 class DatabaseUnreachable(DatabaseError):
     """A connection could not be made."""
+
+
+class DatabaseNotReady(DatabaseError):
+    """It cannot serve now: it lacks disk, memory or connections, or it is starting. This passes."""
+
+
+class NoFreeConnection(DatabaseNotReady):
+    """All connections of the server, or of the login, are taken."""
 
 
 class UnsupportedPostgres(DatabaseError):

@@ -9,9 +9,14 @@ from typing import Any, TypeVar
 
 from atlas.cli.process_group import follow_parent
 from atlas.cli.runtime import NEW_LOOP, Atlas, open_atlas, read_settings
+from atlas.errors import DatabaseNotReady
 from atlas.logs import get_logger
+from atlas.waiting import wait_for
 
 T = TypeVar("T")
+
+# Between attempts to begin on a database that is not ready.
+AGAIN_SECONDS = 3.0
 
 log = get_logger(__name__)
 
@@ -28,16 +33,33 @@ def relax_garbage_collection() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def run_program(work: Callable[[Atlas, asyncio.Event], Coroutine[Any, Any, T]], *, size: int, **overrides: object) -> T:
-    """Run `work` with an open installation and an event that SIGTERM, SIGINT or the parent's end sets."""
+def run_program(
+    work: Callable[[Atlas, asyncio.Event], Coroutine[Any, Any, T]],
+    *,
+    size: int,
+    tries_again: bool = True,
+    **overrides: object,
+) -> T:
+    """Run `work` with an open installation and an event that SIGTERM, SIGINT or the parent's end sets.
+
+    Where it cannot begin because the database lacks disk, memory or connections, it tries again until it can.
+    """
     settings = read_settings(**overrides)
     stop = asyncio.Event()
 
     async def run() -> T:
         follow_parent(grace=settings.atlas_grace_seconds)
-        async with open_atlas(settings, size=size) as atlas:
-            relax_garbage_collection()
-            return await work(atlas, stop)
+        while True:
+            try:
+                async with open_atlas(settings, size=size, program=True) as atlas:
+                    relax_garbage_collection()
+                    return await work(atlas, stop)
+            except DatabaseNotReady as error:
+                if not tries_again:
+                    raise
+                log.error("the program cannot begin now and tries again", reason=str(error))
+                if await wait_for(stop, within=AGAIN_SECONDS):
+                    raise
 
     with asyncio.Runner(loop_factory=NEW_LOOP) as runner:
         loop = runner.get_loop()

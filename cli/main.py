@@ -1,5 +1,6 @@
 """The `atlas` command: runs a subcommand, and turns its error into a message and an exit status."""
 
+import errno
 import sys
 from typing import Any
 
@@ -45,6 +46,9 @@ def main() -> None:
     except BrokenPipeError:
         discard_stdout()
         raise SystemExit(1) from None
+    except OSError as error:
+        report(_file_error(error), json=json)
+        raise SystemExit(1) from None
     except typer.Abort:
         raise SystemExit(130) from None
     raise SystemExit(status if isinstance(status, int) else 0)
@@ -58,6 +62,15 @@ def _check_encoding(arguments: list[str]) -> None:
         except UnicodeEncodeError:
             shown = text.encode(errors="replace").decode()
             raise typer.BadParameter(f"argument {position}, {shown!r}, is not text in UTF-8.") from None
+
+
+def _file_error(error: OSError) -> AtlasError:
+    where = f"{error.filename}: " if error.filename else ""
+    full = error.errno == errno.ENOSPC
+    return AtlasError(
+        f"{where}{error.strerror or error}.",
+        remedy="Free space on that disk." if full else "Check the folder, its disk and its permissions.",
+    )
 
 
 def _help_of(error: Any) -> str:

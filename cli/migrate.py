@@ -2,7 +2,7 @@
 
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import bring_up_to_date, execute, reach_database
-from atlas.db.pool import shown
+from atlas.db.failures import shown
 from atlas.settings import Settings
 
 

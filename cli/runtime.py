@@ -2,7 +2,7 @@
 
 import asyncio
 import getpass
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,9 +11,12 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.db import migrations
+from atlas.db.failures import explained, shown
 from atlas.db.login import make_login
-from atlas.db.pool import Connection, Pool, connect, open_pool, shown, unreachable
-from atlas.errors import DatabaseError, MigrationError
+from atlas.db.pool import Connection, Pool, connect, open_pool
+from atlas.db.schema import schema_name
+from atlas.db.statements import fetch_row, statement
+from atlas.errors import AtlasError, DatabaseError, MigrationError
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
@@ -29,9 +32,14 @@ except ImportError:
 T = TypeVar("T")
 
 DATABASE = "atlas"
-# How an open connection fails when the server is stopped, killed or unreachable.
-_LOST = (asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, ConnectionError)
-_NOT_ALLOWED = (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)
+# How long a command waits for a lock. Programs wait for theirs, and repeat.
+LOCK_TIMEOUT = "3s"
+# How long asking who holds a lock, or whether the server is a standby, may take.
+LOOK_SECONDS = 3.0
+# How the database fails a command.
+_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError, TimeoutError)
+
+LOCK_HOLDERS = statement("cli/sql/lock_holders.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +75,29 @@ def read_settings(**overrides: object) -> Settings:
 
 
 @asynccontextmanager
-async def open_atlas(settings: Settings, *, migrate: bool = False, size: int = 5) -> AsyncIterator[Atlas]:
+async def open_atlas(
+    settings: Settings, *, migrate: bool = False, size: int = 5, program: bool = False
+) -> AsyncIterator[Atlas]:
     """Connect to the database, check its migrations, and open a pool on it.
 
     The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
+    A `program` runs for long; a command should answer within seconds, whatever the state of the database.
     """
     know_email()
     async with reach_database(settings) as addresses:
         url = addresses.url
-        if migrate or settings.embedded:
+        if missing := await _missing_migrations(url):
+            if not (migrate or settings.embedded):
+                raise MigrationError(
+                    f"The database {shown(url)} lacks {len(missing)} migrations of Atlas; the first is {missing[0]}.",
+                    remedy="Run `atlas migrate`.",
+                )
             await bring_up_to_date(addresses.owner_url)
-        else:
-            await _require_migrations(url)
-        pool = await open_pool(url, size=size)
+        pool = await open_pool(url, size=size, lock_timeout=None if program else LOCK_TIMEOUT)
         try:
-            yield Atlas(settings, url, addresses.owner_url, pool)
-        except _LOST as error:
-            raise unreachable(url, error) from error
-        except _NOT_ALLOWED as error:
-            raise _refused(url, error) from error
+            async with _failures_explained(url):
+                yield Atlas(settings, url, addresses.owner_url, pool)
         finally:
             await pool.close()
 
@@ -99,7 +110,8 @@ async def reach_database(settings: Settings) -> AsyncIterator[Addresses]:
         return
     server = await start_embedded(settings.home)
     try:
-        login = await _ensure_database(server.url("postgres"))
+        async with _failures_explained(server.url("postgres")):
+            login = await _ensure_database(server.url("postgres"))
         yield Addresses(server.url(DATABASE, login=login), server.url(DATABASE))
     finally:
         server.release()
@@ -109,10 +121,8 @@ async def bring_up_to_date(url: str) -> list[str]:
     """Apply the migrations that are missing, and return their names."""
     # Opening a pool refuses a server that is too old, before anything is changed.
     await (await open_pool(url, size=1)).close()
-    try:
+    async with _failures_explained(url):
         return await migrations.migrate(url)
-    except _NOT_ALLOWED as error:
-        raise _refused(url, error) from error
 
 
 @asynccontextmanager
@@ -144,24 +154,52 @@ async def _ensure_database(url: str) -> str:
         await conn.close()
 
 
-def _refused(url: str, error: asyncpg.PostgresError) -> DatabaseError:
-    return DatabaseError(
-        f"Postgres at {shown(url)} does not allow this: {error}.",
-        remedy="`atlas doctor` shows what the login of DATABASE_URL lacks. What changes the tables is done by the login"
-        " that owns them: let ATLAS_OWNER_URL name it.",
-    )
-
-
-async def _require_migrations(url: str) -> None:
-    conn = await connect(url)
+async def _missing_migrations(url: str) -> list[str]:
+    conn = await connect(url, lock_timeout=LOCK_TIMEOUT)
     try:
-        missing = await migrations.pending(conn)
-    except _NOT_ALLOWED as error:
-        raise _refused(url, error) from error
+        async with _failures_explained(url):
+            return await migrations.pending(conn)
     finally:
         await conn.close()
-    if missing:
-        raise MigrationError(
-            f"The database {shown(url)} lacks {len(missing)} migrations of Atlas; the first is {missing[0]}.",
-            remedy="Run `atlas migrate`.",
-        )
+
+
+@asynccontextmanager
+async def _failures_explained(url: str) -> AsyncIterator[None]:
+    """Turn an error of the database within the block into its cause and a remedy."""
+    try:
+        yield
+    except AtlasError:
+        raise
+    except Exception as error:
+        # Prisma's errors have the database's as their cause.
+        failure = error if isinstance(error, _FAILURES) else error.__cause__
+        if not isinstance(failure, _FAILURES):
+            raise
+        explanation = explained(url, failure)
+        await _look_closer(url, failure, explanation)
+        raise explanation from error
+
+
+async def _look_closer(url: str, failure: BaseException, explanation: DatabaseError) -> None:
+    """Add what only the database knows: who holds a lock, and whether the server is a standby."""
+    if not isinstance(failure, asyncpg.LockNotAvailableError | asyncpg.ReadOnlySQLTransactionError):
+        return
+    with suppress(*_FAILURES, OSError, DatabaseError):
+        async with asyncio.timeout(LOOK_SECONDS):
+            conn = await connect(url)
+            try:
+                if isinstance(failure, asyncpg.LockNotAvailableError):
+                    _name_holder(explanation, await fetch_row(conn, LOCK_HOLDERS, schema=schema_name()))
+                elif await conn.fetchval("select pg_is_in_recovery()"):
+                    explanation.message = f"Postgres at {shown(url)} is a standby, which is read-only."
+                    explanation.remedy = "Set DATABASE_URL to the primary, or promote this server."
+            finally:
+                await conn.close()
+
+
+def _name_holder(explanation: DatabaseError, holder: Mapping[str, Any] | None) -> None:
+    if holder is not None:
+        who = f"{holder['application']} ({holder['login']}, pid {holder['pid']}, {holder['state']})"
+        explanation.message += f" {who} holds {holder['mode']} on {holder['held']}."
+        ending = f"select pg_terminate_backend({holder['pid']})"
+        explanation.remedy = f"Wait for its transaction, or end it with `{ending}`, and try again."

@@ -15,7 +15,8 @@ from atlas.cli.ports import RELEASE_SECONDS, require_port
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import execute, open_atlas
 from atlas.cli.worker import App
-from atlas.db.pool import Connection, shown
+from atlas.db.failures import shown
+from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.gate import switch
 from atlas.engine.tokens import add_token, authenticate, ensure_operator_token

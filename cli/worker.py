@@ -85,7 +85,7 @@ def worker(
         message = f"{finished:,} jobs finished; no more are due." if drain else f"{finished:,} jobs finished."
         say({"finished": finished}, message, json=json)
 
-    print_summary(run_program(work, size=SPARE_CONNECTIONS + 2, **overrides))
+    print_summary(run_program(work, size=SPARE_CONNECTIONS + 2, tries_again=not drain, **overrides))
 
 
 def options_of(settings: Settings, job_types: list[str], *, drain: bool = False) -> WorkerOptions:

@@ -20,6 +20,9 @@ ROOT = Path(__file__).parents[1]
 # `make proof` sets it: the full sizes, which take hours of a machine rather than minutes.
 PROOF = os.environ.get("ATLAS_PROOF") == "1"
 
+# What Postgres says when a disk is full.
+NO_SPACE = 'could not extend file "base/16385/16412": No space left on device'
+
 ALICE = Actor("user", "alice")
 DANA = Actor("user", "dana")
 
@@ -33,6 +36,18 @@ async def until(condition: Callable[[], Any], *, within: float = 30) -> float:
             if await found if inspect.isawaitable(found) else found:
                 return time.monotonic() - began
             await asyncio.sleep(0.01)
+
+
+async def fill_disk(owner: Any, *tables: str) -> None:
+    """Let every insert into these tables, and every update, fail as it does on a full disk."""
+    await owner.execute(
+        f"""create function disk_is_full() returns trigger language plpgsql as $$ begin
+        raise exception '{NO_SPACE}' using errcode = 'disk_full'; end $$"""
+    )
+    for table in tables:
+        await owner.execute(
+            f"create trigger full_disk before insert or update on atlas.{table} execute function disk_is_full()"
+        )
 
 
 @contextmanager

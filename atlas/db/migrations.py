@@ -13,7 +13,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from atlas.db.pool import Connection, connect, shown
+from atlas.db.failures import shown
+from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.sql_functions import functions_are_current, install_functions
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError

@@ -10,7 +10,7 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.db.schema import channel
-from atlas.errors import DatabaseUnreachable
+from atlas.errors import DatabaseError
 from atlas.logs import get_logger
 
 OnNotification = Callable[[str, str], None]
@@ -54,7 +54,7 @@ class Listener:
         while True:
             try:
                 await self._listen()
-            except (*UNREACHABLE, DatabaseUnreachable, asyncpg.PostgresError) as error:
+            except (*UNREACHABLE, DatabaseError, asyncpg.PostgresError) as error:
                 if self.is_listening:
                     log.warning(
                         "the listening connection failed; polling goes on", reason=str(error) or type(error).__name__

@@ -5,12 +5,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import asyncpg
 
+from atlas.db.failures import explained, shown
 from atlas.db.schema import role, schema_name
-from atlas.errors import DatabaseError, DatabaseUnreachable, UnsupportedPostgres
+from atlas.errors import UnsupportedPostgres
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
@@ -24,9 +24,6 @@ RELEASE_SECONDS = 3.0
 CLOSE_SECONDS = 10.0
 # A connection that has not responded by then is taken for dead: for a short transaction, and for a batch of a sweep.
 TRANSACTION_SECONDS = 60.0
-BATCH_SECONDS = 600.0
-
-# For `borrow`: no batch of maintenance takes so long, unless its connection went silent.
 BATCH_SECONDS = 600.0
 
 # What asyncpg raises when a server cannot be reached, or is starting or stopping.
@@ -45,17 +42,11 @@ UNREACHABLE = (
 _MAY_ACT_AS_ENGINE = """
 select case when exists (select from pg_roles where rolname = $1 and pg_has_role(current_user, oid, 'member'))
   then to_regclass($2) is not null and has_table_privilege($1, to_regclass($2), 'update') else false end"""
-_REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InsufficientPrivilegeError,
-    asyncpg.TooManyConnectionsError,
-)
 
 
-async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> Pool:
+async def open_pool(url: str, *, size: int = 10, application: str = "atlas", lock_timeout: str | None = None) -> Pool:
     """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may."""
-    conn = await connect(url, application=application)
+    conn = await connect(url, application=application, lock_timeout=lock_timeout)
     try:
         version = conn.get_server_version().major
         as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE, role("engine"), f"{schema_name()}.jobs")
@@ -66,11 +57,11 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas") -> 
             f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
-    options = _options(application, role=role("engine") if as_engine else None)
+    options = _options(application, role=role("engine") if as_engine else None, lock_timeout=lock_timeout)
     try:
         return await _make_pool(url, least=1, most=size, **options)
-    except (*UNREACHABLE, *_REFUSED) as error:
-        raise unreachable(url, error) from error
+    except (*UNREACHABLE, asyncpg.PostgresError) as error:
+        raise explained(url, error) from error
 
 
 async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
@@ -79,12 +70,12 @@ async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atl
     return await _make_pool(url, least=0, most=size, **_options(application, role=role))
 
 
-async def connect(url: str, *, application: str = "atlas") -> Any:
+async def connect(url: str, *, application: str = "atlas", lock_timeout: str | None = None) -> Any:
     """Open one connection outside of any pool, for listening and for work that needs its own session."""
     try:
-        return await asyncpg.connect(url, **_options(application))
-    except (*UNREACHABLE, *_REFUSED, ValueError, asyncpg.ClientConfigurationError) as error:
-        raise unreachable(url, error) from error
+        return await asyncpg.connect(url, **_options(application, lock_timeout=lock_timeout))
+    except (*UNREACHABLE, asyncpg.PostgresError, ValueError, asyncpg.ClientConfigurationError) as error:
+        raise explained(url, error) from error
 
 
 @asynccontextmanager
@@ -102,26 +93,6 @@ async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         conn.terminate()
-
-
-def unreachable(url: str, error: BaseException) -> DatabaseError:
-    """The error for a connection failure: the address, the reason, and a remedy."""
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return DatabaseUnreachable(
-        f"Postgres at {shown(url)} cannot be reached: {reason.rstrip('.')}.",
-        remedy="Check that the server runs and that DATABASE_URL is right, or unset it to use the embedded one.",
-    )
-
-
-def shown(url: str) -> str:
-    """The address without its password, for logs and messages."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or "a local socket"
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "the given address"
-    return f"{host}{port}{parts.path}"
 
 
 class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
@@ -188,8 +159,10 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
     return pool
 
 
-def _options(application: str, role: str | None = None) -> dict[str, Any]:
+def _options(application: str, role: str | None = None, lock_timeout: str | None = None) -> dict[str, Any]:
     settings = {"application_name": application, "jit": "off"}
+    if lock_timeout is not None:
+        settings["lock_timeout"] = lock_timeout
     if role is not None:
         settings["role"] = role
     return {"timeout": CONNECT_SECONDS, "server_settings": settings}

@@ -1,6 +1,7 @@
 """A real PostgreSQL that comes in a wheel, for machines that have none. Processes share one server a folder."""
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
@@ -53,9 +54,10 @@ def _use(home: Path, settings: dict[str, str]) -> EmbeddedPostgres:
             socket_dir = _ensure_running(home, folder, settings)
             return EmbeddedPostgres(folder, socket_dir, users)
     except OSError as error:
+        writable = "Make the folder writable, or set ATLAS_HOME to one that is, or set DATABASE_URL."
         raise EmbeddedPostgresError(
             f"The embedded Postgres cannot use {folder}: {error.strerror or error}.",
-            remedy="Make the folder writable, or set ATLAS_HOME to one that is, or set DATABASE_URL.",
+            remedy="Free space on that disk." if error.errno == errno.ENOSPC else writable,
         ) from error
 
 
@@ -136,12 +138,16 @@ def _configure(data: Path, socket_dir: Path, settings: dict[str, str]) -> None:
         "log_timezone": "'UTC'",
         **settings,
     }
-    (data / "atlas.conf").write_text("".join(f"{name} = {value}\n" for name, value in chosen.items()))
+    text = "".join(f"{name} = {value}\n" for name, value in chosen.items())
+    own = data / "atlas.conf"
+    # On a full disk, writing it anew would leave it empty.
+    if not own.exists() or own.read_text() != text:
+        own.write_text(text)
     conf = data / "postgresql.conf"
     if "include = 'atlas.conf'" not in conf.read_text():
         with conf.open("a") as file:
             file.write("\ninclude = 'atlas.conf'\n")
-    for path in (data / "atlas.conf", conf):
+    for path in (own, conf):
         give_to_server(path)
 
 

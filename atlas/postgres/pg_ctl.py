@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from atlas.postgres.as_root import as_server_user, give_to_server
 START_SECONDS = 120  # crash recovery after a kill may replay a long log
 # The processes of a killed server end by themselves when they next wait for something. Those that compute are killed.
 ORPHAN_SECONDS = 3.0
+# A file of the write-ahead log. Without room for one, no server starts.
+SEGMENT = 16 * 2**20
 
 
 def _programs() -> Path:
@@ -116,10 +119,16 @@ def start_server(data: Path) -> None:
     try:
         run("pg_ctl", "-w", "-t", str(START_SECONDS), "-s", "-l", log.name, "start", data=data)
     except EmbeddedPostgresError as error:
+        free = shutil.disk_usage(data).free
+        if free < SEGMENT:
+            raise EmbeddedPostgresError(
+                f"The embedded Postgres did not start: the disk of {data} is full, with {free:,} bytes left.",
+                remedy="Free space there; programs that use it go on by themselves.",
+            ) from error
         last = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise EmbeddedPostgresError(
             f"The embedded Postgres did not start: {' / '.join(last) or error.message}",
-            remedy=f"Look into {log}; free disk space and memory, then start again.",
+            remedy=f"Look into {log}, correct what it names, and start again.",
         ) from error
 
 

@@ -1,5 +1,6 @@
 """The gate `atlas_online`: one switch that every start of a job, run or function obeys."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -69,7 +70,10 @@ async def switch(
                 meta=orjson.dumps(actor.meta).decode(),
             )
     except asyncpg.LockNotAvailableError as error:
-        raise await _blocked(conn) from error
+        holders = await fetch(conn, HOLDERS)
+        if not holders:
+            raise  # Not the gate's own lock: someone has locked a table.
+        raise _blocked(holders) from error
     return gate_of(state)
 
 
@@ -107,10 +111,9 @@ def _timestamp(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-async def _blocked(conn: Connection) -> Refused:
-    holders = await fetch(conn, HOLDERS)
+def _blocked(holders: Sequence[Mapping[str, Any]]) -> Refused:
     named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
     return Refused(
-        f"The gate could not be switched within 5 s: {named or 'a claim is still in flight'}.",
+        f"The gate could not be switched within 5 s: {named}.",
         remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
     )

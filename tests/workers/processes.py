@@ -10,14 +10,21 @@ from typing import Any
 from tests.support import ROOT
 
 
-async def start_worker(url: str, *, lease: float = 1.0, types: str = "test.effect", concurrency: int = 50) -> Any:
+async def start_worker(
+    url: str,
+    *,
+    lease: float = 1.0,
+    types: str = "test.effect",
+    concurrency: int = 50,
+    stderr: Any = asyncio.subprocess.DEVNULL,
+) -> Any:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", types, "--app", "tests.workers.handlers"),
         *("--concurrency", str(concurrency), "--poll-ms", "200"),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "ATLAS_LEASE_SECONDS": str(lease), "ATLAS_GRACE_SECONDS": "2"},
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=stderr,
     )
 
 

@@ -6,7 +6,8 @@ import socket
 import asyncpg
 import pytest
 
-from atlas.db.pool import borrow, connect, open_pool, shown
+from atlas.db.failures import shown
+from atlas.db.pool import borrow, connect, open_pool
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
 from atlas.test_databases import TestDatabases
 from tests.proxy import FaultyProxy

@@ -1,0 +1,101 @@
+"""The command line on a bad day of the database: a quick answer, the true cause, the right remedy, no stack trace."""
+
+import asyncio
+
+import pytest
+
+from atlas.db.migrations import migrate
+from atlas.db.pool import connect
+from atlas.engine.jobs import NewJob, enqueue, switch
+from atlas.postgres.cluster import start_embedded
+from atlas.postgres.pg_ctl import call, running_at
+from atlas.test_databases import TEST_SETTINGS
+from tests.cli.conftest import MAKE_GUEST, as_guest
+from tests.support import DANA, NO_SPACE, fill_disk, kept_down, until
+from tests.workers.processes import start_worker
+
+
+@pytest.mark.parametrize(
+    ("arguments", "table"),
+    [(("enqueue", "x.work"), "jobs"), (("tenant", "add", "acme"), "tenants"), (("offline",), "system_state")],
+)
+async def test_a_full_disk_is_named(atlas, owner, arguments, table):
+    await fill_disk(owner, table)
+    refusal = (await atlas(*arguments)).refusal
+
+    assert f"is full: {NO_SPACE}. Free space there." in refusal
+
+
+async def test_a_worker_that_starts_on_a_full_disk_begins_when_there_is_room(database_url, owner, pool, tmp_path):
+    async with pool.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+        await enqueue(conn, NewJob("test.noop", {}), actor=DANA)
+    await fill_disk(owner, "job_types")
+    log = (tmp_path / "log").open("w+b")
+    worker = await start_worker(database_url, types="test.noop", stderr=log)
+    try:
+        await until(lambda: b"cannot begin now and tries again" in (tmp_path / "log").read_bytes())
+        await owner.execute("drop trigger full_disk on atlas.job_types")
+        await until(lambda: owner.fetchval("select exists (select from atlas.jobs where status = 'succeeded')"))
+        assert worker.returncode is None
+    finally:
+        worker.kill()
+        await worker.wait()
+
+
+async def test_a_server_without_a_free_connection_is_named(atlas, owner, database_url):
+    await owner.execute(MAKE_GUEST)
+    await owner.execute(f'alter database "{await owner.fetchval("select current_database()")}" connection limit 0')
+    refusal = (await atlas("status", DATABASE_URL=as_guest(database_url))).refusal
+
+    assert "has no free connection: too many connections for database" in refusal
+    assert "raise max_connections" in refusal
+
+
+async def test_a_locked_table_is_named_with_who_holds_it(atlas, owner):
+    async with owner.transaction():
+        await owner.execute("lock table atlas.jobs, atlas.system_state")
+        async with asyncio.timeout(20):
+            refused = await asyncio.gather(atlas("status"), atlas("enqueue", "x.work"), atlas("offline"))
+        pid = await owner.fetchval("select pg_backend_pid()")
+
+    for ran in refused:
+        assert f"pid {pid}, idle in transaction) holds AccessExclusiveLock on " in ran.refusal
+        assert f"end it with `select pg_terminate_backend({pid})`" in ran.refusal
+
+
+async def test_a_database_that_is_read_only_is_named(atlas, owner):
+    name = await owner.fetchval("select current_database()")
+    await owner.execute(f'alter database "{name}" set default_transaction_read_only = on')
+    refusal = (await atlas("enqueue", "x.work")).refusal
+
+    assert "is read-only: cannot execute" in refusal
+    assert "default_transaction_read_only" in refusal
+
+
+async def test_a_standby_is_named_and_can_be_looked_at(atlas, tmp_path_factory):
+    home = tmp_path_factory.mktemp("standby")
+    server = await start_embedded(home, settings=TEST_SETTINGS)
+    try:
+        url, data = server.url("postgres"), home / "postgres" / "data"
+        await migrate(url)
+        with kept_down(home):
+            await asyncio.to_thread(call, "pg_ctl", "-w", "-s", "-m", "fast", "stop", data=data)
+            (data / "standby.signal").touch()
+        await until(lambda: asyncio.to_thread(running_at, data))
+        await until(lambda: _accepts(url))
+
+        assert (await atlas("status", DATABASE_URL=url)).code == 0
+        for arguments in (("enqueue", "x.work"), ("online",)):
+            refusal = (await atlas(*arguments, DATABASE_URL=url)).refusal
+            assert "is a standby, which is read-only. Set DATABASE_URL to the primary" in refusal
+    finally:
+        server.release()
+
+
+async def _accepts(url: str) -> bool:
+    try:
+        await (await connect(url)).close()
+    except Exception:
+        return False
+    return True
