@@ -1,5 +1,6 @@
 """What all requests of one process share: the database, caches and limits."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -34,6 +35,8 @@ class AppState:
 
     def __init__(self, settings: Settings, pool: Pool, url: str, *, tick: Tick | None, rates: Rates) -> None:
         self.settings = settings
+        # When /readyz last found that the database can be written, by the clock that never goes back.
+        self.ready_at = -math.inf
         self.url = url
         self.tick = tick
         self.db = Database(pool)

@@ -1,6 +1,7 @@
 """Routes beside the API: the first page, its documentation, health and metrics."""
 
 import re
+import time
 from pathlib import Path
 
 from fastapi import APIRouter, Request
@@ -10,15 +11,17 @@ from atlas.api.app_state import AppState
 from atlas.api.metrics import CONTENT_TYPE, Metrics
 from atlas.api.problems import Forbidden
 from atlas.api.routing import GuardedRoute, requires
-from atlas.db.statements import fetch_value, parse
-from atlas.errors import NotFound
+from atlas.db.statements import fetch_value, statement
+from atlas.errors import DatabaseError, NotFound
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 health = APIRouter(route_class=GuardedRoute, tags=["health"])
 
 STATIC = Path(__file__).parent.parent / "pages"
 READY_SECONDS = 3.0
-READY = parse("select 1")
+READY_AGAIN_SECONDS = 1.0
+READY = statement("api/sql/ready.sql")
+SPILL = "set local work_mem = '64kB'"
 ASSETS = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
 LOCAL = ("127.0.0.1", "::1")
 LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
@@ -51,13 +54,17 @@ async def alive() -> dict[str, bool]:
     return {"ok": True}
 
 
-@health.get("/readyz", operation_id="check_readiness", summary="Whether the database responds")
+@health.get("/readyz", operation_id="check_readiness", summary="Whether the database responds and can be written")
 @requires()
 async def ready(request: Request) -> dict[str, bool]:
-    """503 while it does not."""
+    """503 while it does not or cannot. The database is asked at most once a second."""
     api: AppState = request.app.state.api
-    async with api.db.connection(within=READY_SECONDS) as conn:
-        await fetch_value(conn, READY)
+    if time.monotonic() - api.ready_at > READY_AGAIN_SECONDS:
+        async with api.db.connection(within=READY_SECONDS) as conn, conn.transaction():
+            await conn.execute(SPILL)
+            if not await fetch_value(conn, READY):
+                raise DatabaseError("The database is read-only.", remedy="Lead the API to the primary.")
+        api.ready_at = time.monotonic()
     return {"ok": True}
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 from contextlib import suppress
 
+import httpx
 import pytest
 import websockets
 
@@ -108,6 +109,19 @@ async def test_a_silent_database_does_not_block_requests_for_ever(database_url, 
             await until(lambda: _is(client, "/jobs", 200))
             assert (await client.post("/jobs", json={"job_type": "x.work"})).status_code == 201
         await behind.close()
+
+
+@pytest.mark.parametrize("setting", ["temp_file_limit = 0", "default_transaction_read_only = on"])
+async def test_a_database_that_cannot_be_written_is_not_ready(database_url, settings, owner, setting):
+    name = await owner.fetchval("select current_database()")
+    await owner.execute(f'alter database "{name}" set {setting}')
+    pool = await open_pool(database_url, size=2)
+    async with (
+        running(create_app(settings, pool, database_url, rates=QUICK)) as app,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://atlas.test") as client,
+    ):
+        assert [(await client.get(path)).status_code for path in ("/readyz", "/healthz")] == [503, 200]
+    await pool.close()
 
 
 async def test_a_frozen_database_ends_reads_in_time_and_is_nobodys_fault(database_url, settings, pool, monkeypatch):
