@@ -16,7 +16,7 @@ from atlas.waiting import wait_for
 T = TypeVar("T")
 
 # Between attempts to begin on a database that is not ready.
-AGAIN_SECONDS = 3.0
+AGAIN_SECONDS = 2.0
 
 log = get_logger(__name__)
 

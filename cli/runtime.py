@@ -16,7 +16,7 @@ from atlas.db.login import make_login
 from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
-from atlas.errors import AtlasError, DatabaseError, MigrationError
+from atlas.errors import AtlasError, DatabaseError, MigrationError, NoFreeConnection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
@@ -86,9 +86,10 @@ async def open_atlas(
     """
     know_email()
     async with reach_database(settings) as addresses:
-        url = addresses.url
-        if missing := await _missing_migrations(url):
-            if not (migrate or settings.embedded):
+        url = addresses.url if program else await _free_address(addresses)
+        may_migrate = migrate or settings.embedded
+        if missing := await _missing_migrations(addresses.owner_url if may_migrate else url):
+            if not may_migrate:
                 raise MigrationError(
                     f"The database {shown(url)} lacks {len(missing)} migrations of Atlas; the first is {missing[0]}.",
                     remedy="Run `atlas migrate`.",
@@ -152,6 +153,19 @@ async def _ensure_database(url: str) -> str:
         return await make_login(conn)
     finally:
         await conn.close()
+
+
+async def _free_address(addresses: Addresses) -> str:
+    """The address for a command: the programs' own, or the owner's where their login has no connection left.
+
+    The embedded server keeps connections for its superuser, who owns the tables, and other servers can do the same.
+    """
+    if addresses.url != addresses.owner_url:
+        try:
+            await (await connect(addresses.url)).close()
+        except NoFreeConnection:
+            return addresses.owner_url
+    return addresses.url
 
 
 async def _missing_migrations(url: str) -> list[str]:

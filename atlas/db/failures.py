@@ -34,7 +34,7 @@ def explained(url: str, error: BaseException) -> DatabaseError:
             return NoFreeConnection(
                 f"{server} has no free connection: {reason}.",
                 remedy="Stop a program or a session that holds some, or raise max_connections, or the limit of the"
-                " login; docs/settings.md says how to reserve one for operators.",
+                " login. docs/settings.md says how to reserve some for operators.",
             )
         case asyncpg.ReadOnlySQLTransactionError():
             return DatabaseError(
@@ -45,8 +45,8 @@ def explained(url: str, error: BaseException) -> DatabaseError:
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(
                 f"{server} does not allow this: {reason}.",
-                remedy="`atlas doctor` shows what the login of DATABASE_URL lacks. What changes the tables is done by the"
-                " login that owns them: let ATLAS_OWNER_URL name it.",
+                remedy="`atlas doctor` shows what the login of DATABASE_URL lacks. What changes the tables is done by"
+                " the login that owns them: let ATLAS_OWNER_URL name it.",
             )
         case asyncpg.LockNotAvailableError():
             return DatabaseError(

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from atlas.db.migrations import migrate
@@ -52,6 +53,25 @@ async def test_a_server_without_a_free_connection_is_named(atlas, owner, databas
     assert "raise max_connections" in refusal
 
 
+async def test_an_operator_has_a_connection_when_all_others_are_taken(atlas, tmp_path):
+    server = await start_embedded(tmp_path / "home", settings={**TEST_SETTINGS, "max_connections": "15"})
+    taken = []
+    try:
+        assert (await atlas("migrate", DATABASE_URL=None)).code == 0
+        with pytest.raises(asyncpg.TooManyConnectionsError):
+            while True:
+                taken.append(await asyncpg.connect(server.url("atlas", login="atlas_app")))
+
+        offline = await atlas("offline", "--json", DATABASE_URL=None)
+        status = await atlas("status", "--json", DATABASE_URL=None)
+        assert (offline.code, status.document["gate"]["online"]) == (0, False)
+        assert "has no free connection" in (await atlas("worker", "--all", "--drain", DATABASE_URL=None)).refusal
+    finally:
+        for conn in taken:
+            conn.terminate()
+        server.release()
+
+
 async def test_a_locked_table_is_named_with_who_holds_it(atlas, owner):
     async with owner.transaction():
         await owner.execute("lock table atlas.jobs, atlas.system_state")
@@ -73,6 +93,7 @@ async def test_a_database_that_is_read_only_is_named(atlas, owner):
     assert "default_transaction_read_only" in refusal
 
 
+@pytest.mark.slow
 async def test_a_standby_is_named_and_can_be_looked_at(atlas, tmp_path_factory):
     home = tmp_path_factory.mktemp("standby")
     server = await start_embedded(home, settings=TEST_SETTINGS)
