@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from atlas.audit import LastVerified, cross_check, never_sealed, prove, prove_consistency, seal_first, verify
+from atlas.audit.guards import check_guards
 from atlas.audit.keys import key_file, read_keys
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
@@ -116,6 +117,7 @@ async def _verify_database(
             report = await verify(conn, keys, outside, since=since, progress=advance)
         if state:
             report.findings += await cross_check(conn, limit=ALL, rows=ALL)
+        report.findings.extend(await check_guards(conn))
     if refused is not None:
         report.find("signer", refused.message)
     if report.ok:

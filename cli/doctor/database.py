@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 
 from atlas.audit.crosscheck import cross_check
+from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.login import login_statements
 from atlas.db.migrations import pending
@@ -55,6 +56,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _clock(conn),
         await _pool(url),
         await _audit_log(conn),
+        await _audit_guards(conn),
     ]
 
 
@@ -73,6 +75,25 @@ async def _audit_log(conn: Connection) -> Diagnosis:
         disagreements[0].message if disagreements else "it agrees with the tables",
         fail=bool(disagreements),
         remedy="Run `atlas audit verify`, and find out what changed the table outside of Atlas.",
+    )
+
+
+async def _audit_guards(conn: Connection) -> Diagnosis:
+    """Whether the audit log is append-only for everyone, and the programs may not change it."""
+    schema = schema_name()
+    try:
+        if await conn.fetchval("select to_regclass($1)", f"{schema}.audit_log") is None:
+            return Diagnosis("audit guards", "ok", "they do not exist before the first migration")
+        open_ones = await check_guards(conn)
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Diagnosis("audit guards", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    more = f" And {len(open_ones) - 1} more." if len(open_ones) > 1 else ""
+    return finding(
+        "audit guards",
+        open_ones[0].message + more if open_ones else "triggers and rights are as Atlas installs them",
+        fail=bool(open_ones),
+        remedy="Run `atlas audit verify` and find out who did that. Revoke what was granted. To install triggers and"
+        f" functions again, run `delete from {schema}.system_state where key = 'functions'`, then `atlas migrate`.",
     )
 
 

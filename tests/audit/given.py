@@ -83,6 +83,14 @@ def kinds(report: Report) -> set[str]:
     return {finding.kind for finding in report.findings} - {"stale"}
 
 
+async def guard_again(owner: Any) -> None:
+    """Enable the triggers again that a test has disabled to do what a superuser can do."""
+    for row in await owner.fetch(
+        "select tgrelid::regclass::text as table, tgname from pg_trigger where tgname ~ '^audit_' and tgenabled = 'D'"
+    ):
+        await owner.execute(f"alter table {row['table']} enable always trigger {row['tgname']}")
+
+
 async def roll_back(owner, *, below: int) -> None:
     """Remove the end of the audit log, as a failover does: back to the last seal of fewer leaves."""
     for table in ("audit_seal", "audit_seal_tenant", "audit_log", "audit_checkpoint"):

@@ -1,5 +1,6 @@
 """The doctor: every check has a verdict, and every verdict that is not well has a remedy."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -171,6 +172,26 @@ async def test_an_outcome_without_an_event_is_reported(atlas, database_url):
         "fail",
         "Atlas is online, but the last event of the gate is missing.",
     )
+
+
+async def test_an_audit_log_that_is_not_guarded_is_a_failure(atlas, database_url):
+    assert by_name((await atlas("doctor", "--json")).document)["audit guards"]["verdict"] == "ok"
+    await execute(database_url, "grant update on atlas.audit_log to atlas_engine")
+    guards = by_name((await atlas("doctor", "--json")).document)["audit guards"]
+    assert guards["verdict"] == "fail"
+    assert "The role atlas_engine has the right to update on audit_log" in guards["found"]
+
+    await execute(
+        database_url,
+        "revoke update on atlas.audit_log from atlas_engine",
+        "drop trigger audit_log_append_only on atlas.audit_log",
+        "alter table atlas.audit_seal disable trigger all",
+    )
+    guards = by_name((await atlas("doctor", "--json")).document)["audit guards"]
+    assert (guards["verdict"], "And 2 more." in guards["found"]) == ("fail", True)
+    await execute(database_url, *re.findall("`(delete .*?)`", guards["remedy"]))
+    await migrate(database_url)
+    assert by_name((await atlas("doctor", "--json")).document)["audit guards"]["verdict"] == "ok"
 
 
 async def test_a_key_that_others_can_read_is_a_warning(atlas, tmp_path: Path):
