@@ -3,8 +3,7 @@
 Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the log.
 """
 
-import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,6 +12,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.missing_values import COMMITMENT, entity_of
 from atlas.audit.personal_data import reveal
 from atlas.audit.reader import AuditReader, Row
 from atlas.audit.record import Event, record
@@ -29,8 +29,6 @@ TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
 CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
-
-_COMMITMENT = re.compile(rb'"commitment": ?"([0-9a-f]{64})"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,26 +160,18 @@ async def _row_lines(
         if row.differing:
             lines.append(_line({"type": "copies", "id": HEAD.unpack(row.head)[2], "columns": row.differing}))
         if values:
-            found = [values[one] for one in _COMMITMENT.findall(row.body) if one in values]
+            found = [values[one] for one in COMMITMENT.findall(row.body) if one in values]
             lines.extend(_line({"type": "private", **one}) for one in found)
     return b"".join(lines)
 
 
 async def _private(conn: Connection, rows: Sequence[Row]) -> dict[bytes, dict[str, str]]:
-    bodies = [row.body for row in rows if _COMMITMENT.search(row.body)]
+    bodies = [row.body for row in rows if COMMITMENT.search(row.body)]
     if not bodies:
         return {}
-    wanted = [one.decode() for body in bodies for one in _COMMITMENT.findall(body)]
-    found = await reveal(conn, wanted, of={entity for body in bodies for entity in _entities(body)})
+    wanted = [one.decode() for body in bodies for one in COMMITMENT.findall(body)]
+    found = await reveal(conn, wanted, of={entity for body in bodies if (entity := entity_of(body)) is not None})
     return {one["commitment"].encode(): one for one in found}
-
-
-def _entities(body: bytes) -> Iterator[str]:
-    """The entity of an event; none where the bytes are not an event's."""
-    try:
-        yield str(orjson.loads(body)["entity_id"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return
 
 
 async def _start(conn: Connection, before: Seal) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from atlas.audit.missing_values import MissingValues
 from atlas.audit.reader import AuditReader, Row, number_of_time
 from atlas.audit.verifier.check import Verification
 from atlas.audit.verifier.export import RESTORED
@@ -101,6 +102,7 @@ class _LogCheck:
         self._reader = reader
         self._verification = verification
         self._report = verification.report
+        self._values = MissingValues(conn)
 
     async def walk(self, start: Seal | None, progress: Progress | None) -> Report:
         before = start
@@ -116,6 +118,7 @@ class _LogCheck:
             count = 1
             async for rows in self._reader.rows(seal, before):
                 self._take(rows)
+                await self._values.look_at(rows)
                 count += len(rows)
             if count < seal.count and await self._reader.is_pruned(seal):
                 self._verification.forget_rows(self._reader.state.pruned_through)
@@ -128,8 +131,16 @@ class _LogCheck:
             for row in rows:
                 self._verification.unsealed(row.head, row.body, self._reader.state.end, is_live=True)
                 self._compare(row)
+            await self._values.look_at(rows)
         await self._strays()
+        await self._missing_values()
         return self._verification.finish(self._reader.state.now)
+
+    async def _missing_values(self) -> None:
+        await self._values.finish()
+        for id, commitment in self._values.unexplained:
+            message = f"A personal value that row {id} commits to as {commitment} is gone, and no event erased it."
+            self._report.find("private", message, row=id)
 
     def _take(self, rows: Sequence[Row]) -> None:
         take = self._verification.row

@@ -3,10 +3,11 @@
 import asyncio
 
 import orjson
+import pytest
 
-from atlas.audit import commit, erase, record, seal, verify
+from atlas.audit import commit, erase, missing_values, record, seal, verify
 from atlas.postgres.pg_ctl import BIN
-from tests.audit.given import CALLER, TENANTS, event
+from tests.audit.given import CALLER, TENANTS, audit_log, event
 
 
 async def given_mails(conn) -> None:
@@ -91,6 +92,39 @@ async def test_value_and_salt_are_nowhere_in_a_dump(conn, database_url):
     assert "ann@example.org" not in text
     assert "dear ann" not in text
     assert not any(salt in text for salt in salts)
+
+
+@pytest.mark.parametrize("entity", ["own", "none"])
+async def test_a_value_that_was_deleted_without_an_event_is_found(conn, owner, installation, entity):
+    await audit_log(conn, installation, seals=1)
+    id = await record(conn, event(1), personal={"to": ["ann@example.org"], "from": "bob@example.org"})
+    if entity == "none":
+        await owner.execute("alter table atlas.audit_private disable trigger all")
+        await owner.execute("update atlas.audit_private set entity_id = null")
+    for sealed in (False, True):
+        if sealed:
+            await seal(conn)
+            await installation.sign(conn)
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute("delete from atlas.audit_private where value = 'ann@example.org'")
+        [finding] = [one for one in (await verify(owner, installation.keys)).findings if one.kind != "stale"]
+        await transaction.rollback()
+        assert (finding.kind, finding.row, "no event erased it" in finding.message) == ("private", id, True)
+
+
+async def test_values_that_were_erased_or_removed_by_order_are_not_missing(conn, owner, installation, monkeypatch):
+    monkeypatch.setattr(missing_values, "AT_ONCE", 2)
+    await given_mails(conn)
+    await seal(conn)
+    await erase(conn, "ann@example.org", actor=CALLER)
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).findings == []
+    await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).findings == []
 
 
 async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installation):
