@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from atlas.audit.keys import SigningKey, write_privately
+from atlas.audit.keys import SigningKey, publish_key, write_privately
 from atlas.audit.tree_nodes import TreeNodes
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.audit.verifier.tree import consistent
@@ -44,7 +44,7 @@ class OtherSigner(AtlasError):
 
     def __init__(self, signer: str, key: SigningKey) -> None:
         super().__init__(
-            f"This epoch of the audit log is signed by {signer}, not by this machine's {key.name}.",
+            f"This epoch of the audit log is signed by the key {signer}, not by this machine's {key.label}.",
             remedy="Let ATLAS_AUDIT_KEY_FILE name one key on every machine; a lost one needs `atlas audit new-epoch`.",
         )
 
@@ -75,6 +75,48 @@ class Signed:
         return Checkpoint.read(self.note.rpartition("\n\n")[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The tree's head, and the key with the name of the log that it signs.
+
+    A log keeps the name of its first key. Where a later key is copied to another machine, only the database knows it.
+    """
+
+    size: int
+    root: bytes
+    epoch: int
+    now: datetime
+    key: SigningKey
+    is_stored: bool
+    # The key that has signed in this epoch, and the one that the epoch's event names.
+    signer: str | None
+    named: str | None
+
+    def check_signer(self) -> None:
+        """Refuse a key that is not this epoch's."""
+        for label in (self.signer, self.named):
+            if label not in (None, self.key.label):
+                raise OtherSigner(str(label), self.key)
+
+
+async def read_head(conn: Connection, key: SigningKey) -> Head | None:
+    """What there is to sign; None before the first seal."""
+    row = await fetch_row(conn, HEAD)
+    if row is None:
+        return None
+    if row["newest"] is not None:
+        key = replace(key, name=row["newest"].split("+")[0])
+    named = None if row["named"] is None else VerifierKey.parse(row["named"]).label
+    stored = key.label in row["stored"]
+    return Head(row["size"], row["root"], row["epoch"], row["now"], key, stored, row["signer"], named)
+
+
+async def named_as_log(conn: Connection, key: SigningKey) -> SigningKey:
+    """The key under the name that the log has in the database."""
+    head = await read_head(conn, key)
+    return key if head is None else head.key
+
+
 async def publish(
     conn: Connection, key: SigningKey, folder: Path, *, abandon: bool = False, may_begin: bool = True
 ) -> Checkpoint | None:
@@ -85,22 +127,26 @@ async def publish(
     note of an epoch is left to another process.
     """
     with _exclusively(key) as mine:
-        head = await fetch_row(conn, HEAD, key_name=key.name) if mine else None
+        head = await read_head(conn, key) if mine else None
         if head is None:
             return None
-        if head["signer"] not in (None, key.name):
-            raise OtherSigner(head["signer"], key)
-        if head["signer"] is None and not may_begin:
+        head.check_signer()
+        if head.signer is None and not may_begin:
             return None
+        key = head.key
         last = await asyncio.to_thread(_last, key, folder)
-        if last is not None and last.published and head["stored"] and last.size == head["size"] and not abandon:
-            _check_same(last, head["root"])
+        if last is not None and last.published and head.is_stored and last.size == head.size and not abandon:
+            _check_same(last, head.root)
             return None
-        checkpoint = await _next(conn, key, head, last, abandon=abandon)
-        signed = Signed(head["size"], checkpoint.root.hex(), key.sign(checkpoint), head["epoch"])
+        checkpoint = await _next(conn, head, last, abandon=abandon)
+        if last is not None and last.published and last.epoch == head.epoch and last.size <= head.size:
+            # A failover may have lost its row. Copies of it exist, which would show it as deleted.
+            await _store(conn, key, last)
+        signed = Signed(head.size, checkpoint.root.hex(), key.sign(checkpoint), head.epoch)
         # Stored before anyone sees it: a signature that was given out must never be forgotten.
+        await asyncio.to_thread(publish_key, key)
         await asyncio.to_thread(_save, key, signed)
-        await _store(conn, key, checkpoint, signed)
+        await _store(conn, key, signed)
         await asyncio.to_thread(_copy, folder, checkpoint, signed.note)
         await asyncio.to_thread(_save, key, replace(signed, published=True))
         return checkpoint
@@ -108,27 +154,27 @@ async def publish(
 
 async def require_continuation(conn: Connection, key: SigningKey, folder: Path) -> None:
     """Refuse, as signing would, an audit log that does not continue what was signed last."""
-    head = await fetch_row(conn, HEAD, key_name=key.name)
-    last = await asyncio.to_thread(_last, key, folder)
+    head = await read_head(conn, key)
+    last = await asyncio.to_thread(_last, key if head is None else head.key, folder)
     if last is not None and last.size > 0:
         if head is None:
             raise InconsistentTree(last, 0)
-        await _next(conn, key, head, last, abandon=False)
+        await _next(conn, head, last, abandon=False)
 
 
-async def _next(conn: Connection, key: SigningKey, head: Any, last: Signed | None, *, abandon: bool) -> Checkpoint:
-    size, root = head["size"], head["root"]
+async def _next(conn: Connection, head: Head, last: Signed | None, *, abandon: bool) -> Checkpoint:
+    name, size, root = head.key.name, head.size, head.root
     # A note that abandoned a longer tree may have been stored but not published; the next one says it again.
     unpublished = 0 if last is None or last.published else last.checkpoint.abandons
     if abandon and last is not None:
-        return Checkpoint(key.name, size, root, head["now"], abandons=max(last.size, size, unpublished))
+        return Checkpoint(name, size, root, head.now, abandons=max(last.size, size, unpublished))
     if last is not None:
         if last.size > size:
             raise InconsistentTree(last, size)
         proof = await TreeNodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
             raise InconsistentTree(last, size)
-    return Checkpoint(key.name, size, root, head["now"], abandons=unpublished)
+    return Checkpoint(name, size, root, head.now, abandons=unpublished)
 
 
 def _check_same(last: Signed, root: bytes) -> None:
@@ -136,10 +182,13 @@ def _check_same(last: Signed, root: bytes) -> None:
         raise InconsistentTree(last, last.size)
 
 
-async def _store(conn: Connection, key: SigningKey, checkpoint: Checkpoint, signed: Signed) -> None:
-    await fetch_value(
-        conn, STORE, size=signed.size, key_name=key.name, epoch=signed.epoch, note=signed.note, signed_at=checkpoint.at
-    )
+async def _store(conn: Connection, key: SigningKey, signed: Signed) -> None:
+    try:
+        checkpoint = open_note(signed.note, [VerifierKey.parse(key.public)])
+    except BadNote:
+        return  # the key before this one signed it
+    facts = {"size": signed.size, "epoch": signed.epoch, "note": signed.note, "signed_at": checkpoint.at}
+    await fetch_value(conn, STORE, key_name=key.label, **facts)
 
 
 def _copy(folder: Path, checkpoint: Checkpoint, note: str) -> None:

@@ -19,7 +19,16 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from atlas.audit.verifier.signed_notes import DASH, ED25519, BadNote, Checkpoint, VerifierKey, key_id, parse_keys
+from atlas.audit.verifier.signed_notes import (
+    DASH,
+    ED25519,
+    BadNote,
+    Checkpoint,
+    VerifierKey,
+    handover,
+    key_id,
+    parse_keys,
+)
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
@@ -34,22 +43,32 @@ class SigningKey:
     stem: str
 
     @property
+    def label(self) -> str:
+        """Its name and id, which is how people tell two keys of one log apart."""
+        return f"{self.name}+{key_id(self.name, _raw(self.private)).hex()}"
+
+    @property
     def public(self) -> str:
         """The public key as text, for those who verify."""
-        raw = _raw(self.private)
-        return f"{self.name}+{key_id(self.name, raw).hex()}+{base64.b64encode(ED25519 + raw).decode()}"
+        return f"{self.label}+{base64.b64encode(ED25519 + _raw(self.private)).decode()}"
 
     def sign(self, checkpoint: Checkpoint) -> str:
         """The signed note."""
-        text = checkpoint.text()
+        return self._signed(checkpoint.text())
+
+    def hand_over(self, key: "SigningKey") -> str:
+        """A signed note that names the key which signs after this one."""
+        return self._signed(handover(self.name, key.public))
+
+    def _signed(self, text: str) -> str:
         signature = key_id(self.name, _raw(self.private)) + self.private.sign(text.encode())
         return f"{text}\n{DASH} {self.name} {base64.b64encode(signature).decode()}\n"
 
 
-def signing_key(settings: Settings, *, new: bool = False) -> SigningKey:
+def signing_key(settings: Settings) -> SigningKey:
     """The installation's key. Only the one in ATLAS_HOME is made when it is missing, and only once.
 
-    Where its public half is without it, the key is elsewhere or lost, and another is made only if a `new` one is meant.
+    Where its public half is without it, the key is elsewhere or lost, and no other is made.
     """
     # Checked first: another process that starts at the same time may make both, and writes this half last.
     has_public = public_key_file(settings).exists()
@@ -60,23 +79,59 @@ def signing_key(settings: Settings, *, new: bool = False) -> SigningKey:
                 f"ATLAS_AUDIT_KEY_FILE names {path}, which does not exist.",
                 remedy="Put the Ed25519 key there (PEM, PKCS #8), or unset it to use a key made in ATLAS_HOME.",
             )
-        if has_public and not new:
+        if has_public:
             raise SettingsError(
                 f"The audit key {path} is missing, and its public half is here; another key cannot take its place.",
                 remedy="Restore it from its backup; a lost one is replaced by `atlas audit new-epoch --new-key`.",
             )
         _make(path)
+    key = read_signing_key(settings, path)
+    publish_key(key)
+    return key
+
+
+def next_key(settings: Settings) -> SigningKey:
+    """A key to take the place of the installation's, once `install_next` puts it there. It is made only once."""
+    path = _next_file(settings)
+    if not path.exists():
+        _make(path)
+    return read_signing_key(settings, path)
+
+
+def install_next(settings: Settings, key: SigningKey) -> None:
+    """Put the next key in the place of the installation's, which stays beside it as `audit.<id>.key`."""
+    path = key_file(settings)
+    if path.exists():
+        old = read_signing_key(settings, path)
+        path.rename(path.with_name(f"{path.stem}.{old.label.split('+')[1]}{path.suffix}"))
+    _next_file(settings).rename(path)
+    publish_key(key)
+
+
+def read_signing_key(settings: Settings, path: Path) -> SigningKey:
+    """A private key from its file, under the name of the log."""
     try:
         private = load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
         raise _unusable(path, str(error)) from error
     if not isinstance(private, Ed25519PrivateKey):
         raise _unusable(path, "it is not an Ed25519 key")
-    # The name follows from the key, so every machine that shares the key signs as the same log.
-    name = f"atlas-audit-{hashlib.sha256(_raw(private)).hexdigest()[:8]}"
-    key = SigningKey(name, private, _folder(settings), path.stem)
-    _publish(key)
-    return key
+    return SigningKey(_log_name(settings, private), private, _folder(settings), key_file(settings).stem)
+
+
+def _log_name(settings: Settings, private: Ed25519PrivateKey) -> str:
+    """The log's name is made from its first key and kept by the later ones: the public half here has it.
+
+    So every machine that shares a key signs as the same log. Where the name is unknown, it follows from the key itself.
+    """
+    with suppress(SettingsError):
+        return public_keys(settings)[0].name
+    return f"atlas-audit-{hashlib.sha256(_raw(private)).hexdigest()[:8]}"
+
+
+def _next_file(settings: Settings) -> Path:
+    path = key_file(settings)
+    return path.with_name(f"{path.name}.next")
 
 
 def key_file(settings: Settings) -> Path:
@@ -144,7 +199,8 @@ def _make(path: Path) -> None:
         scratch.unlink()
 
 
-def _publish(key: SigningKey) -> None:
+def publish_key(key: SigningKey) -> None:
+    """Write the public half beside the key, and keep those of the keys before it."""
     path = key.folder / f"{key.stem}.pub"
     text = key.public + "\n"
     if not path.exists() or path.read_text() != text:

@@ -3,6 +3,7 @@
 Both need a connection with the rights of the audit log's owner; the role of Atlas's programs lacks them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -52,15 +53,25 @@ async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> Pru
         ) from error
 
 
-async def new_epoch(conn: Connection, *, reason: str, actor: Actor, timeout: timedelta = LONGEST_WAIT) -> int:
-    """Begin the next epoch in this cluster and return its number. Writers wait briefly while it begins."""
+async def new_epoch(
+    conn: Connection,
+    *,
+    reason: str,
+    actor: Actor,
+    key: Mapping[str, str] | None = None,
+    timeout: timedelta = LONGEST_WAIT,
+) -> int:
+    """Begin the next epoch in this cluster and return its number. Writers wait briefly while it begins.
+
+    `key` is what its event says of the key that signs it: its public half, and the handover by the key before it.
+    """
     if not reason.strip():
         raise InvalidInput("The order", [FieldError("reason", "is empty")])
     try:
         async with conn.transaction():
             await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(timeout / timedelta(milliseconds=1))))
             begun: int = await fetch_value(
-                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
+                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, key)
             )
             return begun
     except asyncpg.LockNotAvailableError as error:
@@ -75,5 +86,5 @@ async def new_epoch(conn: Connection, *, reason: str, actor: Actor, timeout: tim
         ) from error
 
 
-def _meta(actor: Actor) -> str:
-    return orjson.dumps(actor.meta).decode()
+def _meta(actor: Actor, more: Mapping[str, str] | None = None) -> str:
+    return orjson.dumps({**actor.meta, **(more or {})}).decode()

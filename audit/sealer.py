@@ -7,12 +7,11 @@ from pathlib import Path
 
 import asyncpg
 
-from atlas.audit.checkpoint import HEAD, publish
+from atlas.audit.checkpoint import publish, read_head
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from atlas.audit.seal import seal, seal_lag
 from atlas.audit.verifier.records import UNREADABLE
 from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
-from atlas.db.statements import fetch_row
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import get_logger
 from atlas.settings import Settings
@@ -67,9 +66,9 @@ async def sign_epoch(conn: Connection, key: SigningKey, folder: Path, *, epoch: 
     """
     for _ in range(EPOCH_TRIES):
         await seal(conn)
-        head = await fetch_row(conn, HEAD, key_name=key.name)
-        if head is not None and head["epoch"] == epoch:
-            if head["stored"] and not abandon:
+        head = await read_head(conn, key)
+        if head is not None and head.epoch == epoch:
+            if head.is_stored and not abandon:
                 return
             if await publish(conn, key, folder, abandon=abandon) is not None:
                 return

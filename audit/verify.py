@@ -163,7 +163,7 @@ class _LogCheck:
         if opened is None:
             return
         copies = (row["size"], row["key_name"], number_of_time(row["signed_at"]), row["epoch"])
-        if copies != (opened.size, opened.origin, number_of(opened.at), epoch):
+        if copies != (opened.size, opened.signer, number_of(opened.at), epoch):
             self._report.find("checkpoint", f"The columns of the checkpoint at {row['size']} differ from its note.")
 
     async def _strays(self) -> None:

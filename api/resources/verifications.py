@@ -21,6 +21,7 @@ from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record, seal_first, verify
 from atlas.audit.checkpoint_copies import read_copies
+from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.client.models import ApiModel, Page
 from atlas.db.statements import fetch, fetch_row, statement
@@ -127,6 +128,7 @@ async def _verify_all(api: AppState, state: dict[str, Any]) -> dict[str, Any]:
     notes = await asyncio.to_thread(read_copies, copies) if copies.is_dir() else []
     async with api.db.connection(watched=False) as conn:
         report = await verify(conn, keys, notes, progress=lambda done, total: state.update(done=done, total=total))
+        report.findings.extend(await check_guards(conn))
     if refused is not None:
         report.find("signer", refused.message)
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}

@@ -1,7 +1,11 @@
--- The tree's head and what has been signed of it in this epoch. The database's clock is the one that counts.
+-- The tree's head and what has been signed of it: by which keys at this size, by which key in this epoch and overall, and the
+-- key that the epoch's event names. The database's clock is the one that counts.
 select s.n, s.size, s.root, s.epoch, clock_timestamp() as now,
-  exists (select from atlas.audit_checkpoint c where c.size = s.size and c.key_name = :key_name) as stored,
-  (select c.key_name from atlas.audit_checkpoint c where c.epoch = s.epoch order by c.size desc limit 1) as signer
+  array(select c.key_name from atlas.audit_checkpoint c where c.size = s.size) as stored,
+  (select c.key_name from atlas.audit_checkpoint c where c.epoch = s.epoch order by c.size desc limit 1) as signer,
+  (select c.key_name from atlas.audit_checkpoint c order by c.size desc limit 1) as newest,
+  (select a.meta ->> 'key' from atlas.audit_log a
+   where a.entity_id = s.epoch::text and a.action = 'AUDIT_EPOCH' and a.epoch = s.epoch order by a.id limit 1) as named
 from atlas.audit_seal s
 order by s.n desc
 limit 1;

@@ -19,6 +19,7 @@ format.py        rows, seals, snapshots and findings: what is written and what i
 window.py        how seals join, and which rows a window takes in
 unsealed.py      the check of rows that no seal covers yet
 check.py         the verification of rows and seals, batch by batch
+signers.py       which keys signed, and how each came to sign
 checkpoints.py   the comparison with what was signed
 diff.py          which rows of a damaged batch are changed, missing or added
 records.py       rows and seals as lines of an export

@@ -10,9 +10,10 @@ from .checkpoints import CheckpointCheck
 from .diff import explain
 from .format import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
 from .signed_notes import Checkpoint, VerifierKey
+from .signers import EPOCH
 from .tree import Frontier, split
 from .unsealed import LogEnd, SeenIds, UnsealedCheck
-from .window import RowWindow, broken_links
+from .window import CLOCK_SLACK, RowWindow, broken_links
 
 SEAL_LAG = timedelta(seconds=60)
 PRUNED = b'"AUDIT_PRUNED"'
@@ -43,6 +44,8 @@ class Verification:
         self._pruned_through = pruned_through
         self._ordered_through = 0
         self._kept = 0
+        # When epochs began, by their events.
+        self._events: dict[int, int] = {}
         self._rows: list[tuple[bytes, bytes]] = []
         self._ids = SeenIds()
         self._unsealed: UnsealedCheck | None = None
@@ -53,6 +56,8 @@ class Verification:
         self._rows.append((head, hashlib.sha256(body).digest()))
         if PRUNED in body:
             self._read_order(body)
+        if EPOCH in body:
+            self._read_epoch(head, body)
 
     def seal(self, seal: Seal) -> None:
         """The seal of the rows since the last one."""
@@ -61,20 +66,19 @@ class Verification:
         for reason in broken:
             self.report.find("seal", f"Seal {seal.n} {reason}.", seal=seal.n, leaves=seal.leaves)
         before, self._window = self._window, RowWindow.of(seal, self._window)
-        if self._window.is_misdated and self._window is not before:
-            message = f"Epoch {seal.epoch} claims to have begun at {seal.epoch_at}, when the one before had not ended."
-            self.report.find("time", message, seal=seal.n)
+        if self._window is not before:
+            self._check_epoch(seal, self._window)
         if broken:
             self._take_numbers(seal, before=True)
         self._grow(seal, self._leaves(seal, rows), intact=not broken)
         self.last = seal
         self.report.seals += 1
         self.report.rows += len(rows)
-        self._checkpoints.compare_outside(seal.size, self._tree)
+        self._checkpoints.compare_outside(seal.size, self._tree, seal.epoch)
 
     def checkpoint(self, note: str) -> Checkpoint | None:
         """A note of the audit log itself, signed at the size that the last seal has reached."""
-        return self._checkpoints.compare(note, self._tree)
+        return self._checkpoints.compare(note, self._tree, 0 if self.last is None else self.last.epoch)
 
     def forget_rows(self, pruned_through: int) -> None:
         """The rows of the batch whose seal comes next were removed by order while they were read."""
@@ -114,6 +118,22 @@ class Verification:
         self.report.size = size
         self.report.root = self._tree.root().hex()
         return self.report
+
+    def _check_epoch(self, seal: Seal, window: RowWindow) -> None:
+        event_at = self._events.pop(seal.epoch, None)
+        if window.is_misdated:
+            message = f"Epoch {seal.epoch} claims to have begun at {seal.epoch_at}, when the one before had not ended."
+            self.report.find("time", message, seal=seal.n)
+        elif event_at is not None and abs(event_at - time_of_text(seal.epoch_at)) > CLOCK_SLACK:
+            message = (
+                f"Epoch {seal.epoch} began at {seal.epoch_at} by its seals, and at {text_of_time(event_at)} by its"
+            )
+            self.report.find("time", f"{message} event.", seal=seal.n)
+
+    def _read_epoch(self, head: bytes, body: bytes) -> None:
+        epoch = self._checkpoints.signers.read_event(body)
+        if epoch is not None:
+            self._events[epoch] = HEAD.unpack(head)[3]
 
     def _leaves(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
         """The batch's leaves as its rows give them; as they are stored where rows were removed or are damaged."""

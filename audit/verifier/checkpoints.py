@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from .format import Report
 from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
+from .signers import SignerCheck
 from .tree import Frontier
 
 CHECKPOINT_AGE = timedelta(seconds=120)
@@ -29,27 +30,38 @@ class CheckpointCheck:
         # The size up to which notes agreed with the log, by how many had contradicted it before.
         self._agreed: dict[int, int] = {}
         self._abandoning: list[Checkpoint] = []
+        self.signers = SignerCheck(report, keys)
+        # The log's own checkpoints, as the largest of each epoch and the sizes; and the copies that agree, by epoch.
+        self._last_stored: dict[int, int] = {}
+        self._stored: set[int] = set()
+        self._copied: list[tuple[int, Checkpoint]] = []
         self._outside: dict[int, list[Checkpoint]] = defaultdict(list)
         for note in outside:
             opened = self._open(note, "An outside copy of a checkpoint")
             if opened is not None:
                 self._outside[opened.size].append(opened)
 
-    def compare_outside(self, size: int, tree: Frontier) -> None:
-        """The walk has reached `size`: compare the copies that were signed there."""
+    def compare_outside(self, size: int, tree: Frontier, epoch: int) -> None:
+        """The walk has reached `size`, in this epoch: compare the copies that were signed there."""
         for checkpoint in self._outside.pop(size, ()):
-            self._report.outside += self._agrees(checkpoint, tree)
+            if self._agrees(checkpoint, tree, epoch):
+                self._report.outside += 1
+                self._copied.append((epoch, checkpoint))
 
-    def compare(self, note: str, tree: Frontier) -> Checkpoint | None:
-        """Compare a note of the log itself, signed at the size that the walk has reached."""
+    def compare(self, note: str, tree: Frontier, epoch: int) -> Checkpoint | None:
+        """Compare a note of the log itself, signed at the size that the walk has reached, in this epoch."""
         opened = self._open(note, "A checkpoint")
         if opened is not None:
-            self._report.checkpoints += self._agrees(opened, tree)
+            self._report.checkpoints += self._agrees(opened, tree, epoch)
+            self._stored.add(opened.size)
+            self._last_stored[epoch] = opened.size
         return opened
 
     def finish(self, tree: Frontier, until: datetime | None) -> None:
         """Report the checkpoints that contradict the log. Those signed from `until` on cannot be in the export."""
+        self.signers.finish()
         self._judge_unreached(tree, until)
+        self._report_deleted(until)
         excused = [self._is_abandoned(one) for one in self._conflicts]
         first = excused.index(False) if False in excused else len(excused)
         self.covered = max((size for count, size in self._agreed.items() if count <= first), default=self._start)
@@ -79,11 +91,12 @@ class CheckpointCheck:
             self._abandoning.append(opened)
         return opened
 
-    def _agrees(self, checkpoint: Checkpoint, tree: Frontier) -> bool:
+    def _agrees(self, checkpoint: Checkpoint, tree: Frontier, epoch: int) -> bool:
         if checkpoint.size != tree.size or checkpoint.root != tree.root():
             self._conflicts.append(checkpoint)
             return False
         self._agreed[len(self._conflicts)] = checkpoint.size
+        self.signers.signed(epoch, checkpoint)
         if self._newest is None or checkpoint.at > self._newest.at:
             self._newest = checkpoint
         return True
@@ -96,6 +109,21 @@ class CheckpointCheck:
         if later:
             copies = f"{len(later)} outside copies, up to {later[-1].size} leaves, were signed after {until}"
             self._report.notices.append(f"{copies}: this export cannot show whether what they cover is still there.")
+
+    def _report_deleted(self, until: datetime | None) -> None:
+        """Copies whose note the log itself lacks. A signer stores a note before it copies it.
+
+        Only the last one of an epoch may be lost honestly, with a restore that ended the epoch.
+        """
+        newest = max(self._last_stored, default=0)
+        for epoch, one in self._copied:
+            if one.size in self._stored or (until is not None and one.at >= until):
+                continue
+            message = f"The checkpoint of {one.size} leaves, signed at {one.at}, is not in the audit log"
+            if epoch < newest and one.size > self._last_stored.get(epoch, 0):
+                self._report.notices.append(f"{message}: the restore that ended epoch {epoch} may have lost it.")
+            else:
+                self._report.find("checkpoint", f"{message}, though an outside copy holds it: it was deleted.")
 
     def _report_conflict(self, one: Checkpoint, tree: Frontier) -> None:
         where = (self.covered, max(one.size, 1) - 1)

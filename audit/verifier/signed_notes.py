@@ -8,7 +8,7 @@ A checkpoint's text is the log's name, the tree's size, its root in base64, then
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cryptography.exceptions import InvalidSignature
@@ -20,6 +20,8 @@ ED25519 = b"\x01"
 DASH = "—"
 # A key id and a signature, 68 bytes, in base64.
 SIGNATURE = 92
+# What the second line of a note begins with in which a key names the one that signs after it.
+HANDOVER = "next key "
 
 
 class BadNote(ValueError):
@@ -33,6 +35,11 @@ class VerifierKey:
     name: str
     id: bytes
     public: Ed25519PublicKey
+
+    @property
+    def label(self) -> str:
+        """Its name and id, which is how people tell two keys of one log apart."""
+        return f"{self.name}+{self.id.hex()}"
 
     @classmethod
     def parse(cls, text: str) -> "VerifierKey":
@@ -60,13 +67,17 @@ def key_id(name: str, public: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was signed: the tree's size and root, when, and the size of the tree it abandons, if any."""
+    """What was signed: the tree's size and root, when, and the size of the tree it abandons, if any.
+
+    `signer` is the label of the key whose signature was checked.
+    """
 
     origin: str
     size: int
     root: bytes
     at: datetime
     abandons: int = 0
+    signer: str = field(default="", compare=False)
 
     def text(self) -> str:
         """The text to sign."""
@@ -92,12 +103,36 @@ class Checkpoint:
 
 def open_note(note: str, keys: Sequence[VerifierKey]) -> Checkpoint:
     """The checkpoint in a note that one of the keys has signed. A key's name is the name of its log."""
+    text, key = open_text(note, keys)
+    checkpoint = Checkpoint.read(text)
+    if checkpoint.origin != key.name:
+        raise BadNote(f"belongs to the log {checkpoint.origin}, not to {key.name}")
+    return replace(checkpoint, signer=key.label)
+
+
+def handover(name: str, key: str) -> str:
+    """The text that a key signs to name the one that signs after it."""
+    return f"{name}\n{HANDOVER}{key}\n"
+
+
+def open_handover(note: str, keys: Sequence[VerifierKey]) -> tuple[VerifierKey, VerifierKey]:
+    """The key that a note names to sign after its own, and the key that has signed the note."""
+    text, key = open_text(note, keys)
+    name, _, line = text.rstrip("\n").partition("\n")
+    if name != key.name or not line.startswith(HANDOVER):
+        raise BadNote("does not name another key of its log")
+    return VerifierKey.parse(line.removeprefix(HANDOVER)), key
+
+
+def open_text(note: str, keys: Sequence[VerifierKey]) -> tuple[str, VerifierKey]:
+    """The text of a note, and which of the keys has signed it."""
     text, _, signatures = note.rpartition("\n\n")
     text += "\n"
     for name, signature in _signatures(signatures):
         for key in keys:
             if (key.name, key.id) == (name, signature[:4]):
-                return _verified(text, signature[4:], key)
+                _verify(text, signature[4:], key)
+                return text, key
     raise BadNote("is not signed by a key that was given")
 
 
@@ -109,15 +144,11 @@ def _signatures(lines: str) -> list[tuple[str, bytes]]:
         raise BadNote("has a damaged signature line") from None
 
 
-def _verified(text: str, signature: bytes, key: VerifierKey) -> Checkpoint:
+def _verify(text: str, signature: bytes, key: VerifierKey) -> None:
     try:
         key.public.verify(signature, text.encode())
     except InvalidSignature:
         raise BadNote("has a wrong signature") from None
-    checkpoint = Checkpoint.read(text)
-    if checkpoint.origin != key.name:
-        raise BadNote(f"belongs to the log {checkpoint.origin}, not to {key.name}")
-    return checkpoint
 
 
 def split_notes(text: str) -> list[str]:

@@ -1,20 +1,30 @@
 """`atlas audit erase`, `atlas audit prune` and `atlas audit new-epoch`."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from atlas.audit import PrunedRows, erase, new_epoch, prune, sign_epoch, verify
-from atlas.audit.checkpoint import require_continuation
-from atlas.audit.keys import checkpoint_folder, key_file, public_key_files, signing_key
+from atlas.audit.checkpoint import named_as_log, require_continuation
+from atlas.audit.keys import (
+    SigningKey,
+    checkpoint_folder,
+    install_next,
+    key_file,
+    next_key,
+    public_key_files,
+    read_signing_key,
+    signing_key,
+)
 from atlas.audit.verifier.format import Finding
 from atlas.cli.audit.export import Tenant
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
-from atlas.db.pool import connect
+from atlas.db.pool import Connection, connect
 from atlas.engine.tenants import find_tenant
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
@@ -78,27 +88,33 @@ def begin_epoch(
         bool, typer.Option("--accept-loss", help="Go on although the audit log lacks what was signed before.")
     ] = False,
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make a new signing key, in place of one that is lost.")
+        bool, typer.Option("--new-key", help="Make a new signing key. The one before signs it, unless that is lost.")
     ] = False,
+    old_key: Annotated[
+        Path | None, typer.Option(help="The private key that signed before, where you have replaced it yourself.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Continue sealing in a cluster that was restored, copied or upgraded, after verifying what it holds."""
 
     async def work(settings: Settings) -> int:
-        _require_key(settings, new_key=new_key)
+        _require_key(settings, new_key=new_key, old_key=old_key)
         async with open_atlas(settings) as atlas:
             await _require_no_findings(atlas, accept_loss=accept_loss)
             if not accept_loss and not new_key:
                 # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
                 async with atlas.pool.acquire() as conn:
                     await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
+            async with atlas.pool.acquire() as conn:
+                key, facts = await _key_of_epoch(conn, settings, new_key=new_key, old_key=old_key)
             conn = await connect(atlas.owner_url, application="atlas audit new-epoch")
             try:
-                epoch = await new_epoch(conn, reason=reason, actor=caller())
+                epoch = await new_epoch(conn, reason=reason, actor=caller(), key=facts)
             finally:
                 await conn.close()
-            # Made only now: without a new epoch, a new key has nothing to sign.
-            key = signing_key(settings, new=new_key)
+            if new_key:
+                # Only now: without a new epoch, a new key has nothing to sign.
+                install_next(settings, key)
             async with atlas.pool.acquire() as conn:
                 await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
             return epoch
@@ -107,12 +123,28 @@ def begin_epoch(
     say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
 
 
-def _require_key(settings: Settings, *, new_key: bool) -> None:
+async def _key_of_epoch(
+    conn: Connection, settings: Settings, *, new_key: bool, old_key: Path | None
+) -> tuple[SigningKey, dict[str, str]]:
+    """The key that will sign the epoch, and what the epoch's event says of it."""
+    if new_key:
+        key = await named_as_log(conn, next_key(settings))
+        before = key_file(settings) if key_file(settings).exists() else None
+    else:
+        key, before = await named_as_log(conn, signing_key(settings)), old_key
+    facts = {"key": key.public}
+    if before is not None:
+        old = await named_as_log(conn, read_signing_key(settings, before))
+        facts["handover"] = old.hand_over(key)
+    return key, facts
+
+
+def _require_key(settings: Settings, *, new_key: bool, old_key: Path | None) -> None:
     path = key_file(settings)
-    if new_key and path.exists():
-        raise Conflict(
-            f"A signing key exists already: {path}.",
-            remedy="Leave out --new-key to use it, or move it away if a new key should replace it.",
+    if new_key and (settings.atlas_audit_key_file is not None or old_key is not None):
+        raise Refused(
+            "--new-key makes the key in ATLAS_HOME and lets the one there sign it; this one you replace yourself.",
+            remedy=f"Put the new key at {path} and name the file of the one before with --old-key.",
         )
     if not new_key and not path.exists():
         raise Refused(

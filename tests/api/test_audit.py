@@ -14,12 +14,13 @@ import pytest
 import atlas.api.resources.audit
 import atlas.api.resources.verifications
 from atlas.audit import new_epoch, seal_and_sign
-from atlas.audit.keys import checkpoint_folder, key_file, public_key_file, signing_key
+from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
 from atlas.audit.verifier.__main__ import main
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import parse_keys
 from atlas.engine.jobs import NewJob, enqueue_many
+from tests.audit.given import replaced_key
 from tests.support import DANA
 
 
@@ -118,13 +119,13 @@ async def test_an_export_verifies_offline_and_holds_only_ones_own_rows(
 async def test_an_export_verifies_after_a_key_rotation(audit_log, auditor, owner, settings, pool, tmp_path):
     key_file(settings).unlink()
     await new_epoch(owner, reason="the key is lost", actor=DANA)
-    new = signing_key(settings, new=True)
+    new = replaced_key(settings)
     await seal_and_sign(pool, settings)
     file = tmp_path / "export.ndjson"
     file.write_bytes((await auditor.get("/audit/export")).content)
 
     keys = await key_of(auditor)
-    assert (len(keys), keys[0].name) == (2, new.name)
+    assert (len(keys), keys[0].label) == (2, new.label)
     assert verify_export(file, keys).findings == []
     named = tmp_path / "keys.pub"
     named.write_text((await auditor.get("/audit/key")).text)
@@ -346,7 +347,7 @@ async def test_shutdown_does_not_wait_for_the_result_of_a_verification(audit_log
 
 async def test_a_verification_knows_the_key_before_the_one_that_signs(audit_log, auditor, settings, owner, pool):
     key_file(settings).unlink()
-    signing_key(settings, new=True)
+    replaced_key(settings)
     await new_epoch(owner, reason="the key is lost", actor=DANA)
     await seal_and_sign(pool, settings)
     started = (await auditor.post("/audit/verifications")).json()

@@ -8,7 +8,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.audit.checkpoint import copied_notes, publish
-from atlas.audit.keys import SigningKey, signing_key
+from atlas.audit.keys import SigningKey, install_next, next_key, signing_key
 from atlas.audit.seal import seal, seal_batch
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey, split_notes
@@ -81,6 +81,13 @@ async def audit_log(conn: Any, installation: Installation, *, seals: int = 6, se
 def kinds(report: Report) -> set[str]:
     """The kinds of what was found, but for a signature that is late because the test machine is slow."""
     return {finding.kind for finding in report.findings} - {"stale"}
+
+
+def replaced_key(settings: Settings) -> SigningKey:
+    """A new key in the place of the installation's."""
+    key = next_key(settings)
+    install_next(settings, key)
+    return key
 
 
 async def guard_again(owner: Any) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from atlas.audit.keys import key_file, public_key_file, public_keys, read_keys, 
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
-from tests.audit.given import CALLER, Installation, audit_log, kinds, roll_back, write
+from tests.audit.given import CALLER, Installation, audit_log, kinds, replaced_key, roll_back, write
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path):
@@ -42,9 +43,10 @@ def test_a_key_whose_public_half_is_left_is_not_made_up(tmp_path):
         signing_key(settings)
     assert (public_key_file(settings).read_text().strip(), key_file(settings).exists()) == (public, False)
 
-    other = signing_key(settings, new=True)
+    other = replaced_key(settings)
     kept = {file.read_text().strip() for file in (tmp_path / "keys").glob("audit*.pub")}
     assert (kept, public_key_file(settings).read_text().strip()) == ({public, other.public}, other.public)
+    assert (signing_key(settings).public, other.name) == (other.public, public.split("+")[0])
 
 
 def test_several_public_halves_in_one_file_are_all_kept(tmp_path):
@@ -297,7 +299,7 @@ async def test_another_key_does_not_sign_beside_the_first(conn, installation, tm
     other = Installation(tmp_path / "other")
     await write(conn, 1)
     await seal(conn)
-    with pytest.raises(OtherSigner, match=f"signed by {installation.key.name}"):
+    with pytest.raises(OtherSigner, match=f"signed by the key {re.escape(installation.key.label)}"):
         await publish(conn, other.key, other.copies)
 
 

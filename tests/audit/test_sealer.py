@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 
 from atlas.audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
-from atlas.audit.keys import key_file, signing_key
+from atlas.audit.keys import key_file
 from atlas.errors import Conflict
-from tests.audit.given import CALLER, audit_log, write
+from tests.audit.given import CALLER, audit_log, replaced_key, write
 from tests.support import until
 
 
@@ -119,11 +119,11 @@ async def test_the_loop_goes_on_with_a_key_that_took_the_place_of_a_lost_one(
     await asyncio.sleep(0.3)
     epoch = await new_epoch(owner, reason="the key is lost", actor=CALLER)
     key_file(installation.settings).unlink()
-    key = signing_key(installation.settings, new=True)
+    key = replaced_key(installation.settings)
     await sign_epoch(conn, key, installation.copies, epoch=epoch, abandon=False)
 
     monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
     await write(conn, 1)
-    await until(lambda: conn.fetchval("select count(*) = 2 from atlas.audit_checkpoint where key_name = $1", key.name))
+    await until(lambda: conn.fetchval("select count(*) = 2 from atlas.audit_checkpoint where key_name = $1", key.label))
     stop.set()
     await loop

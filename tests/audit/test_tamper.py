@@ -184,7 +184,9 @@ async def change_a_checkpoint(trial: Trial) -> None:
             forged = note[:at] + ("A" if note[at] != "A" else "B") + note[at + 1 :]
             await trial.conn.execute(f"update atlas.audit_checkpoint set note = $1 where {where}", forged)
         case 5:
-            thief = SigningKey(one["key_name"], Ed25519PrivateKey.generate(), trial.installation.copies, "thief")
+            thief = SigningKey(
+                one["key_name"].split("+")[0], Ed25519PrivateKey.generate(), trial.installation.copies, "thief"
+            )
             signed = open_note(note, trial.installation.keys)
             forged = thief.sign(Checkpoint(signed.origin, signed.size, os.urandom(32), signed.at))
             await trial.conn.execute(f"update atlas.audit_checkpoint set note = $1 where {where}", forged)

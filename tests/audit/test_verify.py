@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.audit import LastVerified, record, seal, verify
+from atlas.audit import LastVerified, new_epoch, record, seal, verify
 from atlas.audit.checkpoint import publish
 from atlas.audit.checkpoint_copies import NEWEST, read_copies
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import Checkpoint
-from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, write
+from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write
 
 
 async def unguarded(owner, *tables: str) -> None:
@@ -259,6 +259,13 @@ async def test_a_tree_that_was_given_up_leaves_no_doubt_about_what_was_signed_si
     await seal(conn)
     root = await conn.fetchval("select root from atlas.audit_seal order by n desc limit 1")
     given_up = sign(Checkpoint(name, size + 2, root, at + timedelta(seconds=1), abandons=size + 4))
+    await conn.execute(
+        "insert into atlas.audit_checkpoint values ($1, $2, 1, $3, $4)",
+        size + 2,
+        installation.key.label,
+        given_up,
+        at + timedelta(seconds=1),
+    )
     for _ in range(4):
         await write(conn, 1)
         await seal(conn)
@@ -305,3 +312,48 @@ def test_a_report_does_not_grow_without_end():
         report.find("row", f"row {number}")
     assert len(report.findings) == 1001
     assert report.findings[-1].kind == "more"
+
+
+async def test_a_deleted_checkpoint_is_reported_where_a_copy_holds_it(conn, owner, installation):
+    await audit_log(conn, installation, seals=4)
+    await unguarded(owner, "audit_checkpoint")
+    signed = [row["size"] for row in await conn.fetch("select size from atlas.audit_checkpoint order by size")]
+    for size in (signed[1], signed[-1]):
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute(f"delete from atlas.audit_checkpoint where size = {size}")
+        alone, report = (
+            await verify(owner, installation.keys),
+            await verify(owner, installation.keys, installation.notes),
+        )
+        await transaction.rollback()
+        assert kinds(alone) == set()
+        [finding] = report.findings
+        assert (finding.kind, f"The checkpoint of {size} leaves" in finding.message) == ("checkpoint", True)
+        assert "it was deleted" in finding.message
+
+
+async def test_a_checkpoint_that_a_failover_lost_is_stored_again(conn, owner, installation):
+    await audit_log(conn, installation, seals=2)
+    await unguarded(owner, "audit_checkpoint")
+    await owner.execute(
+        "delete from atlas.audit_checkpoint where size = (select max(size) from atlas.audit_checkpoint)"
+    )
+    await write(conn, 1)
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys, installation.notes)).findings == []
+
+
+async def test_the_last_checkpoint_of_an_epoch_may_be_lost_with_its_restore(conn, owner, installation):
+    await audit_log(conn, installation, seals=2)
+    await unguarded(owner, "audit_checkpoint")
+    await owner.execute(
+        "delete from atlas.audit_checkpoint where size = (select max(size) from atlas.audit_checkpoint)"
+    )
+    await new_epoch(owner, reason="restored", actor=CALLER)
+    await seal(conn)
+    await installation.sign(conn)
+    report = await verify(conn, installation.keys, installation.notes)
+    assert report.findings == []
+    assert any("the restore that ended epoch 1 may have lost it" in notice for notice in report.notices)

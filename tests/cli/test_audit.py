@@ -398,7 +398,6 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     assert (await audit("verify")).code == 0
 
     (tmp_path / "elsewhere").rename(key.parent / "audit.key")
-    assert "A signing key exists already" in (await audit("new-epoch", "--reason", "restored", "--new-key")).refusal
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
 
 
@@ -432,16 +431,73 @@ async def test_a_new_key_is_made_once_its_epoch_has_begun(audit, key, database_u
 
 async def test_signatures_of_a_replaced_key_are_still_valid(audit, key, tmp_path):
     await audit("verify")
-    for _ in range(2):
+    for count in (2, 3):
         (key.parent / "audit.key").unlink()
         assert (await audit("new-epoch", "--reason", "the key is lost", "--new-key")).code == 0
         done = await audit("verify", "--json")
-        assert (done.code, done.document["findings"], done.document["notices"]) == (0, [], [])
+        assert (done.code, done.document["findings"]) == (0, [])
+        [notice] = done.document["notices"]
+        assert notice.startswith(f"{count} keys signed this audit log")
+        assert notice.count("without its signature") == count - 1
     assert (await audit("new-epoch", "--reason", "nothing is lost")).code == 0
     file, keys = tmp_path / "export.jsonl", sorted(key.parent.glob("*.pub"))
     await audit("export", "--out", str(file))
     named = [word for one in keys for word in ("--key", str(one))]
     assert (len(keys), (await audit("verify", "--export", str(file), *named)).code) == (3, 0)
+
+
+async def test_an_old_key_signs_the_new_one_and_the_log_keeps_its_name(audit, key, owner, tmp_path):
+    await audit("verify")
+    old = key.read_text().strip()
+    assert (await audit("new-epoch", "--reason", "a new key each year", "--new-key")).code == 0
+    new = key.read_text().strip()
+    retired = key.parent / f"audit.{old.split('+')[1]}.key"
+    assert (new != old, new.split("+")[0], retired.exists()) == (True, old.split("+")[0], True)
+    event = json.loads(await owner.fetchval("select meta from atlas.audit_log where action = 'AUDIT_EPOCH'"))
+    assert event["key"] == new
+    assert {note.splitlines()[0] for note in await notes(owner)} == {old.split("+")[0]}
+
+    done = await audit("verify", "--json")
+    assert (done.code, done.document["findings"]) == (0, [])
+    [notice] = done.document["notices"]
+    first, second = ("+".join(one.split("+")[:2]) for one in (old, new))
+    said = f"2 keys signed this audit log: first {first}; from epoch 2 on {second}, which the key before it signed."
+    assert notice == said
+    # With one of the keys alone, what the other has signed is not believed.
+    for one in (key, key.parent / f"audit.{old.split('+')[1]}.pub"):
+        assert "is not signed by a key that was given" in (await audit("verify", "--key", str(one))).stdout
+    # A key that was replaced by hand is signed by the one before it, too.
+    (key.parent / "audit.key").rename(tmp_path / "before.key")
+    retired.rename(key.parent / "audit.key")
+    done = await audit("new-epoch", "--reason", "back again", "--old-key", str(tmp_path / "before.key"))
+    assert done.code == 0, done
+    done = await audit("verify", "--json")
+    assert (done.document["findings"], done.document["notices"][0].count("which the key before")) == ([], 2)
+
+
+async def notes(owner) -> list[str]:
+    return [row["note"] for row in await owner.fetch("select note from atlas.audit_checkpoint order by size")]
+
+
+async def test_a_key_that_the_event_of_its_epoch_does_not_name_does_not_sign(audit, key, owner, conn, tmp_path):
+    await audit("verify")
+    await audit("new-epoch", "--reason", "a new key", "--new-key")
+    other = Installation(tmp_path / "other").settings.home / "keys" / "audit.key"
+    await record(conn, Event("THING_CHANGED", "thing", "9", CALLER))
+    done = await audit("verify", ATLAS_AUDIT_KEY_FILE=str(other))
+    assert "This epoch of the audit log is signed by the key" in done.stdout
+    forged = "update atlas.audit_log set meta = jsonb_set(meta, '{key}', $1::text::jsonb) where action = 'AUDIT_EPOCH'"
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    await owner.execute(forged, json.dumps((other.parent / "audit.pub").read_text().strip()))
+    assert "differ from its bytes: meta" in (await audit("verify")).stdout
+
+
+async def test_new_key_makes_the_key_in_the_home_folder_alone(audit, key):
+    await audit("verify")
+    for more in (["--old-key", "x.key"], []):
+        settings = {} if more else {"ATLAS_AUDIT_KEY_FILE": str(key.parent / "audit.key")}
+        done = await audit("new-epoch", "--reason", "a new key", "--new-key", *more, **settings)
+        assert "this one you replace yourself" in done.refusal
 
 
 @pytest.mark.parametrize("name", ["audit.pub", "audit.1a2b3c4d.pub"])
@@ -504,8 +560,8 @@ async def test_following_goes_on_until_it_is_interrupted(written, conn, database
     assert process.stdout is not None
     async with asyncio.timeout(60):
         first = json.loads(await process.stdout.readline())
-        await record(conn, Event("HOST_ADDED", "host", "h1", CALLER))
+        await record(conn, Event("THING_ADDED", "thing", "t1", CALLER))
         second = json.loads(await process.stdout.readline())
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
-    assert [first["entity_id"], second["action"]] == ["4", "HOST_ADDED"]
+    assert [first["entity_id"], second["action"]] == ["4", "THING_ADDED"]
