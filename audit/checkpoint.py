@@ -17,6 +17,7 @@ from pathlib import Path
 
 from atlas.audit.keys import SigningKey, publish_key, write_privately
 from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.verifier.copies import copied_notes
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.audit.verifier.tree import consistent
 from atlas.db.pool import Connection
@@ -201,11 +202,6 @@ def _copy(folder: Path, checkpoint: Checkpoint, note: str) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise NotCopied(folder, error) from error
-
-
-def copied_notes(folder: Path) -> list[Path]:
-    """The files of copied checkpoints, oldest first."""
-    return sorted(folder.glob("*.checkpoints"))
 
 
 def _last(key: SigningKey, folder: Path) -> Signed | None:

@@ -20,7 +20,7 @@ from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record, seal_first, verify
-from atlas.audit.checkpoint_copies import read_copies
+from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.client.models import ApiModel, Page
@@ -125,7 +125,7 @@ async def _verify_all(api: AppState, state: dict[str, Any]) -> dict[str, Any]:
     refused = await seal_first(api.db.pool, api.settings)
     keys = public_keys(api.settings)
     copies = checkpoint_folder(api.settings)
-    notes = await asyncio.to_thread(read_copies, copies) if copies.is_dir() else []
+    notes = await asyncio.to_thread(outside_notes, copies) if copies.is_dir() else []
     async with api.db.connection(watched=False) as conn:
         report = await verify(conn, keys, notes, progress=lambda done, total: state.update(done=done, total=total))
         report.findings.extend(await check_guards(conn))

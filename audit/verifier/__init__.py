@@ -21,6 +21,7 @@ unsealed.py      the check of rows that no seal covers yet
 check.py         the verification of rows and seals, batch by batch
 signers.py       which keys signed, and how each came to sign
 checkpoints.py   the comparison with what was signed
+copies.py        the copies of checkpoints that are kept elsewhere
 diff.py          which rows of a damaged batch are changed, missing or added
 records.py       rows and seals as lines of an export
 export.py        the verification of an export file

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .copies import read_copies
 from .export import verify_export
 from .format import Report
 from .proof import check_proof
-from .signed_notes import parse_keys, split_notes
+from .signed_notes import parse_keys
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--key", type=Path, required=True, action="append", help="a file of public keys; may be repeated"
     )
-    parser.add_argument("--checkpoints", type=Path, action="append", default=[], help="outside copies of checkpoints")
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        action="append",
+        default=[],
+        help="outside copies of checkpoints: a file or a folder",
+    )
     chosen = parser.parse_args(arguments)
     try:
         keys = [key for path in chosen.key for key in parse_keys(path.read_text())]
@@ -34,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _notes(path: Path) -> list[str]:
-    """The notes of a file. One without any would pass for a check that was never made."""
-    notes = split_notes(path.read_text())
+    """The notes of a file or a folder. One without any would pass for a check that was never made."""
+    notes = read_copies(path)
     if not notes:
         raise ValueError(f"{path} holds no checkpoint")
     return notes

@@ -85,7 +85,7 @@ class CheckpointCheck:
         try:
             opened = open_note(note, self._keys)
         except BadNote as reason:
-            self._report.find("checkpoint", f"{what} {reason}: {note.splitlines()[:2]}.")
+            self._report.find("checkpoint", f"{what}{_described(note)} {reason}.")
             return None
         if opened.abandons:
             self._abandoning.append(opened)
@@ -130,6 +130,9 @@ class CheckpointCheck:
         if one.size > tree.size:
             message = f"{one.size} leaves were signed at {one.at}, but the audit log has only {tree.size}."
             self._report.find("cut", message, leaves=where)
+        elif one.size <= self.covered:
+            message = f"{one.size} leaves were signed at {one.at}, but no seal of this audit log ends there"
+            self._report.find("checkpoint", f"{message}: it is not the one that was signed.")
         else:
             message = f"The audit log differs from the {one.size} leaves that were signed at {one.at}."
             changed = f"It was changed between leaf {where[0]} and leaf {where[1]}."
@@ -147,3 +150,11 @@ class CheckpointCheck:
     def _is_abandoned(self, one: Checkpoint) -> bool:
         """True if a later note abandons that tree. A note cannot excuse itself, nor can its own copy."""
         return any(later.abandons >= one.size and later.at > one.at for later in self._abandoning)
+
+
+def _described(note: str) -> str:
+    """Which checkpoint a note that cannot be trusted claims to be."""
+    lines = note.splitlines()
+    if len(lines) < 2 or not lines[1].isdecimal():
+        return ""
+    return f" of {lines[1][:20]} leaves of {lines[0][:60]}"

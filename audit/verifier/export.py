@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from .check import Verification
 from .format import Report, event_leaf
-from .records import UNREADABLE, read_quickly, read_row, seal_of
+from .records import UNREADABLE, read_quickly, read_row, reason_of, seal_of
 from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .tree import included, sha256
 from .unsealed import LogEnd
@@ -32,17 +32,17 @@ def verify_export(
 ) -> Report:
     """Check an export. `outside` are notes kept elsewhere; `progress` is called with how many bytes have been read."""
     with path.open("rb") as file:
-        lines = _with_progress(file, progress)
+        lines = _Lines(file, progress)
         walk: _ExportCheck | _TenantExportCheck | None = None
         try:
             manifest = json.loads(next(lines, b""))
             if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
-                raise ValueError(f"the first line is no manifest of {EXPORT}")
+                raise ValueError(f"it is no manifest of {EXPORT}")
             walk = (_ExportCheck if manifest["tenant"] is None else _TenantExportCheck)(manifest, keys, outside)
             return walk.walk(lines)
         except UNREADABLE as error:
             report = Report() if walk is None else walk.report
-            report.find("export", f"The export cannot be read: {error!r}.")
+            report.find("export", f"Line {max(lines.number, 1)} of the export cannot be read: {reason_of(error)}.")
             return report
 
 
@@ -250,10 +250,19 @@ def _stands_as(field: str, commitment: str, value: Any) -> bool:
     return any(_stands_as(field, commitment, one) for one in (value.values() if isinstance(value, dict) else value))
 
 
-def _with_progress(file: Iterable[bytes], progress: Progress | None) -> Iterator[bytes]:
-    read = 0
-    for count, line in enumerate(file):
-        read += len(line)
-        if progress is not None and count % 4096 == 0:
-            progress(read)
-        yield line
+class _Lines(Iterator[bytes]):
+    """The lines of a file, counted."""
+
+    def __init__(self, file: Iterator[bytes], progress: Progress | None) -> None:
+        self.number = 0
+        self._file = file
+        self._progress = progress
+        self._read = 0
+
+    def __next__(self) -> bytes:
+        line = next(self._file)
+        self.number += 1
+        self._read += len(line)
+        if self._progress is not None and self.number % 4096 == 1:
+            self._progress(self._read)
+        return line

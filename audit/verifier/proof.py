@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .format import Report, event_leaf
-from .records import UNREADABLE, head_of
+from .records import UNREADABLE, head_of, reason_of
 from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .tree import consistent, included, sha256
 
@@ -28,7 +28,7 @@ def check_proof(document: dict[str, Any], keys: Sequence[VerifierKey]) -> Report
     except BadNote as reason:
         report.find("checkpoint", f"The checkpoint {reason}.")
     except UNREADABLE as error:
-        report.find("proof", f"The proof cannot be read: {error!r}.")
+        report.find("proof", f"The proof cannot be read: {reason_of(error)}.")
     return report
 
 

@@ -27,6 +27,17 @@ _USUAL = re.compile(
 UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error)
 
 
+def reason_of(error: Exception) -> str:
+    """Why something could not be read, as the end of a sentence."""
+    if isinstance(error, json.JSONDecodeError):
+        return "it is not JSON"
+    if isinstance(error, KeyError):
+        return f"{error.args[0]} is missing"
+    if isinstance(error, ValueError) and error.args:
+        return str(error)
+    return f"it has other values than it should ({error})"
+
+
 def read_row(line: bytes, *, more: frozenset[str] = frozenset()) -> tuple[dict[str, Any], bytes, bytes]:
     """A row's line as its facts, its head and its bytes. `more` are facts that stand beside those of the head."""
     at = line.find(BODY)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atlas.audit import seal_first
-from atlas.audit.checkpoint_copies import read_copies
+from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.keys import checkpoint_folder, public_key_files, public_keys, read_keys
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.cli.output import warn
@@ -33,9 +33,9 @@ def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[
 def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:
     """The signed notes in the given files and folders, and in the installation's own folder of copies."""
     own = [checkpoint_folder(settings)] if settings is not None and checkpoint_folder(settings).is_dir() else []
-    notes = [note for path in own for note in read_copies(path)]
+    notes = [note for path in own for note in outside_notes(path)]
     for path in given or ():
-        found = read_copies(path)
+        found = outside_notes(path)
         if not found:
             # Otherwise verification would pass as if the copies agreed.
             raise SettingsError(

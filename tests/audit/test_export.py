@@ -15,7 +15,7 @@ import pytest
 import atlas.audit
 from atlas.audit import Extract, export, record, seal, verify
 from atlas.audit.verifier.export import ROW, verify_export
-from atlas.audit.verifier.signed_notes import open_note
+from atlas.audit.verifier.signed_notes import Checkpoint, open_note
 from atlas.errors import NotFound
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 
@@ -73,7 +73,7 @@ def test_the_verifier_runs_alone_in_an_empty_folder(file, installation, tmp_path
     alone.mkdir()
     shutil.copytree(Path(atlas.audit.__file__).parent / "verifier", alone / "verifier")
     (alone / "key.pub").write_text(installation.key.public)
-    (alone / "copies").write_text("\n".join(installation.notes))
+    shutil.copytree(installation.copies, alone / "copies")
     code = (
         "import sys; sys.path.insert(0, '.'); from verifier.__main__ import main;"
         f" status = main(['--export', {str(file)!r}, '--key', 'key.pub', '--checkpoints', 'copies']);"
@@ -187,6 +187,42 @@ def test_a_file_with_any_byte_changed_is_read_to_a_verdict_and_nearly_always_ref
         damaged.write_bytes(whole[:at] + bytes([random.randrange(256)]) + whole[at + 1 :])
         found += not verify_export(damaged, installation.keys, installation.notes).ok
     assert found > trials * 0.9
+
+
+UNREADABLE = [
+    (lambda lines: [*lines[:2], b"not json\n", *lines[2:]], "Line 3 of the export cannot be read: it is not JSON."),
+    (
+        lambda lines: [b'{"format": "atlas-audit-export/1"}\n'],
+        "Line 1 of the export cannot be read: tenant is missing.",
+    ),
+    (lambda lines: [*lines[:3], b"{}\n"], "Line 4 of the export cannot be read: type is missing."),
+    (lambda lines: lines[1:], "Line 1 of the export cannot be read: it is no manifest of atlas-audit-export/1."),
+]
+
+
+def test_a_line_that_cannot_be_read_is_named_with_the_reason(file, installation, tmp_path):
+    path = tmp_path / "unreadable.jsonl"
+    for damage, message in UNREADABLE:
+        path.write_bytes(b"".join(damage(lines_of(file))))
+        assert message in [finding.message for finding in verify_export(path, installation.keys).findings]
+
+
+def test_a_checkpoint_that_cannot_be_trusted_is_named_as_people_do(file, installation, tmp_path):
+    size = installation.notes[0].splitlines()[1]
+    wrong = installation.notes[0].replace(f"\n{size}\n", f"\n{int(size) + 1}\n")
+    report = verify_export(file, installation.keys, [wrong, "nonsense"])
+    said = [finding.message for finding in report.findings]
+    whose = (
+        f"An outside copy of a checkpoint of {int(size) + 1} leaves of {installation.key.name} has a wrong signature."
+    )
+    assert said == [whose, "An outside copy of a checkpoint has a damaged signature line."]
+
+    # Signed honestly, but of a size at which no seal ends.
+    late = json.loads(lines_of(file)[0])["exported_at"]
+    at = datetime.fromisoformat(late) - timedelta(seconds=1)
+    other = installation.key.sign(Checkpoint(installation.key.name, int(size) + 1, bytes(32), at))
+    [finding] = verify_export(file, installation.keys, [*installation.notes, other]).findings
+    assert "but no seal of this audit log ends there" in finding.message
 
 
 async def test_an_export_of_a_damaged_log_has_the_findings_of_the_live_one(conn, owner, file, installation, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from atlas.audit import LastVerified, new_epoch, record, seal, verify
 from atlas.audit.checkpoint import publish
-from atlas.audit.checkpoint_copies import NEWEST, read_copies
+from atlas.audit.verifier.copies import NEWEST, read_copies
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import Checkpoint
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write
