@@ -11,7 +11,10 @@ import atlas
 from atlas.settings import Settings
 from tests.support import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 PUBLIC_MODULES = {"atlas", "atlas.client", "atlas.testing"}
 
 
@@ -50,6 +53,19 @@ def examples(page: str) -> Iterator[ast.Module]:
     """The Python of a page. What stands there without a function around it may await."""
     for text in re.findall(r"^ *```python\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL):
         yield compile(text, "page", "exec", flags=ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_every_folder_file_and_target_of_the_agents_page_exists():
+    page = (ROOT / "AGENTS.md").read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"`([^`]+)`", page)
+    paths = [name.split()[0] for name in named if re.fullmatch(r"[a-z_/]+/|[A-Za-z_/]+\.(?:py|md|prisma|sql)", name)]
+
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / path).exists() and path not in ("sql/", "functions/")] == []
+    assert set(re.findall(r"`make ([a-z]+)`", page)) <= set(targets)
+    folders = [folder.parent.name for folder in ROOT.glob("*/__init__.py") if folder.parent.name != "bench"]
+    assert [folder for folder in folders if f"{folder}/" not in paths] == []
 
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
