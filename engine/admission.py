@@ -69,8 +69,9 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     known = registered().get(terms.key)
     if known is None or not known.is_command:
         check_input(terms.key, text)
-    require_fit(terms.schema, job.input, what=f"The input of {terms.key}")
-    if terms.definition_id is not None:
+    is_command = terms.definition_id is not None
+    require_fit(terms.schema, job.input, what=f"The input of {terms.key}", has_formats=is_command)
+    if is_command:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
     audited = job.audit_content or terms.audit_content

@@ -20,6 +20,10 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
 
 
+# Formats are those of JSON Schema. An unknown one would check nothing, so it is refused where a schema is saved.
+_KNOWN_FORMATS = "date, date-time, time, duration, email, hostname, ipv4, ipv6, uri, uuid, regex or json-pointer"
+
+
 def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
     """Why a schema is refused; size and depth are checked before anything costly."""
     try:
@@ -32,38 +36,58 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
     if not found:
         try:
             validator_of(text)
+            _compiled(text, ignore_unknown_formats=False)
         except jsonschema_rs.ValidationError as error:
             path = ".".join([field, *(str(part) for part in error.instance_path)])
-            found.append(FieldError(path, f"is not JSON Schema: {error.message}"))
+            unknown = bool(error.instance_path) and error.instance_path[-1] == "format"
+            reason = (
+                f"is not one of JSON Schema, such as {_KNOWN_FORMATS}"
+                if unknown
+                else f"is not JSON Schema: {error.message}"
+            )
+            found.append(FieldError(path, reason))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             found.append(FieldError(field, f"is not JSON Schema: {_first_line(error)}"))
     return found
 
 
-def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[FieldError]:
-    """Where a value does not fit a schema."""
+def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_formats: bool = True) -> list[FieldError]:
+    """Where a value does not fit a schema.
+
+    Without `has_formats`, formats are descriptions. They are in a schema that was made of a handler's model: a model
+    takes a UUID without dashes, or a time without a zone, which the formats of that name do not.
+    """
     if not schema:
         return []
     found = []
-    for error in validator_of(orjson.dumps(schema)).iter_errors(dict(value)):
+    for error in validator_of(orjson.dumps(schema), has_formats).iter_errors(dict(value)):
         found.append(FieldError(".".join(str(part) for part in error.instance_path), error.message))
         if len(found) == MOST_ERRORS:
             break
     return found
 
 
-def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str) -> None:
+def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str, has_formats: bool = True) -> None:
     """Refuse a value that does not fit a schema."""
-    errors = schema_errors(schema, value)
+    errors = schema_errors(schema, value, has_formats=has_formats)
     if errors:
         raise InvalidInput(what, errors)
 
 
 @lru_cache(maxsize=256)
-def validator_of(text: bytes) -> Any:
+def validator_of(text: bytes, has_formats: bool = True) -> Any:
     """The compiled form of a schema, cached for the next input."""
+    return _compiled(text, validate_formats=has_formats)
+
+
+def _compiled(text: bytes, *, validate_formats: bool = True, ignore_unknown_formats: bool = True) -> Any:
     return jsonschema_rs.validator_for(
-        orjson.loads(text), mask="the value", pattern_options=_PATTERNS, retriever=_fetch_nothing
+        orjson.loads(text),
+        mask="the value",
+        pattern_options=_PATTERNS,
+        retriever=_fetch_nothing,
+        validate_formats=validate_formats,
+        ignore_unknown_formats=ignore_unknown_formats,
     )
 
 

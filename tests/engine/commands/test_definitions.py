@@ -120,6 +120,38 @@ async def test_a_schema_that_reaches_out_or_costs_too_much_is_refused(conn):
     assert "is nested deeper" in await wrong(conn, argv=["/opt/sync"], arg_schema={"type": "object", **deep})
 
 
+async def test_a_format_is_enforced_and_an_unknown_one_is_refused(conn):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    schema = {
+        "type": "object",
+        "properties": {"provider_id": {"type": "string", "format": "uuid"}, "path_prefix": {"type": "string"}},
+        "required": ["provider_id"],
+        "additionalProperties": False,
+    }
+    argv = ["/opt/sync", "--provider={{provider_id}}"]
+    await add_definition(conn, {**SYNC, "argv": argv, "arg_schema": schema}, actor=DANA)
+
+    with pytest.raises(InvalidInput, match='provider_id: the value is not a "uuid"'):
+        await enqueue_definition(conn, "sync-dropbox", {"provider_id": "demo"}, actor=DANA, tenant_id=tenant.id)
+    payload = {"provider_id": str(uuid4()), "path_prefix": "/"}
+    await enqueue_definition(conn, "sync-dropbox", payload, actor=DANA, tenant_id=tenant.id)
+
+    misspelt = {"type": "object", "properties": {"a": {"format": "uuuid"}, "format": {"type": "string"}}}
+    told = await wrong(conn, argv=["/opt/sync"], arg_schema=misspelt)
+    assert "arg_schema.properties.a.format: is not one of JSON Schema" in told
+
+
+async def test_the_formats_of_a_handlers_model_are_left_to_the_model(conn):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    schema = {"type": "object", "properties": {"day": {"type": "string", "format": "date-time"}}}
+    await conn.execute(
+        "insert into atlas.job_types (key, input_schema) values ('a.b', $1)", orjson.dumps(schema).decode()
+    )
+
+    # A model's datetime takes it; the format of that name wants a zone.
+    assert await admit(conn, NewJob("a.b", {"day": "2026-02-16T10:30:00"}, tenant.id))
+
+
 async def test_terms_that_cannot_be_met_are_refused_by_name(conn):
     assert "timeout_seconds" in await wrong(conn, timeout_seconds=0)
     assert "max_retries" in await wrong(conn, max_retries=-1)
