@@ -103,11 +103,20 @@ def show(
 
 
 def read_definition(file: Path) -> dict[str, Any]:
-    """A definition from its file. A program that begins with ./ or ../ is looked for beside the file."""
+    """A definition from its file. The path of a program that begins with ./ or ../ is relative to the file."""
     described = read_json_file(file)
     if not isinstance(described, dict):
         raise UnreadableFile(f"{file} does not hold a JSON object.", remedy="Correct the file.")
     match described.get("argv"):
-        case [str(program), *rest] if program.startswith(("./", "../")):
-            described["argv"] = [str((file.parent / program).resolve()), *rest]
+        case [program, *rest]:
+            described["argv"] = [_beside(file, program), *rest]
+    match described.get("programs"):
+        case dict(programs):
+            described["programs"] = {name: _beside(file, path) for name, path in programs.items()}
     return described
+
+
+def _beside(file: Path, program: Any) -> Any:
+    if isinstance(program, str) and program.startswith(("./", "../")):
+        return str((file.parent / program).resolve())
+    return program

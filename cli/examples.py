@@ -1,5 +1,6 @@
 """The example command definitions of a new installation, with small programs in place of real ones."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,15 @@ FOLDER = SOURCE / "examples" / "definitions"
 async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
     """Add the example definitions that are missing, and return the keys of all.
 
-    What an operator changed stays, except for the path of the program, which moves with the checkout.
+    What an operator changed stays, except for the path of a program that is gone: programs move with the checkout.
     """
     known = {one.spec.key: one.spec for one in await list_definitions(conn)}
     examples = read_examples()
     for key, described in examples.items():
-        program = described["argv"][0]
         if key not in known:
             await add_definition(conn, described, actor=actor)
-        elif known[key].argv[0] != program and Path(known[key].argv[0]).name == Path(program).name:
-            await edit_definition(conn, key, {"argv": [program, *known[key].argv[1:]]}, actor=actor)
+        elif not all(map(os.path.exists, known[key].programs.values())):
+            await edit_definition(conn, key, {"programs": described["programs"]}, actor=actor)
     return list(examples)
 
 

@@ -47,6 +47,7 @@ class DefinitionShown(ApiModel):
     key: str
     description: str
     argv: list[Any] = Field(description="The program and its arguments; `{{ name }}` is filled from the payload.")
+    programs: dict[str, str] = Field(description="Names that `argv` may begin with, each with its program's path.")
     arg_schema: Document
     timeout_seconds: int
     max_retries: int
@@ -78,6 +79,7 @@ class DefinitionChange(Body):
 
     description: Text | None = None
     argv: Annotated[list[Argument], Field(min_length=1, max_length=200)] | None = None
+    programs: Annotated[dict[str, str], Field(max_length=20)] | None = None
     arg_schema: Document | None = None
     timeout_seconds: Seconds | None = None
     max_retries: Annotated[Whole, Field(ge=0, le=MOST_RETRIES)] | None = None

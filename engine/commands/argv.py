@@ -1,6 +1,7 @@
 """The argv of a command: a template that an operator wrote, filled with a checked payload.
 
-A template is a list, never a shell command line. Its elements are texts with placeholders, `{{ field }}` for a field of
+A template is a list, never a shell command line. It begins with the absolute path of the program, or with a name for
+which the definition's `programs` gives the path. Its elements are texts with placeholders, `{{ field }}` for a field of
 the payload and `{{ tenant.id }}`, `{{ tenant.slug }}` or `{{ job.id }}`, and `{"when": field, "args": [...]}` for
 arguments that are left out unless the field is given. Each text becomes exactly one argument, whatever the values hold.
 A value can never become an option. It may not begin an argument with a dash. A template is refused when it is saved
@@ -20,9 +21,11 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.programs.argv import argument_problem, program_problem
 
 MOST_ELEMENTS = 200
+MOST_PROGRAMS = 20
 
 FACTS = ("tenant.id", "tenant.slug", "job.id")
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*|tenant\.id|tenant\.slug|job\.id)\s*\}\}")
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", re.ASCII)
 _SCALARS = {"string", "integer", "number", "boolean", "null"}
 
 
@@ -50,14 +53,14 @@ def fill_argv(argv: Sequence[Any], payload: Mapping[str, Any], facts: Facts) -> 
     return filled
 
 
-def check_argv(argv: Any, schema: Mapping[str, Any]) -> list[FieldError]:
-    """Return what is wrong with a template for payloads of this schema."""
+def check_argv(argv: Any, schema: Mapping[str, Any], programs: Mapping[str, str]) -> list[FieldError]:
+    """Return what is wrong with a template for payloads of this schema, or with the programs it may name."""
     if not isinstance(argv, list) or not argv or len(argv) > MOST_ELEMENTS:
         return [FieldError("argv", f"is not a list of 1 to {MOST_ELEMENTS} elements")]
     misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
     if misshapen:
         return misshapen
-    found = list(_check_program(argv[0]))
+    found = [*_check_programs(programs), *_check_program(argv[0], programs)]
     before: tuple[str, str | None] = ("", None)
     operands: tuple[bool, str | None] = (False, None)
     for path, text, given in _flat(argv):
@@ -145,9 +148,24 @@ def _check_shape(path: str, element: Any, schema: Mapping[str, Any]) -> Iterator
             yield FieldError(path, 'is neither a text nor {"when": field, "args": [texts]}')
 
 
-def _check_program(program: str) -> Iterator[FieldError]:
-    reason = program_problem(program)
-    if reason is not None:
+def _check_programs(programs: Mapping[str, str]) -> Iterator[FieldError]:
+    if len(programs) > MOST_PROGRAMS:
+        yield FieldError("programs", f"has more than {MOST_PROGRAMS} names")
+    for name, path in programs.items():
+        if not _PROGRAM_NAME.fullmatch(name):
+            yield FieldError(
+                "programs", f"{name[:100]!r} is not a name of letters, digits, dots, dashes and underscores"
+            )
+        if (reason := program_problem(path)) is not None:
+            yield FieldError(f"programs.{name[:100]}", reason)
+
+
+def _check_program(program: str, programs: Mapping[str, str]) -> Iterator[FieldError]:
+    if program in programs:
+        return
+    if _PROGRAM_NAME.fullmatch(program):
+        yield FieldError("argv.0", "is neither the absolute path of a program nor a name that programs gives a path")
+    elif (reason := program_problem(program)) is not None:
         yield FieldError("argv.0", reason)
 
 

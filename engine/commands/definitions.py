@@ -30,7 +30,7 @@ HOLD = statement("engine/commands/sql/hold_definition.sql")
 TERMS = statement("engine/commands/sql/definition_terms.sql")
 LIST = statement("engine/commands/sql/list_definitions.sql")
 
-_JSON = ("argv", "arg_schema", "retry_policy", "limits", "env")
+_JSON = ("argv", "programs", "arg_schema", "retry_policy", "limits", "env")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,9 @@ def _unknown(key: str) -> NotFound:
 def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> Event:
     """The event holds the names of the environment, not its values."""
     spec = definition.spec
-    terms = spec.model_dump(include={"key", "argv", "timeout_seconds", "max_retries", "concurrency", "is_active"})
+    terms = spec.model_dump(
+        include={"key", "argv", "programs", "timeout_seconds", "max_retries", "concurrency", "is_active"}
+    )
     return Event(
         action=action,
         entity_type="definition",

@@ -35,13 +35,18 @@ class Limits(BaseModel):
 
 
 class DefinitionSpec(BaseModel):
-    """A definition of a command. `env` maps each name to a text, or to null for the worker's own value."""
+    """A definition of a command.
+
+    `programs` is the allow-list of names that argv may begin with, each with the path of its program. `env` maps each
+    name to a text, or to null for the worker's own value.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     key: Key
     description: str = Field(default="", max_length=2000)
     argv: list[Any]
+    programs: dict[str, str] = {}
     arg_schema: dict[str, Any] = {}
     timeout_seconds: int = Field(default=3600, ge=1, le=7 * 86_400)
     max_retries: int = Field(default=2, ge=0, le=1000)
@@ -78,7 +83,7 @@ def _check(spec: DefinitionSpec) -> None:
         found.append(FieldError("", "holds the character U+0000"))
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
     # An unusable schema does not say which fields there are.
-    found += unusable or check_argv(spec.argv, spec.arg_schema) + check_env(spec.env, spec.arg_schema)
+    found += unusable or check_argv(spec.argv, spec.arg_schema, spec.programs) + check_env(spec.env, spec.arg_schema)
     try:
         spec.policy.delay(0)
     except InvalidInput as error:

@@ -7,6 +7,7 @@ create table job_definitions (
   key             text not null unique check (key ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
   description     text not null default '',
   argv            jsonb not null,
+  programs        jsonb not null default '{}',
   arg_schema      jsonb not null default '{}',
   timeout_seconds int not null default 3600 check (timeout_seconds > 0),
   max_retries     int not null default 2 check (max_retries between 0 and 1000),

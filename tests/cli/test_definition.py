@@ -1,13 +1,20 @@
 """`atlas definition`, `atlas host`, and a worker that serves both named and all commands."""
 
+import sys
+from pathlib import Path
+from uuid import uuid4
+
 import orjson
 import pytest
 
+from atlas.cli.demo import EVENTS, PROVIDER, load_demo
 from atlas.cli.examples import FOLDER, load_examples, read_examples
-from atlas.engine.commands.definitions import edit_definition, list_definitions
+from atlas.engine.commands.definitions import edit_definition, find_definition, list_definitions
 from atlas.engine.commands.spec import read_spec
+from atlas.engine.triggers import fire_due_events
 from tests.support import DANA
 
+COMMANDS = ["recompute-trained-tags", "recompute-zeroshot-tags", "sync-dropbox", "train-keyword-models"]
 SYNC = str(FOLDER / "sync-dropbox.json")
 
 
@@ -16,9 +23,9 @@ async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path)
     added = await atlas("definition", "add", SYNC, "--json")
     assert added.document["key"] == "sync-dropbox"
     # A program beside its file is found wherever the command runs.
-    assert added.document["argv"][0] == str(FOLDER.parent / "programs" / "sync-dropbox")
+    assert added.document["programs"] == {"zoltag": str(FOLDER.parent / "programs" / "zoltag")}
 
-    assert "yes     900" in (await atlas("definition", "list")).stdout
+    assert "yes     3600" in (await atlas("definition", "list")).stdout
     changes = tmp_path / "changes.json"
     changes.write_bytes(orjson.dumps({"description": "other"}))
     edited = await atlas("definition", "edit", "sync-dropbox", str(changes), "--timeout", "60", "--json")
@@ -36,7 +43,7 @@ async def test_an_error_is_one_line(atlas, tmp_path):
 
     assert "is not JSON" in (await atlas("definition", "add", str(broken))).refusal
     assert "cannot be read" in (await atlas("definition", "add", str(tmp_path / "none.json"))).refusal
-    assert "argv.0: is not the absolute path" in (await atlas("definition", "add", str(empty))).refusal
+    assert "argv.0: is neither the absolute path" in (await atlas("definition", "add", str(empty))).refusal
     assert "There is no definition x." in (await atlas("definition", "disable", "x")).refusal
     assert (await atlas("definition", "edit", "x")).code == 2
 
@@ -44,13 +51,14 @@ async def test_an_error_is_one_line(atlas, tmp_path):
 async def test_a_worker_runs_the_definitions_it_is_given(atlas):
     await atlas("online")
     await atlas("definition", "add", SYNC)
-    made = await atlas("enqueue", "sync-dropbox", "--input", '{"provider_id": "p1", "path_prefix": "-a b"}', "--json")
+    payload = {"provider_id": str(uuid4()), "path_prefix": "-a b"}
+    made = await atlas("enqueue", "sync-dropbox", "--input", orjson.dumps(payload).decode(), "--json")
     assert "provider_id" in (await atlas("enqueue", "sync-dropbox", "--input", "{}")).refusal
 
     assert "There is no handler for other." in (await atlas("worker", "--types", "other", "--drain")).refusal
     assert (await atlas("worker", "--types", "sync-dropbox", "--drain", "--json")).document == {"finished": 1}
     shown = (await atlas("jobs", "show", made.document["id"], "--json")).document
-    assert shown["job"]["output"] == {"files": 4, "dry_run": False}
+    assert shown["job"]["output"] == {"command": "sync-dropbox", "done": 4}
     assert shown["attempts"][0]["result"]["argv"][-1] == "--path-prefix=-a b"
 
 
@@ -71,18 +79,46 @@ async def test_a_host_is_added_with_its_server_instances(atlas):
 async def test_the_examples_are_loaded_once_and_keep_what_was_changed(conn):
     keys = await load_examples(conn, actor=DANA)
     assert keys == sorted(read_examples())
-    assert {"sync-dropbox", "recompute-trained-tags"} <= set(keys)
+    assert set(COMMANDS) <= set(keys)
 
-    await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 5, "argv": ["/elsewhere/sync-dropbox"]}, actor=DANA)
+    moved = {"timeout_seconds": 5, "programs": {"zoltag": "/elsewhere/zoltag"}}
+    await edit_definition(conn, "sync-dropbox", moved, actor=DANA)
     assert await load_examples(conn, actor=DANA) == keys
     [sync] = [one.spec for one in await list_definitions(conn) if one.spec.key == "sync-dropbox"]
-    assert (sync.timeout_seconds, sync.argv) == (5, [str(FOLDER.parent / "programs" / "sync-dropbox")])
+    assert (sync.timeout_seconds, sync.programs) == (5, {"zoltag": str(FOLDER.parent / "programs" / "zoltag")})
+
+    # A program that an operator put in its place is there, and stays.
+    await edit_definition(conn, "sync-dropbox", {"programs": {"zoltag": sys.executable}}, actor=DANA)
+    await load_examples(conn, actor=DANA)
+    assert (await find_definition(conn, "sync-dropbox")).spec.programs == {"zoltag": sys.executable}
 
 
 @pytest.mark.parametrize("key", sorted(read_examples()))
 def test_every_example_is_a_definition_whose_program_is_there(key):
     spec = read_spec(read_examples()[key])
 
-    program = FOLDER.parent / "programs" / key
-    assert spec.argv[0] == str(program)
+    program = Path(spec.programs[spec.argv[0]])
+    assert program.parent == FOLDER.parent / "programs"
     assert program.stat().st_mode & 0o111
+
+
+async def test_the_demo_runs_its_commands_and_its_trigger(atlas, conn):
+    await atlas("online")
+    await load_demo(conn, actor=DANA)
+    await load_demo(conn, actor=DANA)
+    published = await conn.fetch("select name from atlas.events order by seq")
+    assert [row["name"] for row in published] == list(EVENTS)
+    assert (await fire_due_events(conn)).fired == 1
+
+    drained = await atlas("worker", "--types", ",".join(COMMANDS), "--drain", "--json")
+    assert drained.document == {"finished": 4}, drained
+    rows = await conn.fetch("select * from atlas.jobs where job_type = any ($1) order by job_type", COMMANDS)
+    assert [(row["job_type"], row["status"]) for row in rows] == [(key, "succeeded") for key in COMMANDS]
+    tagged, _, synced, _ = rows
+    assert orjson.loads(tagged["input"]) == {"model": "siglip"}
+    assert orjson.loads(synced["input"]) == {"provider_id": PROVIDER, "path_prefix": "/photos/2026"}
+    assert synced["source"] == "event"
+    shown = (await atlas("jobs", "show", str(tagged["id"]), "--json")).document
+    program = str(FOLDER.parent / "programs" / "zoltag")
+    expected = [program, "recompute-trained-tags", "--tenant-id", str(tagged["tenant_id"]), "--model=siglip"]
+    assert shown["attempts"][0]["result"]["argv"] == expected

@@ -55,14 +55,19 @@ def _order(spec: DefinitionSpec, payload: dict[str, Any], facts: Facts, ctx: Job
     """What to run. A payload that does not match the schema fails for good: it would not match next time."""
     try:
         require_fit(spec.arg_schema, payload, what=f"The input of {spec.key}")
-        argv = fill_argv(spec.argv, payload, facts)
+        program, *arguments = fill_argv(spec.argv, payload, facts)
         env = fill_env(spec.env, payload, facts, os.environ)
     except InvalidInput as error:
         raise PermanentError(error.message, remedy=error.remedy) from error
     _redact(ctx, inherited_secrets(spec.env, os.environ))
     limits = spec.limits.model_dump()
     limits["cpu_seconds"] = spec.limits.cpu_seconds or spec.timeout_seconds
-    return Order(argv, env, limits, float(ctx.job.timeout_seconds or spec.timeout_seconds))
+    return Order(
+        [spec.programs.get(program, program), *arguments],
+        env,
+        limits,
+        float(ctx.job.timeout_seconds or spec.timeout_seconds),
+    )
 
 
 def _redact(ctx: JobContext, values: list[str]) -> None:

@@ -4,5 +4,5 @@ update atlas.job_definitions
 set is_active  = false,
     updated_at = clock_timestamp()
 where id = :id
-returning id, key, description, argv, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env, is_active,
-  created_at, updated_at;
+returning id, key, description, argv, programs, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env,
+  is_active, created_at, updated_at;

@@ -3,6 +3,7 @@ with changed as (
   update atlas.job_definitions
   set description     = :description,
       argv            = :argv::text::jsonb,
+      programs        = :programs::text::jsonb,
       arg_schema      = :arg_schema::text::jsonb,
       timeout_seconds = :timeout_seconds,
       max_retries     = :max_retries,
@@ -28,6 +29,6 @@ typed as (
       retry_policy    = excluded.retry_policy,
       concurrency     = excluded.concurrency
 )
-select id, key, description, argv, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env, is_active,
-  created_at, updated_at
+select id, key, description, argv, programs, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env,
+  is_active, created_at, updated_at
 from changed;

@@ -1,6 +1,6 @@
 -- One definition, held until the end of the transaction that edits it.
-select id, key, description, argv, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env, is_active,
-  created_at, updated_at
+select id, key, description, argv, programs, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env,
+  is_active, created_at, updated_at
 from atlas.job_definitions
 where key = :key
 for update;

@@ -31,7 +31,7 @@ def online():
 
 
 def reasons(argv):
-    return [f"{error.field}: {error.reason}" for error in check_argv(argv, SCHEMA)]
+    return [f"{error.field}: {error.reason}" for error in check_argv(argv, SCHEMA, {})]
 
 
 def test_each_text_becomes_one_argument_with_its_values_filled_in():
@@ -46,7 +46,7 @@ def test_each_text_becomes_one_argument_with_its_values_filled_in():
         "{{ name }}",
         "{{kind}}-{{name}}",
     ]
-    assert check_argv(argv, SCHEMA) == []
+    assert check_argv(argv, SCHEMA, {}) == []
 
     assert fill_argv(argv, {"name": "x y", "kind": "a", "count": 0, "deep": False}, FACTS) == [
         "/bin/tool",
@@ -103,7 +103,7 @@ def test_a_value_that_cannot_be_an_argument_is_refused(value):
     [
         ([], "argv: is not a list"),
         ("/bin/tool", "argv: is not a list"),
-        (["tool"], "argv.0: is not the absolute path"),
+        (["tool"], "argv.0: is neither the absolute path of a program nor a name that programs gives a path"),
         (["./tool"], "argv.0: is not the absolute path"),
         (["/opt/../bin/tool"], "argv.0: is not the absolute path"),
         (["/opt//tool"], "argv.0: is not the absolute path"),

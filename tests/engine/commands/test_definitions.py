@@ -152,6 +152,20 @@ async def test_the_formats_of_a_handlers_model_are_left_to_the_model(conn):
     assert await admit(conn, NewJob("a.b", {"day": "2026-02-16T10:30:00"}, tenant.id))
 
 
+async def test_a_bare_name_is_a_program_where_the_definition_gives_its_path(conn):
+    zoltag = {**SYNC, "argv": ["zoltag", "sync-dropbox", "--tenant-id", "{{tenant.id}}"]}
+    with pytest.raises(InvalidInput, match="argv.0: is neither the absolute path"):
+        await add_definition(conn, zoltag, actor=DANA)
+    assert "programs.zoltag: is not the absolute" in await wrong(conn, programs={"zoltag": "bin/zoltag"})
+    assert "programs.zoltag: is sh, which runs" in await wrong(conn, programs={"zoltag": "/bin/sh"})
+    assert "programs: '../x' is not a name" in await wrong(conn, programs={"../x": "/bin/true"})
+
+    made = await add_definition(conn, {**zoltag, "programs": {"zoltag": "/opt/zoltag/bin/zoltag"}}, actor=DANA)
+    assert (await find_definition(conn, "sync-dropbox")).spec.programs == made.spec.programs
+    with pytest.raises(InvalidInput, match="argv.0"):
+        await edit_definition(conn, "sync-dropbox", {"programs": {}}, actor=DANA)
+
+
 async def test_terms_that_cannot_be_met_are_refused_by_name(conn):
     assert "timeout_seconds" in await wrong(conn, timeout_seconds=0)
     assert "max_retries" in await wrong(conn, max_retries=-1)
