@@ -31,6 +31,7 @@ STATUSES = {
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
     409: "It does not fit the state that the thing is in.",
+    412: "It is not in the state that `If-Match` names: it has changed since.",
     408: "The body takes too long to arrive.",
     413: "The body is too large.",
     415: "The body is not JSON.",
@@ -68,6 +69,10 @@ HEADERS: dict[str, dict[str, Any]] = {
     "Idempotency-Replayed": {
         "description": "`true` if this is the response to an earlier call with the same key.",
         "schema": {**TEXT, "enum": ["true"]},
+    },
+    "ETag": {
+        "description": "Names the state of the thing; sent back as `If-Match`, an edit changes that state alone.",
+        "schema": {**TEXT, "examples": ['"8d5e957f297893487bd98fa830fa6413"']},
     },
     "Set-Cookie": {
         "description": "The session's cookie, which no script reads; on signing out an expired one.",
@@ -169,6 +174,11 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         statuses |= {401, 403}
     if isinstance(route, GuardedRoute) and route.takes_key:
         operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
+    if isinstance(route, GuardedRoute) and route.takes_match:
+        statuses.add(412)
+    if rules.etag:
+        for response in operation["responses"].values():
+            response["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}}
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):

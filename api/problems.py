@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from atlas.db.pool import UNREACHABLE
+from atlas.engine.etags import Stale
 from atlas.engine.quotas import QuotaReached
 from atlas.errors import (
     AtlasError,
@@ -176,6 +177,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (Unauthenticated, 401, "unauthenticated"),
     (Forbidden, 403, "forbidden"),
     (NotFound, 404, "not-found"),
+    (Stale, 412, "stale"),
     (LeaseLost, 409, "lease-lost"),
     (QuotaReached, 409, "quota-reached"),
     (Conflict, 409, "conflict"),

@@ -63,6 +63,8 @@ class RouteRules:
     no_key: str = ""
     # The function uses a helper process.
     helper: bool = False
+    # Its response names the state of a thing that is edited in an ETag.
+    etag: bool = False
 
 
 def requires(*roles: str, **rules: Any) -> Callable[[F], F]:
@@ -90,8 +92,9 @@ class GuardedRoute(APIRoute):
     HEAD is GET without the body.
     """
 
-    # Whether an Idempotency-Key makes it respond once.
+    # Whether an Idempotency-Key makes it respond once, and whether If-Match says which state it edits.
     takes_key: bool
+    takes_match: bool
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -103,7 +106,9 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Handle:
         rules = rules_of(self.endpoint)
         changes = not (self.methods or set()) <= {"GET", "HEAD"}
-        self.takes_key = changes and not rules.no_key and "idempotency-key" not in header_names(self.dependant)
+        headers = header_names(self.dependant)
+        self.takes_key = changes and not rules.no_key and "idempotency-key" not in headers
+        self.takes_match = "if-match" in headers
         inner: Handle = self.endpoint if rules.raw else super().get_route_handler()
         reads_body = self.body_field is not None
         # The pages beside the API ignore their query, as pages do.
@@ -115,6 +120,8 @@ class GuardedRoute(APIRoute):
             if key is not None and rules.no_key:
                 reason = f"is not taken here: {rules.no_key}"
                 raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
+            if changes and not self.takes_match and header(request.scope, b"if-match") is not None:
+                raise InvalidInput("The request", [FieldError("header.If-Match", "is not taken here")])
             if reads_body or (rules.raw and key is not None):
                 await read_body(request, rules)
             if key is None or not self.takes_key:

@@ -1,7 +1,7 @@
 """Tenants: the customers of an installation. Jobs, tokens and audit rows belong to one."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
@@ -24,6 +25,7 @@ from atlas.ids import as_id, new_id
 
 ADD = statement("engine/sql/add_tenant.sql")
 EDIT = statement("engine/sql/edit_tenant.sql")
+HOLD = statement("engine/sql/hold_tenant.sql")
 FIND = statement("engine/sql/find_tenant.sql")
 LIST = statement("engine/sql/list_tenants.sql")
 
@@ -48,6 +50,11 @@ class Tenant:
     retention: dict[str, Any]
     created_at: datetime
 
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of(self.id, self.name, self.timezone, self.limits, self.retention)
+
 
 async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = "UTC", actor: Actor) -> Tenant:
     """Add a tenant. Its time zone is the clock that its schedules follow."""
@@ -71,7 +78,14 @@ async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = 
     return tenant
 
 
-async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, Any], *, actor: Actor) -> Tenant:
+async def edit_tenant(
+    conn: Connection,
+    tenant: Tenant,
+    changes: Mapping[str, Any],
+    *,
+    actor: Actor,
+    if_match: Collection[str] | None = None,
+) -> Tenant:
     """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
     wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
     _check(tenant.slug, wanted["name"], wanted["timezone"], changes.get("limits"), changes.get("retention"))
@@ -80,6 +94,9 @@ async def edit_tenant(conn: Connection, tenant: Tenant, changes: Mapping[str, An
         name: facts[name] if name in ("name", "timezone") else orjson.dumps(facts[name]).decode() for name in facts
     }
     async with conn.transaction():
+        if if_match is not None:
+            held = await fetch_row(conn, HOLD, id=tenant.id)
+            require_match(held and _tenant(held).etag, if_match, "tenant", tenant.slug)
         row = await fetch_row(conn, EDIT, id=tenant.id, **(dict.fromkeys(wanted) | columns))
         if row is None:
             raise NotFound("tenant", tenant.slug)

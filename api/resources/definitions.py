@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import ConfigDict, Field
 
+from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
@@ -138,19 +139,19 @@ async def show_list(
 
 
 @router.post("", operation_id="create_definition", status_code=201, summary="Allow a command")
-@requires("operator", whole=True)
-async def create(body: NewDefinition, call: Calling) -> DefinitionShown:
+@requires("operator", whole=True, etag=True)
+async def create(body: NewDefinition, call: Calling, response: Response) -> DefinitionShown:
     """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
-        return DefinitionShown.of(await add_definition(conn, body.described(), actor=call.actor))
+        return _shown(await add_definition(conn, body.described(), actor=call.actor), response)
 
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
-@requires(*READERS, whole=True)
-async def show_one(key: Key, call: Calling) -> DefinitionShown:
+@requires(*READERS, whole=True, etag=True)
+async def show_one(key: Key, call: Calling, response: Response) -> DefinitionShown:
     """By its key, which is the job type of its jobs."""
     async with call.transaction(read_only=True) as conn:
-        return DefinitionShown.of(await find_definition(conn, key))
+        return _shown(await find_definition(conn, key), response)
 
 
 @router.patch(
@@ -158,11 +159,14 @@ async def show_one(key: Key, call: Calling) -> DefinitionShown:
     operation_id="edit_definition",
     summary="Change a definition; it applies to attempts that start afterwards",
 )
-@requires("operator", whole=True)
-async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionShown:
+@requires("operator", whole=True, etag=True)
+async def edit(
+    key: Key, body: DefinitionChange, call: Calling, response: Response, if_match: IfMatch
+) -> DefinitionShown:
     """Fields that are not sent stay as they are."""
     async with call.transaction() as conn:
-        return DefinitionShown.of(await edit_definition(conn, key, body.described(), actor=call.actor))
+        changed = await edit_definition(conn, key, body.described(), actor=call.actor, if_match=if_match)
+    return _shown(changed, response)
 
 
 @router.delete(
@@ -170,8 +174,13 @@ async def edit(key: Key, body: DefinitionChange, call: Calling) -> DefinitionSho
     operation_id="disable_definition",
     summary="Disable a definition: none of its jobs is enqueued or started any more",
 )
-@requires("operator", whole=True)
-async def disable(key: Key, call: Calling) -> DefinitionShown:
+@requires("operator", whole=True, etag=True)
+async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch) -> DefinitionShown:
     """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
-        return DefinitionShown.of(await disable_definition(conn, key, actor=call.actor))
+        return _shown(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
+
+
+def _shown(definition: Definition, response: Response) -> DefinitionShown:
+    response.headers["ETag"] = definition.etag
+    return DefinitionShown.of(definition)

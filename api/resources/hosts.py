@@ -3,8 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
+from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Flag, Id, Name
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -79,28 +80,31 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     status_code=201,
     summary="Add a host; it authenticates with a token of the role host",
 )
-@requires(*MANAGERS)
-async def create(body: NewName, call: Calling) -> HostShown:
+@requires(*MANAGERS, etag=True)
+async def create(body: NewName, call: Calling, response: Response) -> HostShown:
     """`POST /tokens` makes its token, with the scope `host_id`."""
     async with call.transaction() as conn:
-        return HostShown.model_validate(await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor))
+        host = await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor)
+    response.headers["ETag"] = host.etag
+    return HostShown.model_validate(host)
 
 
 @router.get("/{host_id:uuid}", operation_id="get_host", summary="One host")
-@requires(*READERS)
-async def show_one(host_id: Id, call: Calling) -> HostShown:
+@requires(*READERS, etag=True)
+async def show_one(host_id: Id, call: Calling, response: Response) -> HostShown:
     """With the names of its servers, and when it was seen last."""
     async with call.transaction(read_only=True) as conn:
-        return await _shown(conn, await _find(conn, host_id, call))
+        return await _shown(conn, await _find(conn, host_id, call), response)
 
 
 @router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not")
-@requires(*MANAGERS)
-async def edit(host_id: Id, body: HostChange, call: Calling) -> HostShown:
+@requires(*MANAGERS, etag=True)
+async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> HostShown:
     """The job that it runs goes on."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
-        return await _shown(conn, await edit_host(conn, host, is_active=body.is_active, actor=call.actor))
+        changed = await edit_host(conn, host, is_active=body.is_active, actor=call.actor, if_match=if_match)
+        return await _shown(conn, changed, response)
 
 
 @router.get(
@@ -134,6 +138,7 @@ async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
     return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
 
 
-async def _shown(conn: Connection, host: Host) -> HostShown:
+async def _shown(conn: Connection, host: Host, response: Response) -> HostShown:
+    response.headers["ETag"] = host.etag
     names = [one.name for one in await list_server_instances(conn, host.id)]
     return HostShown.model_validate({**HostShown.model_validate(host).model_dump(), "instances": names})

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
+from atlas.api.etags import IfMatch
 from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
@@ -104,11 +105,13 @@ class UsageShown(ApiModel):
 
 
 @router.get("/system/atlas-online", operation_id="get_gate", summary="Whether Atlas starts work")
-@requires(*PEOPLE, "host", "worker", by_tenant=False)
-async def show_gate(call: Calling) -> GateStatus:
+@requires(*PEOPLE, "host", "worker", by_tenant=False, etag=True)
+async def show_gate(call: Calling, response: Response) -> GateStatus:
     """Who switched it, when and why, and when it opens by itself."""
     async with call.transaction(read_only=True) as conn:
-        return _gate(await read_gate(conn))
+        gate = await read_gate(conn)
+    response.headers["ETag"] = gate.etag
+    return _gate(gate)
 
 
 @router.put(
@@ -117,9 +120,9 @@ async def show_gate(call: Calling) -> GateStatus:
     response_model=GateStatus,
     summary="Let work start, or nothing; running jobs go on",
 )
-@requires("operator", whole=True)
+@requires("operator", whole=True, etag=True)
 async def switch_gate(
-    request: Request, body: GateBody, call: Calling, idempotency_key: IdempotencyKey = None
+    request: Request, body: GateBody, call: Calling, if_match: IfMatch, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """After the response to `online: false`, nothing starts until Atlas is online again.
 
@@ -129,8 +132,9 @@ async def switch_gate(
 
     async def respond() -> Response:
         async with call.transaction() as conn:
-            gate = await switch(conn, online=body.online, actor=call.actor, reason=body.reason, until=until)
-        return json_response(json_bytes(_gate(gate)))
+            about: dict[str, Any] = {"actor": call.actor, "reason": body.reason, "until": until, "if_match": if_match}
+            gate = await switch(conn, online=body.online, **about)
+        return json_response(json_bytes(_gate(gate)), headers={"ETag": gate.etag})
 
     return await respond_once(request, call, idempotency_key, respond)
 

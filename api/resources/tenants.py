@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
+from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -79,33 +80,40 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
 
 
 @router.post("", operation_id="create_tenant", status_code=201, summary="Add a tenant")
-@requires("operator", whole=True)
-async def create(body: NewTenant, call: Calling) -> TenantShown:
+@requires("operator", whole=True, etag=True)
+async def create(body: NewTenant, call: Calling, response: Response) -> TenantShown:
     """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
-    return TenantShown.model_validate(made)
+    return _shown(made, response)
 
 
 @router.get("/{slug_or_id}", operation_id="get_tenant", summary="One tenant")
-@requires(*READERS, by_tenant=False)
-async def show_one(slug_or_id: SlugOrId, call: Calling) -> TenantShown:
+@requires(*READERS, by_tenant=False, etag=True)
+async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> TenantShown:
     """By its slug or its id."""
     async with call.transaction(read_only=True) as conn:
-        return TenantShown.model_validate(await _find(conn, slug_or_id, call))
+        return _shown(await _find(conn, slug_or_id, call), response)
 
 
 @router.patch(
     "/{slug_or_id}", operation_id="edit_tenant", summary="Change a tenant's name, time zone, limits or retention"
 )
-@requires("operator", whole=True)
-async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling) -> TenantShown:
+@requires("operator", whole=True, etag=True)
+async def edit(
+    slug_or_id: SlugOrId, body: TenantChange, call: Calling, response: Response, if_match: IfMatch
+) -> TenantShown:
     """`limits` and `retention` are replaced as a whole; what they do not name has its default."""
     async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
-        changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor)
+        changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor, if_match=if_match)
     call.after_commit(call.api.tenants.forget)
-    return TenantShown.model_validate(changed)
+    return _shown(changed, response)
+
+
+def _shown(tenant: Tenant, response: Response) -> TenantShown:
+    response.headers["ETag"] = tenant.etag
+    return TenantShown.model_validate(tenant)
 
 
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:

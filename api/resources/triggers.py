@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
+from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -166,11 +167,13 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 
 @router.post("", operation_id="create_trigger", status_code=201, summary="Add a trigger")
-@requires(*MANAGERS, helper=True)
-async def create(body: NewTrigger, call: Calling) -> TriggerShown:
+@requires(*MANAGERS, helper=True, etag=True)
+async def create(body: NewTrigger, call: Calling, response: Response) -> TriggerShown:
     """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
-        return TriggerShown.of(await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run))
+        made = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
+    response.headers["ETag"] = made.etag
+    return TriggerShown.of(made)
 
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
@@ -183,23 +186,27 @@ async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[Occurrenc
 
 
 @router.get("/{trigger_id:uuid}", operation_id="get_trigger", summary="One trigger")
-@requires(*READERS)
-async def show_one(trigger_id: Id, call: Calling) -> TriggerShown:
+@requires(*READERS, etag=True)
+async def show_one(trigger_id: Id, call: Calling, response: Response) -> TriggerShown:
     """With the time that it is due next, and why it could not fire last."""
     async with call.transaction(read_only=True) as conn:
-        return TriggerShown.of(await find_trigger(conn, trigger_id, tenant_id=call.tenant_id))
+        trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
+    response.headers["ETag"] = trigger.etag
+    return TriggerShown.of(trigger)
 
 
 @router.patch(
     "/{trigger_id:uuid}", operation_id="edit_trigger", summary="Change a trigger; a changed schedule starts from now"
 )
-@requires(*MANAGERS, helper=True)
-async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerShown:
+@requires(*MANAGERS, helper=True, etag=True)
+async def edit(
+    trigger_id: Id, body: TriggerChange, call: Calling, response: Response, if_match: IfMatch
+) -> TriggerShown:
     """Fields that are not sent stay as they are; null removes an optional one."""
+    about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.helper() as run, call.transaction() as conn:
-        changed = await edit_trigger(
-            conn, trigger_id, body.described(), actor=call.actor, tenant_id=call.tenant_id, run=run
-        )
+        changed = await edit_trigger(conn, trigger_id, body.described(), **about, run=run)
+    response.headers["ETag"] = changed.etag
     return TriggerShown.of(changed)
 
 
@@ -210,10 +217,10 @@ async def edit(trigger_id: Id, body: TriggerChange, call: Calling) -> TriggerSho
     summary="Remove a trigger; the record of its firings stays",
 )
 @requires(*MANAGERS)
-async def remove(trigger_id: Id, call: Calling) -> None:
+async def remove(trigger_id: Id, call: Calling, if_match: IfMatch) -> None:
     """It fires no more. Jobs that it has started go on."""
     async with call.transaction() as conn:
-        await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id)
+        await remove_trigger(conn, trigger_id, actor=call.actor, tenant_id=call.tenant_id, if_match=if_match)
 
 
 @router.post(

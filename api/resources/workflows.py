@@ -1,12 +1,13 @@
 """Routes for workflows: declared ones, which are saved here, and those in the code of workers."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict
 
+from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import ProblemField
@@ -98,11 +99,14 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 @router.post(
     "", operation_id="save_workflow", status_code=201, summary="Save a declared workflow as its newest version"
 )
-@requires(*MANAGERS, helper=True)
-async def save(body: WorkflowDocument, call: Calling) -> SavedWorkflow:
+@requires(*MANAGERS, helper=True, etag=True)
+async def save(body: WorkflowDocument, call: Calling, response: Response, if_match: IfMatch) -> SavedWorkflow:
     """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
     async with call.helper() as run, call.transaction() as conn:
-        saved = await save_workflow(conn, body.document, actor=call.actor, tenant_id=call.tenant_id, run=run)
+        saved = await save_workflow(
+            conn, body.document, actor=call.actor, tenant_id=call.tenant_id, if_match=if_match, run=run
+        )
+    response.headers["ETag"] = saved.etag
     return SavedWorkflow.model_validate(saved)
 
 
@@ -116,15 +120,17 @@ async def check(body: WorkflowDocument, call: Calling) -> Checked:
 
 
 @router.get("/{key}", operation_id="get_workflow", summary="One workflow")
-@requires(*PEOPLE)
-async def show_one(key: Key, call: Calling) -> WorkflowShown:
+@requires(*PEOPLE, etag=True)
+async def show_one(key: Key, call: Calling, response: Response) -> WorkflowShown:
     """In its newest version; a tenant's own comes before one for all tenants."""
     async with call.transaction(read_only=True) as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
     if not found:
         raise NotFound("workflow", key)
     # A tenant's own workflow comes before one for all tenants.
-    return WorkflowShown.model_validate(max(found, key=lambda one: (one.tenant_id is not None, one.version)))
+    workflow = max(found, key=lambda one: (one.tenant_id is not None, one.version))
+    response.headers["ETag"] = workflow.etag
+    return WorkflowShown.model_validate(workflow)
 
 
 @router.patch(
@@ -133,8 +139,9 @@ async def show_one(key: Key, call: Calling) -> WorkflowShown:
     status_code=204,
     summary="Let a workflow start, or not; running runs continue",
 )
-@requires(*MANAGERS)
-async def edit(key: Key, body: WorkflowChange, call: Calling) -> None:
+@requires(*MANAGERS, etag=True)
+async def edit(key: Key, body: WorkflowChange, call: Calling, response: Response, if_match: IfMatch) -> None:
     """In all its versions. An operator who names no tenant means the one for all tenants."""
+    about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        await enable_workflow(conn, key, enabled=body.is_enabled, actor=call.actor, tenant_id=call.tenant_id)
+        response.headers["ETag"] = await enable_workflow(conn, key, enabled=body.is_enabled, **about)

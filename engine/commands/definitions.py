@@ -4,7 +4,7 @@ A definition's key is the job type of its jobs. The statements that write a defi
 retries and schema.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
@@ -41,6 +42,11 @@ class Definition:
     spec: DefinitionSpec
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of(self.id, self.spec.model_dump())
 
     def as_json(self) -> dict[str, Any]:
         """The definition as the API and the CLI show it."""
@@ -67,12 +73,19 @@ async def add_definition(conn: Connection, described: Mapping[str, Any], *, acto
     return definition
 
 
-async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any], *, actor: Actor) -> Definition:
+async def edit_definition(
+    conn: Connection,
+    key: str,
+    changes: Mapping[str, Any],
+    *,
+    actor: Actor,
+    if_match: Collection[str] | None = None,
+) -> Definition:
     """Change some fields of a definition. Every attempt that begins afterwards uses them, also of waiting jobs."""
     if "key" in changes and changes["key"] != key:
         raise InvalidInput("The definition", [FieldError("key", "cannot be changed: jobs are stored under it")])
     async with conn.transaction():
-        held = await _held(conn, key)
+        held = await _held(conn, key, if_match)
         before = _definition(held).spec
         spec = read_spec(_merged(before, changes))
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
@@ -82,10 +95,12 @@ async def edit_definition(conn: Connection, key: str, changes: Mapping[str, Any]
     return definition
 
 
-async def disable_definition(conn: Connection, key: str, *, actor: Actor) -> Definition:
+async def disable_definition(
+    conn: Connection, key: str, *, actor: Actor, if_match: Collection[str] | None = None
+) -> Definition:
     """Stop making and starting its jobs. Running jobs go on; waiting ones wait until it is active again."""
     async with conn.transaction():
-        held = await _held(conn, key)
+        held = await _held(conn, key, if_match)
         definition = _definition(await fetch_row(conn, DISABLE, id=held["id"]))
         action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held["is_active"] else ("DEFINITION_EDITED", [])
         await record(conn, _event(action, definition, actor, changed=changed))
@@ -114,11 +129,12 @@ async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Defini
     return None if row is None else (_definition(row), row["tenant_slug"])
 
 
-async def _held(conn: Connection, key: str) -> Any:
+async def _held(conn: Connection, key: str, if_match: Collection[str] | None) -> Any:
     """The row of a definition, locked until the end of the transaction."""
     row = await fetch_row(conn, HOLD, key=key)
     if row is None:
         raise _unknown(key)
+    require_match(_definition(row).etag, if_match, "definition", key)
     return row
 
 

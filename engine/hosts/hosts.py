@@ -1,5 +1,6 @@
 """Hosts: machines that fetch their own jobs, and the server instances they run."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -8,6 +9,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -16,6 +18,7 @@ from atlas.ids import as_id, new_id
 ADD = statement("engine/hosts/sql/add_host.sql")
 ADD_INSTANCE = statement("engine/hosts/sql/add_server_instance.sql")
 EDIT = statement("engine/hosts/sql/edit_host.sql")
+HOLD = statement("engine/hosts/sql/hold_host.sql")
 FIND = statement("engine/hosts/sql/find_host.sql")
 LIST = statement("engine/hosts/sql/list_hosts.sql")
 LIST_INSTANCES = statement("engine/hosts/sql/list_server_instances.sql")
@@ -32,6 +35,11 @@ class Host:
     last_seen_at: datetime | None
     created_at: datetime
     instances: list[str] = field(default_factory=list)
+
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of(self.id, self.is_active)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +80,14 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
     return made
 
 
-async def edit_host(conn: Connection, host: Host, *, is_active: bool, actor: Actor) -> Host:
+async def edit_host(
+    conn: Connection, host: Host, *, is_active: bool, actor: Actor, if_match: Collection[str] | None = None
+) -> Host:
     """Allow a host to fetch jobs, or not. Its running job goes on."""
     async with conn.transaction():
+        if if_match is not None:
+            held = await fetch_row(conn, HOLD, id=host.id)
+            require_match(held and Host(**held).etag, if_match, "host", host.name)
         row = await fetch_row(conn, EDIT, id=host.id, is_active=is_active)
         if row is None:
             raise NotFound("host", host.id)

@@ -1,6 +1,6 @@
 """The gate `atlas_online`: one switch that every start of a job, run or function obeys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +11,11 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.etags import etag_of, require_match
 from atlas.errors import FieldError, InvalidInput, Refused
 
 READ = statement("engine/jobs/sql/gate_read.sql")
+HOLD = statement("engine/jobs/sql/gate_hold.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
@@ -34,6 +36,11 @@ class Gate:
     until: datetime | None = None
 
     @property
+    def etag(self) -> str:
+        """The tag of what a switch can change."""
+        return etag_of(self.online, self.reason, self.by, self.since, self.until)
+
+    @property
     def closed_because(self) -> str:
         """Why nothing starts, in one sentence."""
         if self.since is None:
@@ -49,7 +56,13 @@ async def read_gate(conn: Queryable) -> Gate:
 
 
 async def switch(
-    conn: Connection, *, online: bool, actor: Actor, reason: str | None = None, until: timedelta | None = None
+    conn: Connection,
+    *,
+    online: bool,
+    actor: Actor,
+    reason: str | None = None,
+    until: timedelta | None = None,
+    if_match: Collection[str] | None = None,
 ) -> Gate:
     """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
@@ -59,6 +72,9 @@ async def switch(
     try:
         # A savepoint in a caller's transaction: after a failure the blocking connections can still be queried.
         async with conn.transaction():
+            if if_match is not None:
+                await fetch(conn, HOLD)
+                require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
             state = await fetch_value(
                 conn,
                 SWITCH,

@@ -1,6 +1,6 @@
 """Stored triggers: add, edit, remove, find, list. Each change is audited."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.commands.definitions import find_definition
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.quotas import require_room
@@ -51,6 +52,11 @@ class Trigger:
     edited_by: str | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of(self.id, self.spec.model_dump())
 
     @property
     def arranged_by(self) -> str:
@@ -107,13 +113,14 @@ async def edit_trigger(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
+    if_match: Collection[str] | None = None,
     run: Run = run_here,
 ) -> Trigger:
     """Change some fields of a trigger. With another schedule or event, or enabled again, it starts from now."""
     async with conn.transaction():
         # Before its row is locked: a change of the zone locks the zone, and then the rows of the schedules.
         await fetch(conn, STAY, tenant_id=(await find_trigger(conn, trigger_id, tenant_id=tenant_id)).tenant_id)
-        before = await _hold(conn, trigger_id, tenant_id)
+        before = await _hold(conn, trigger_id, tenant_id, if_match)
         spec: TriggerSpec = await run(read_trigger, {**before.spec.model_dump(), **changes})
         changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
         await _check_target(conn, spec)
@@ -129,10 +136,17 @@ async def edit_trigger(
     return trigger
 
 
-async def remove_trigger(conn: Connection, trigger_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> Trigger:
+async def remove_trigger(
+    conn: Connection,
+    trigger_id: UUID,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    if_match: Collection[str] | None = None,
+) -> Trigger:
     """Remove a trigger. Its jobs, and the record of its firings, stay."""
     async with conn.transaction():
-        trigger = await _hold(conn, trigger_id, tenant_id)
+        trigger = await _hold(conn, trigger_id, tenant_id, if_match)
         await fetch_value(conn, REMOVE, id=trigger_id)
         await record(conn, _event("TRIGGER_REMOVED", trigger, actor))
     return trigger
@@ -188,11 +202,15 @@ def trigger_of(row: Any) -> Trigger:
     )
 
 
-async def _hold(conn: Connection, trigger_id: UUID, tenant_id: UUID | None) -> Trigger:
+async def _hold(
+    conn: Connection, trigger_id: UUID, tenant_id: UUID | None, if_match: Collection[str] | None
+) -> Trigger:
     row = await fetch_row(conn, HOLD, id=trigger_id, tenant_id=tenant_id)
     if row is None:
         raise _unknown(trigger_id)
-    return trigger_of(row)
+    trigger = trigger_of(row)
+    require_match(trigger.etag, if_match, "trigger", trigger_id)
+    return trigger
 
 
 async def _check_target(conn: Connection, spec: TriggerSpec) -> None:

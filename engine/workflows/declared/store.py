@@ -1,6 +1,6 @@
 """Declared workflows in the database: saving makes a new version, and a run keeps the one it began with."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,8 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.quotas import require_room
@@ -21,6 +22,8 @@ from atlas.engine.workflows.errors import WorkflowFailed
 from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 
+HOLD = statement("engine/workflows/declared/sql/hold_workflow.sql")
+NEWEST = statement("engine/workflows/declared/sql/newest_version.sql")
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
 LATEST = statement("engine/workflows/declared/sql/latest_workflow.sql")
 LOAD = statement("engine/workflows/declared/sql/load_document.sql")
@@ -40,6 +43,7 @@ class Saved:
     key: str
     version: int
     is_new: bool
+    etag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,11 @@ class WorkflowRow:
     created_at: datetime
     last_seen_at: datetime
 
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change: a new version is one."""
+        return etag_of(self.id, self.is_enabled)
+
 
 async def save_workflow(
     conn: Connection,
@@ -66,6 +75,7 @@ async def save_workflow(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
+    if_match: Collection[str] | None = None,
     run: Run = run_here,
 ) -> Saved:
     """Save a document as the newest version of its key, for one tenant or all. The same one again changes nothing.
@@ -76,9 +86,11 @@ async def save_workflow(
     text = orjson.dumps(document).decode()
     async with conn.transaction():
         await _refuse_secrets(conn, parsed)
+        await _require_match(conn, parsed.key, tenant_id, if_match)
         latest = await fetch_row(conn, LATEST, key=parsed.key, tenant_id=tenant_id, document=text)
         if latest is not None and latest["is_same"]:
-            return Saved(latest["id"], parsed.key, latest["version"], is_new=False)
+            etag = etag_of(latest["id"], latest["is_enabled"])
+            return Saved(latest["id"], parsed.key, latest["version"], is_new=False, etag=etag)
         if latest is None:
             await require_room(conn, "workflows", tenant_id)
         else:
@@ -98,7 +110,16 @@ async def save_workflow(
                 f"The workflow {parsed.key} was saved by another request at the same time.", remedy="Save it again."
             )
         await record(conn, _event("WORKFLOW_SAVED", parsed.key, actor, tenant_id, {"version": row["version"]}))
-    return Saved(row["id"], parsed.key, row["version"], is_new=True)
+    etag = etag_of(row["id"], row["is_enabled"])
+    return Saved(row["id"], parsed.key, row["version"], is_new=True, etag=etag)
+
+
+async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_match: Collection[str] | None) -> None:
+    """Hold a workflow until the end of the transaction, and raise Stale if it is not in one of these states."""
+    if if_match is not None:
+        await fetch(conn, HOLD, key=key, tenant_id=tenant_id)
+        row = await fetch_row(conn, NEWEST, key=key, tenant_id=tenant_id)
+        require_match(row and etag_of(row["id"], row["is_enabled"]), if_match, "workflow", key)
 
 
 async def _refuse_secrets(conn: Connection, document: Document) -> None:
@@ -115,14 +136,23 @@ async def _refuse_secrets(conn: Connection, document: Document) -> None:
 
 
 async def enable_workflow(
-    conn: Connection, key: str, *, enabled: bool, actor: Actor, tenant_id: UUID | None = None
-) -> None:
-    """Let a workflow start, or not. What runs goes on."""
+    conn: Connection,
+    key: str,
+    *,
+    enabled: bool,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    if_match: Collection[str] | None = None,
+) -> str:
+    """Let a workflow start, or not. What runs goes on. Returns its entity tag."""
     async with conn.transaction():
-        if await fetch_value(conn, ENABLE, key=key, tenant_id=tenant_id, enabled=enabled) is None:
+        await _require_match(conn, key, tenant_id, if_match)
+        newest = await fetch_value(conn, ENABLE, key=key, tenant_id=tenant_id, enabled=enabled)
+        if newest is None:
             raise NotFound("workflow", key)
         action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
         await record(conn, _event(action, key, actor, tenant_id, {}))
+    return etag_of(newest, enabled)
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:

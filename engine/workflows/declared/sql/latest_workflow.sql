@@ -1,5 +1,5 @@
 -- The newest version of a declared workflow, and whether it is this very document.
-select id, version, document = :document::text::jsonb as is_same
+select id, version, is_enabled, document = :document::text::jsonb as is_same
 from atlas.workflows
 where key = :key
   and tenant_id is not distinct from :tenant_id::uuid

@@ -7,4 +7,4 @@ from atlas.workflows w
 where w.key = :key
   and w.tenant_id is not distinct from :tenant_id
 on conflict on constraint workflows_key do nothing
-returning id, version;
+returning id, version, is_enabled;

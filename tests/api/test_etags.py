@@ -1,0 +1,136 @@
+"""Entity tags: an edit that names a state changes that state alone, whoever else edits at the same time."""
+
+import asyncio
+
+import pytest
+
+from tests.api.given import furnish_installation, furnish_tenant
+from tests.api.table import TABLE
+from tests.api.test_bad_input import assert_problem
+from tests.api.test_matrix import BODIES, filled
+
+# Each thing that is edited: its address, and an edit that differs with a number.
+THINGS = {
+    "trigger": ("/jobs/triggers/{trigger_id}", lambda n: {"label": f"n{n}"}),
+    "definition": ("/admin/jobs/definitions/echo.it", lambda n: {"description": f"n{n}"}),
+    "host": ("/hosts/{host_id}", lambda n: {"is_active": bool(n % 2)}),
+    "tenant": ("/tenants/acme", lambda n: {"name": f"n{n}"}),
+    "workflow": ("/workflows/greet-acme?tenant=acme", lambda n: {"is_enabled": bool(n % 2)}),
+    "gate": ("/system/atlas-online", lambda n: {"online": bool(n % 2), "reason": f"n{n}"}),
+}
+
+
+@pytest.fixture
+async def ids(pool, world):
+    await furnish_installation(pool)
+    return await furnish_tenant(pool, world.acme)
+
+
+@pytest.fixture
+def editors(world):
+    """Callers that do not wait for each other."""
+    return [world.client(), world.client("acme", "tenant_admin")]
+
+
+async def edit(client, kind, ids, n, **headers):
+    path, change = THINGS[kind]
+    method = "PUT" if kind == "gate" else "PATCH"
+    return await client.request(method, filled(path, ids), json=change(n), headers=headers)
+
+
+async def etag(client, kind, ids):
+    return (await client.get(filled(THINGS[kind][0], ids))).headers["etag"]
+
+
+@pytest.mark.parametrize("kind", THINGS)
+async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, kind):
+    operator = editors[0]
+    first = await etag(operator, kind, ids)
+    edited = await edit(operator, kind, ids, 2, **{"If-Match": first})
+    second = await etag(operator, kind, ids)
+    events = await conn.fetchval("select count(*) from atlas.audit_log")
+    stale = await edit(operator, kind, ids, 3, **{"If-Match": first})
+
+    assert edited.is_success, edited.text
+    assert edited.headers["etag"] == second != first
+    told = assert_problem(stale, 412)
+    assert told["type"] == "urn:atlas:problem:stale"
+    assert "has changed since it was read. Read it again" in told["detail"]
+    assert await etag(operator, kind, ids) == second
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == events
+    for wanted in (f"{first}, {second}", "*"):
+        assert (await edit(operator, kind, ids, 2, **{"If-Match": wanted})).is_success
+    assert (await edit(operator, kind, ids, 3)).is_success  # whoever names no state edits any
+    assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": f"W/{second}"}), 412)
+    assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": "unquoted"}), 422, "header.If-Match")
+
+
+@pytest.mark.parametrize("kind", THINGS)
+async def test_of_concurrent_edits_of_one_state_one_succeeds(ids, editors, kind):
+    clients = editors if kind in ("trigger", "host", "workflow") else editors[:1] * 2
+    wanted = {"If-Match": await etag(editors[0], kind, ids)}
+    # Even numbers: an edit that changes nothing would leave the state as it is.
+    calls = (edit(client, kind, ids, n, **wanted) for n, client in zip((2, 4, 6, 8), clients * 2, strict=True))
+    statuses = sorted([answer.status_code for answer in await asyncio.gather(*calls)])
+
+    assert statuses[0] < 300
+    assert statuses[1:] == [412] * 3
+
+
+async def test_of_concurrent_versions_of_one_workflow_one_is_saved(ids, conn, editors):
+    def document(n):
+        return {"document": {"key": "greet-acme", "steps": [{"id": f"s{n}", "sleep": "10m"}]}}
+
+    wanted = {"If-Match": await etag(editors[0], "workflow", ids)}
+    calls = (
+        client.post("/workflows?tenant=acme", json=document(n), headers=wanted) for n, client in enumerate(editors * 2)
+    )
+    answers = await asyncio.gather(*calls)
+
+    assert sorted(answer.status_code for answer in answers) == [201, 412, 412, 412]
+    [saved] = [answer for answer in answers if answer.status_code == 201]
+    assert saved.headers["etag"] == await etag(editors[0], "workflow", ids)
+    assert await conn.fetchval("select max(version) from atlas.workflows where key = 'greet-acme'") == 2
+    nothing = {"document": {"key": "unheard", "steps": [{"id": "a", "sleep": "1m"}]}}
+    assert_problem(await editors[0].post("/workflows", json=nothing, headers={"If-Match": "*"}), 412)
+
+
+async def test_what_atlas_does_itself_changes_no_tag(ids, editors):
+    admin = editors[1]
+    first = await etag(admin, "trigger", ids)
+    fired = await admin.post(filled("/jobs/triggers/{trigger_id}/fire", ids), json={})
+
+    assert fired.status_code == 201
+    assert await etag(admin, "trigger", ids) == first
+
+
+async def test_a_thing_that_changed_is_not_removed(ids, editors):
+    for client, kind in zip(editors, ("definition", "trigger"), strict=True):
+        first = await etag(client, kind, ids)
+        assert (await edit(client, kind, ids, 2)).is_success
+        path = filled(THINGS[kind][0], ids)
+        assert_problem(await client.delete(path, headers={"If-Match": first}), 412)
+        assert (await client.delete(path, headers={"If-Match": await etag(client, kind, ids)})).is_success
+
+
+async def test_a_replayed_edit_is_not_stale(ids, editors):
+    first = await etag(editors[1], "trigger", ids)
+    headers = {"If-Match": first, "Idempotency-Key": "k"}
+    answers = [await edit(editors[1], "trigger", ids, 2, **headers) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
+    taken = {"POST /workflows", "DELETE /jobs/triggers/{trigger_id}", "DELETE /admin/jobs/definitions/{key}"}
+    things = {**ids, "token_id": ids["job_id"], "key": "echo.it"}
+    for row, roles in TABLE.items():
+        method, path = row.split(" ")
+        if method in ("GET", "PATCH", "PUT") or row in taken or "everyone" in roles:
+            continue
+        role = roles.replace("*", "").split()[0]
+        client = world.client("all" if role == "operator" else "acme", role)
+        answer = await client.request(
+            method, filled(path, things), json=BODIES.get(row, {}), headers={"If-Match": '"x"'}
+        )
+        assert_problem(answer, 422, "header.If-Match")
