@@ -24,6 +24,10 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	@"$(PYTHON)" -I cli/setup.py --lint
+	.venv/bin/python -c 'import json, atlas.api.app as api; print(json.dumps(api.read_description()))' > .venv/openapi.json
+	PATH="$(CURDIR)/.venv/bin:$$PATH" web/node_modules/.bin/spectral lint --quiet --fail-severity=warn \
+		--ruleset api/spectral.yaml .venv/openapi.json
 
 # What failed beside others, on a machine that may be busy, is run once more alone, and must pass there.
 test: lint

@@ -1,4 +1,4 @@
-"""The set-up behind `make`: a virtual environment, the packages, the generated Prisma client.
+"""The set-up behind `make`: a virtual environment, the packages, the generated Prisma client, the linters of npm.
 
 It runs on the machine's own Python before anything is installed, so it uses the standard library alone.
 Each step leaves the hash of what it was made from; a step whose hash is current is not done again.
@@ -19,7 +19,10 @@ SYSTEM_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs
 PYTHON = VENV / "bin" / "python"
 PACKAGES_MARK = VENV / "packages.sha256"
 CLIENT_MARK = "schema.sha256"
-OLDEST_NODE = (16, 13)
+WEB = ROOT / "web"
+LINTERS_MARK = "packages.sha256"
+# What Spectral takes; Prisma would take 16.13.
+OLDEST_NODE = (20, 17)
 TYPES = ROOT / ".types"
 FLOORS = ("api", "audit", "cli", "engine", "scheduler", "testing", "workers")
 
@@ -33,6 +36,8 @@ def main() -> int:
             ensure_packages()
             ensure_client()
             ensure_type_links()
+            if "--lint" in sys.argv:
+                ensure_linters()
     except OSError as error:
         return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
     except subprocess.CalledProcessError as error:
@@ -69,11 +74,22 @@ def ensure_client() -> None:
         return
     _say("generating the Prisma client")
     generate = [str(VENV / "bin" / "prisma"), "generate", "--schema", str(ROOT / "schema.prisma")]
-    done = subprocess.run(generate, env=_prisma_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(generate, env=_node_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.stderr.write(done.stdout + done.stderr)
         done.check_returncode()
     (package / CLIENT_MARK).write_text(_wanted_client())
+
+
+def ensure_linters() -> None:
+    """The linters of npm, in `web/node_modules`, exactly as the lock file says."""
+    wanted = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
+    mark = WEB / "node_modules" / LINTERS_MARK
+    if _read(mark) == wanted:
+        return
+    _say("installing the linters of npm")
+    subprocess.run(["npm", "ci", "--loglevel=error"], cwd=WEB, env=_node_environment(), check=True)
+    mark.write_text(wanted)
 
 
 def ensure_type_links() -> None:
@@ -100,7 +116,7 @@ def client_is_current(package: Path) -> bool:
 
 
 def _has_node() -> bool:
-    """Whether the machine has a Node.js that is new enough. Prisma ignores an older one and would fetch another."""
+    """Whether the machine has a Node.js that is new enough."""
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
         return False
@@ -113,7 +129,7 @@ def _wanted_client() -> str:
     return _sha256((ROOT / "schema.prisma").read_bytes())
 
 
-def _prisma_environment() -> dict[str, str]:
+def _node_environment() -> dict[str, str]:
     return {
         **_trusted_certificates(),
         **os.environ,

@@ -4,9 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import orjson
 import pytest
 
 from atlas.cli import setup
+from tests.support import ROOT
 
 
 @pytest.fixture
@@ -56,15 +58,38 @@ def test_a_machine_without_node_gets_one_from_the_packages(checkout, commands, m
 
 
 @pytest.mark.parametrize(
-    ("version", "will_do"), [("v20.1.0", True), ("v16.13.2", True), ("v16.9.0", False), ("", False)]
+    ("version", "will_do"), [("v20.17.0", True), ("v24.1.0", True), ("v20.9.0", False), ("v18.4.0", False), ("", False)]
 )
-def test_a_node_that_prisma_would_pass_over_does_not_count(tmp_path, monkeypatch, version, will_do):
+def test_a_node_that_is_too_old_does_not_count(tmp_path, monkeypatch, version, will_do):
     for name in ("node", "npm"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {version}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
 
     assert setup._has_node() is will_do
+
+
+def test_the_linters_of_npm_are_installed_once_and_again_when_the_lock_changes(checkout, commands, monkeypatch):
+    web = checkout / "web"
+    (web / "node_modules").mkdir(parents=True)
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        (web / name).write_text("{}")
+    monkeypatch.setattr(setup, "WEB", web)
+    setup.ensure_linters()
+    setup.ensure_linters()
+    assert [one[:2] for one in commands] == [["npm", "ci"]]
+
+    (web / "package-lock.json").write_text("{ }")
+    setup.ensure_linters()
+    assert len(commands) == 2
+
+
+def test_the_lock_file_names_no_address_to_download_from():
+    locked = orjson.loads((ROOT / "web" / "package-lock.json").read_bytes())
+
+    assert "omit-lockfile-registry-resolved=true" in (ROOT / "web" / ".npmrc").read_text().splitlines()
+    assert [name for name, one in locked["packages"].items() if "resolved" in one] == []
+    assert all(one.get("integrity") for name, one in locked["packages"].items() if name)
 
 
 def test_a_client_is_current_only_for_the_schema_it_was_made_from(checkout):
@@ -93,7 +118,7 @@ def test_a_virtual_environment_that_was_moved_here_is_made_anew(checkout, comman
 
 
 def test_prisma_is_kept_from_fetching_engines_and_from_calling_home(checkout):
-    environment = setup._prisma_environment()
+    environment = setup._node_environment()
 
     assert Path(environment["PRISMA_QUERY_ENGINE_BINARY"]).exists()
     assert Path(environment["PRISMA_SCHEMA_ENGINE_BINARY"]).exists()
@@ -107,10 +132,10 @@ def test_node_trusts_the_certificates_that_this_machine_trusts(monkeypatch, tmp_
     bundle.write_text("")
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
     monkeypatch.delenv("NODE_EXTRA_CA_CERTS", raising=False)
-    assert setup._prisma_environment()["NODE_EXTRA_CA_CERTS"] == str(bundle)
+    assert setup._node_environment()["NODE_EXTRA_CA_CERTS"] == str(bundle)
 
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/chosen.pem")
-    assert setup._prisma_environment()["NODE_EXTRA_CA_CERTS"] == "/chosen.pem"
+    assert setup._node_environment()["NODE_EXTRA_CA_CERTS"] == "/chosen.pem"
 
 
 def test_a_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys, tmp_path):
