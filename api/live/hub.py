@@ -129,8 +129,7 @@ class Hub:
             # A room that was left and joined anew meanwhile begins with what its new watcher read.
             if room in before and self._running.get(room) is before[room]:
                 live, self._running[room] = _changes(before[room], running[room]), running[room]
-            frame = _frame(window, live, room)
-            if frame is not None:
+            for frame in _frames(window, live, room):
                 text = write(frame)
                 for watcher in self._watchers:
                     if watcher.room == room:
@@ -144,28 +143,27 @@ class Hub:
             window = await read_window(conn, place, ACTIONS, most_each=MOST_OF_A_KIND)
         except asyncpg.DataError:
             return refetch()
-        missed = _frame(window, [], room)
+        missed = next(iter(_frames(window, [], room)), None)
         # All missed events or none: counts of what was missed are of no use.
         return refetch(missed["place"]) if missed is not None and missed.get("more") else missed
 
 
-def _frame(window: JobChanges, live: list[dict[str, Any]], room: Room) -> dict[str, Any] | None:
-    """The frame for one room, if anything happened in it."""
+def _frames(window: JobChanges, live: list[dict[str, Any]], room: Room) -> list[dict[str, Any]]:
+    """The frames for one room: none if nothing happened in it, two if too much happened in all and something here."""
     place = write_place(window.place)
-    if window.more is None:
-        return refetch(place)
+    frames = [] if window.more is not None else [refetch(place)]
     events = [event_of(row) for row in window.rows if room is None or row["tenant_id"] in (room, None)]
     events += live
     more: dict[str, int] = defaultdict(int)
-    for (tenant, action), count in window.more.items():
+    for (tenant, action), count in (window.more or {}).items():
         if room is None or tenant in (room, None):
             more[EVENTS[action]] += count
-    if not events:
-        return None
-    events, cut = _shortened(events)
-    for kind, count in cut.items():
-        more[kind] += count
-    return {"type": "events", "place": place, "events": events, "more": more}
+    if events:
+        events, cut = _shortened(events)
+        for kind, count in cut.items():
+            more[kind] += count
+        frames.append({"type": "events", "place": place, "events": events, "more": more})
+    return frames
 
 
 def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, int]]:

@@ -11,6 +11,7 @@ import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import atlas.api.authentication
+import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
@@ -145,6 +146,18 @@ async def test_progress_is_sent_beside_many_running_jobs_of_others(server, pool)
     assert mine == shown
     assert (mine["event"], mine["job_id"], mine["progress"]["percent"]) == ("job_run.progress", str(own.id), 50)
     assert (long_silent["event"], long_silent["job_id"]) == ("job_run.progress", str(others[0].id))
+
+
+async def test_progress_is_sent_also_where_too_much_happens_for_frames(server, pool, monkeypatch):
+    monkeypatch.setattr(atlas.api.live.changes, "MOST_ROWS", 3)
+    [own] = await make(pool, server.world.acme)
+    await run(pool, [own])
+    async with watching(server) as seen:
+        async with pool.acquire() as conn, conn.transaction():
+            assert await report_progress(conn, "w", own.id, 1, percent=50, message="half")
+            await enqueue_many(conn, [NewJob("x.work", {}, server.world.other.id) for _ in range(5)], actor=DANA)
+        [event] = await seen.until(bool)
+    assert (event["event"], event["job_id"]) == ("job_run.progress", str(own.id))
 
 
 async def test_no_start_is_sent_that_did_not_happen(server, pool):
