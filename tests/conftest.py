@@ -15,17 +15,33 @@ import pytest
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.test_databases import TestDatabases
 
+FOLDER_PREFIX = "atlas-tests-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
 
 
 def server_folder(run: str) -> Path:
-    """In memory where there is room: a test's database is then made in a fifth of the time.
-
-    Outside of pytest's own folder, which every start of pytest closes to all others, the server's user too.
-    """
+    """In memory where there is room: a test's database is then made in a fifth of the time."""
     roomy = IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).total > ENOUGH_MEMORY
-    return (IN_MEMORY if roomy else Path(tempfile.gettempdir())) / f"atlas-tests-{run}"
+    return (IN_MEMORY if roomy else Path(tempfile.gettempdir())) / f"{FOLDER_PREFIX}{run}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give a run a folder of its own for the files of its tests, servers among them.
+
+    Every start of pytest closes pytest's own folder to all others: also to the user that the servers of another run have.
+    """
+    if config.option.basetemp is None:
+        remove_leftovers(Path(tempfile.gettempdir()))
+        config.option.basetemp = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove that folder, unless a test failed: then the next run an hour later does."""
+    folder = Path(session.config.option.basetemp)
+    if folder.name.startswith(FOLDER_PREFIX) and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +73,7 @@ def remove_server(run: str) -> None:
 
 def remove_leftovers(parent: Path) -> None:
     """Remove what runs that were killed an hour ago or more left behind: it would take memory until the next boot."""
-    for folder in parent.glob(server_folder("*").name):
+    for folder in parent.glob(f"{FOLDER_PREFIX}*"):
         stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
         if stopped and time.time() - folder.stat().st_mtime > 3600:
             shutil.rmtree(folder, ignore_errors=True)
