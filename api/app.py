@@ -62,6 +62,7 @@ ROUTERS = (
     remote_worker.router,
     triggers.router,
     job_actions.router,
+    job_actions.unversioned,
     system.router,
     events.router,
     workflows.router,

@@ -13,7 +13,7 @@ from atlas.cli.ports import RELEASE_SECONDS, require_port
 from atlas.cli.runtime import Atlas
 from atlas.cli.worker import App
 from atlas.logs import get_logger
-from atlas.workers.tick import tick
+from atlas.workers.tick import Ticker
 from atlas.workers.user_modules import load_apps
 
 # A request holds a connection for as long as its statement takes; batched requests share one.
@@ -46,7 +46,7 @@ async def serve(atlas: Atlas, stop: asyncio.Event) -> None:
 
     settings = atlas.settings
     await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
-    app = create_app(settings, atlas.pool, atlas.url, tick=tick)
+    app = create_app(settings, atlas.pool, atlas.url, tick=Ticker(settings))
     server = http_server(app, app.state.api.clients, host=settings.atlas_host, port=settings.atlas_port)
     stopping = asyncio.create_task(_stop_when(stop, server, app.state.signals))
     log.info("the API listens", host=settings.atlas_host, port=settings.atlas_port)

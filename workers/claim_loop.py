@@ -300,7 +300,7 @@ class ClaimLoop:
 
     def _take(self, turn: TurnResult) -> None:
         """Hold and run what was claimed."""
-        self._drain.began(len(turn.claimed))
+        self._drain.began(turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
         if self._phase is Phase.CLAIMING:
             self._run_jobs(turn.claimed)

@@ -1,8 +1,10 @@
 """When a worker ends by itself: nothing is due any more, Atlas is offline, or it has begun as many jobs as it may."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 
-from atlas.engine.jobs.claim import TurnResult
+from atlas.engine.jobs.claim import ClaimedJob, TurnResult
 from atlas.workers.demand import NO_JOBS, Request
 
 
@@ -15,6 +17,7 @@ class Drain:
         self.found_gate_closed = False
         self._most_jobs = most_jobs
         self._begun = 0
+        self.begun_types: Counter[str] = Counter()
 
     @property
     def has_begun_all(self) -> bool:
@@ -28,8 +31,11 @@ class Drain:
         left = min(request.slots, self._most_jobs - self._begun - in_flight)
         return Request(left, 0, request.alone) if left > 0 else NO_JOBS
 
-    def began(self, jobs: int) -> None:
-        self._begun += jobs
+    def began(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Count what was claimed; by type, where few are."""
+        self._begun += len(jobs)
+        if self._most_jobs is not None:
+            self.begun_types.update(job.job_type for job in jobs)
 
     def check(self, turn: TurnResult, *, found_nothing: bool) -> bool:
         """Called when nothing is held, recorded or asked for. False: the worker has to ask once more."""

@@ -1,11 +1,15 @@
 """A tick runs a limited number of due jobs in this process, for development and serverless use."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.types import registered
+from atlas.settings import Settings
 from atlas.workers.commands.types import load_command_types
+from atlas.workers.email import register_email
 from atlas.workers.worker import Worker, WorkerOptions
+from atlas.workers.workflows.loop import settle_intents
 
 TICK_LEASE_SECONDS = 60.0
 
@@ -20,6 +24,29 @@ class TickCounts:
     failed: int = 0
     canceled: int = 0
     closed: bool = False
+    # The attempts that it began, by job type.
+    types: Mapping[str, int] = field(default_factory=dict)
+
+
+class Ticker:
+    """Ticks of a process that is no worker. The first one loads what a worker runs: mails and workflows.
+
+    Intents become runs first. What a handler of the tick enqueues is run as well, within the limit.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._has_handlers = False
+
+    async def __call__(self, pool: Pool, url: str, *, limit: int = 10) -> TickCounts:
+        if not self._has_handlers:
+            # Imported here: its import registers the handler of runs.
+            import atlas.workers.workflows.handler  # noqa: F401
+
+            register_email(self._settings)
+            self._has_handlers = True
+        await settle_intents(pool)
+        return await tick(pool, url, limit=limit)
 
 
 async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) -> TickCounts:
@@ -34,10 +61,10 @@ async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) 
     )
     worker = Worker(pool, url, options, listen=False)
     await worker.run()
-    return counts_of(worker.outcomes, closed=worker.found_gate_closed)
+    return counts_of(worker.outcomes, closed=worker.found_gate_closed, types=worker.begun_types)
 
 
-def counts_of(outcomes: dict[str, int], *, closed: bool = False) -> TickCounts:
+def counts_of(outcomes: dict[str, int], *, closed: bool = False, types: Mapping[str, int] | None = None) -> TickCounts:
     """Count a worker's outcomes, given by job status."""
     return TickCounts(
         ran=sum(outcomes.values()),
@@ -46,4 +73,5 @@ def counts_of(outcomes: dict[str, int], *, closed: bool = False) -> TickCounts:
         failed=outcomes.get("failed", 0),
         canceled=outcomes.get("canceled", 0),
         closed=closed,
+        types=dict(types or {}),
     )

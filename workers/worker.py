@@ -6,7 +6,7 @@ alive, sweeps for jobs of lost workers, passes on cancellations, and shuts down 
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -119,6 +119,11 @@ class Worker:
     def found_gate_closed(self) -> bool:
         """True when a drain ended because Atlas is offline."""
         return self._drain.found_gate_closed
+
+    @property
+    def begun_types(self) -> Mapping[str, int]:
+        """What a worker with a limit has begun, by job type."""
+        return self._drain.begun_types
 
     @property
     def has_running_handlers(self) -> bool:

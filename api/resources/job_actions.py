@@ -19,6 +19,8 @@ from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, r
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
+# The address without a version that the first callers of Atlas know.
+unversioned = APIRouter(prefix="/api", route_class=GuardedRoute, include_in_schema=False)
 
 
 @router.post(
@@ -120,9 +122,13 @@ class TickBody(Body):
 
 
 @router.post("/jobs/tick", operation_id="run_due_jobs", summary="Run some due jobs inside the API's own process")
+@unversioned.post("/jobs/tick")
 @requires(*INSTALLATION, whole=True, no_key="each call runs what is due at its time")
 async def run_some(call: Calling, body: TickBody | None = None) -> Ticked:
-    """For development and for installations without a worker. Responds with counts when the jobs have ended."""
+    """For development and for installations without a worker: mails, runs and commands too.
+
+    Responds when the jobs have ended, with their outcomes and types.
+    """
     if call.api.tick is None:
         raise Forbidden("This API cannot run jobs itself.", remedy="Run `atlas worker`.")
     counts = asdict(await call.api.tick(call.api.db.pool, call.api.url, limit=(body or TickBody()).limit))

@@ -452,6 +452,7 @@ async def test_a_tick_runs_jobs_inside_the_api(operator):
         "failed": 0,
         "canceled": 0,
         "closed": False,
+        "types": {},
     }
 
 
