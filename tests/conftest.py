@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.test_databases import TestDatabases
 
-FOLDER_PREFIX = "atlas-tests-"
+SERVER_PREFIX = "atlas-tests-"
+FILES_PREFIX = "atlas-test-files-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
 
@@ -23,7 +25,7 @@ ENOUGH_MEMORY = 6 * 2**30
 def server_folder(run: str) -> Path:
     """In memory where there is room: a test's database is then made in a fifth of the time."""
     roomy = IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).total > ENOUGH_MEMORY
-    return (IN_MEMORY if roomy else Path(tempfile.gettempdir())) / f"{FOLDER_PREFIX}{run}"
+    return (IN_MEMORY if roomy else Path(tempfile.gettempdir())) / f"{SERVER_PREFIX}{run}"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,21 +35,22 @@ def pytest_configure(config: pytest.Config) -> None:
     Every start of pytest closes pytest's own folder to all others: also to the user that the servers of another run have.
     """
     if config.option.basetemp is None:
-        remove_leftovers(Path(tempfile.gettempdir()))
-        config.option.basetemp = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+        remove_leftovers(Path(tempfile.gettempdir()), FILES_PREFIX, hours=24)
+        config.option.basetemp = tempfile.mkdtemp(prefix=FILES_PREFIX)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Remove that folder, unless a test failed: then the next run an hour later does."""
+    """Remove that folder, unless a test failed: then the next run a day later does."""
     folder = Path(session.config.option.basetemp)
-    if folder.name.startswith(FOLDER_PREFIX) and exitstatus == pytest.ExitCode.OK:
+    if folder.name.startswith(FILES_PREFIX) and exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def databases(testrun_uid: str) -> Iterator[TestDatabases]:
     """The session's server, shared by the test processes of one run."""
-    remove_leftovers(server_folder(testrun_uid).parent)
+    # What lies in memory would take it until the next boot.
+    remove_leftovers(server_folder(testrun_uid).parent, SERVER_PREFIX, hours=1)
     server = TestDatabases(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
     asyncio.run(server.start())
     yield server
@@ -71,12 +74,13 @@ def remove_server(run: str) -> None:
         threading.Event().wait(0.05)
 
 
-def remove_leftovers(parent: Path) -> None:
-    """Remove what runs that were killed an hour ago or more left behind: it would take memory until the next boot."""
-    for folder in parent.glob(f"{FOLDER_PREFIX}*"):
+def remove_leftovers(parent: Path, prefix: str, *, hours: int) -> None:
+    """Remove what runs that ended so long ago left behind."""
+    for folder in parent.glob(f"{prefix}*"):
         stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
-        if stopped and time.time() - folder.stat().st_mtime > 3600:
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another run has removed it
+            if stopped and time.time() - folder.stat().st_mtime > hours * 3600:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
