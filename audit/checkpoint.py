@@ -12,19 +12,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from atlas.audit.keys import SigningKey, publish_key, write_privately
+from atlas.audit.tree_head import Head, read_head
 from atlas.audit.tree_nodes import TreeNodes
 from atlas.audit.verifier.copies import copied_notes
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.audit.verifier.tree import consistent
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.db.statements import fetch_value, statement
 from atlas.errors import AtlasError, SettingsError
 
-HEAD = statement("audit/sql/checkpoint_head.sql")
 STORE = statement("audit/sql/checkpoint_store.sql")
 
 END_BYTES = 4096
@@ -37,16 +36,6 @@ class InconsistentTree(AtlasError):
         super().__init__(
             f"The signer refuses: the {size} leaves of the audit log do not continue the {last.size} signed before.",
             remedy="Run `atlas audit verify`. Where a failover or a restore lost the end, see `atlas audit new-epoch`.",
-        )
-
-
-class OtherSigner(AtlasError):
-    """Another key signs this epoch of the audit log."""
-
-    def __init__(self, signer: str, key: SigningKey) -> None:
-        super().__init__(
-            f"This epoch of the audit log is signed by the key {signer}, not by this machine's {key.label}.",
-            remedy="Let ATLAS_AUDIT_KEY_FILE name one key on every machine; a lost one needs `atlas audit new-epoch`.",
         )
 
 
@@ -76,48 +65,6 @@ class Signed:
         return Checkpoint.read(self.note.rpartition("\n\n")[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The tree's head, and the key with the name of the log that it signs.
-
-    A log keeps the name of its first key. Where a later key is copied to another machine, only the database knows it.
-    """
-
-    size: int
-    root: bytes
-    epoch: int
-    now: datetime
-    key: SigningKey
-    is_stored: bool
-    # The key that has signed in this epoch, and the one that the epoch's event names.
-    signer: str | None
-    named: str | None
-
-    def check_signer(self) -> None:
-        """Refuse a key that is not this epoch's."""
-        for label in (self.signer, self.named):
-            if label not in (None, self.key.label):
-                raise OtherSigner(str(label), self.key)
-
-
-async def read_head(conn: Connection, key: SigningKey) -> Head | None:
-    """What there is to sign; None before the first seal."""
-    row = await fetch_row(conn, HEAD)
-    if row is None:
-        return None
-    if row["newest"] is not None:
-        key = replace(key, name=row["newest"].split("+")[0])
-    named = None if row["named"] is None else VerifierKey.parse(row["named"]).label
-    stored = key.label in row["stored"]
-    return Head(row["size"], row["root"], row["epoch"], row["now"], key, stored, row["signer"], named)
-
-
-async def named_as_log(conn: Connection, key: SigningKey) -> SigningKey:
-    """The key under the name that the log has in the database."""
-    head = await read_head(conn, key)
-    return key if head is None else head.key
-
-
 async def publish(
     conn: Connection, key: SigningKey, folder: Path, *, abandon: bool = False, may_begin: bool = True
 ) -> Checkpoint | None:
@@ -140,7 +87,7 @@ async def publish(
             _check_same(last, head.root)
             return None
         checkpoint = await _next(conn, head, last, abandon=abandon)
-        if last is not None and last.published and last.epoch == head.epoch and last.size <= head.size:
+        if last is not None and last.published and last.epoch == head.epoch and not abandon:
             # A failover may have lost its row. Copies of it exist, which would show it as deleted.
             await _store(conn, key, last)
         signed = Signed(head.size, checkpoint.root.hex(), key.sign(checkpoint), head.epoch)

@@ -12,22 +12,24 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit.missing_values import COMMITMENT, entity_of
+from atlas.audit.missing_values import entity_of
 from atlas.audit.personal_data import reveal
 from atlas.audit.reader import AuditReader, Row
 from atlas.audit.record import Event, record
 from atlas.audit.tree_nodes import TreeNodes
 from atlas.audit.verifier.export import EXPORT
 from atlas.audit.verifier.format import HEAD, Seal
+from atlas.audit.verifier.personal import COMMITMENT
 from atlas.audit.verifier.records import record_of, write_row
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, NotFound
 
 RANGE = statement("audit/sql/export_range.sql")
 TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
+ERASED_SINCE = statement("audit/sql/export_erased.sql")
 CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
 
 
@@ -56,6 +58,10 @@ async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIt
     lines = _all(conn, reader, extract) if extract.tenant_id is None else _tenant(conn, reader, extract)
     async for line in lines:
         yield line
+    state = reader.state
+    if extract.personal and await fetch_value(conn, ERASED_SINCE, epoch=state.epoch, snapshot=state.snapshot):
+        raise Conflict("Personal values were erased while they were exported.", remedy="Make the export again.")
+    yield _line({"type": "end"})
 
 
 async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
@@ -81,7 +87,6 @@ async def _all(conn: Connection, reader: AuditReader, extract: Extract) -> Async
     if to_the_end:
         async for rows in reader.unsealed(before):
             yield await _row_lines(conn, "unsealed", [(row, {}) for row in rows], extract)
-    yield _line({"type": "end"})
 
 
 async def _tenant(conn: Connection, reader: AuditReader, extract: Extract) -> AsyncIterator[bytes]:
@@ -115,7 +120,6 @@ async def _tenant(conn: Connection, reader: AuditReader, extract: Extract) -> As
         # The tenant has no row in that range: its numbers continue after those before the range.
         reached = {row["tenant_id"]: row["number"] for row in await fetch(conn, NUMBERS, n=first - 1)}
         yield _head(reader, extract, signed["note"], reached.get(extract.tenant_id, 0) + 1)
-    yield _line({"type": "end"})
 
 
 async def _require_rows(reader: AuditReader, seal: Seal, count: int, pruned: int) -> None:

@@ -1,19 +1,18 @@
 """Finds personal values that were deleted although no event says that they were erased."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
 from atlas.audit.reader import Row
+from atlas.audit.verifier.personal import COMMITMENT
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 
 VALUES = statement("audit/sql/verify_values.sql")
 ERASED = statement("audit/sql/verify_erased.sql")
 
-COMMITMENT = re.compile(rb'"commitment": ?"([0-9a-f]{64})"')
 # So many values without an explanation are kept before the events of erasures are read for them.
 AT_ONCE = 20_000
 

@@ -24,6 +24,7 @@ checkpoints.py   the comparison with what was signed
 copies.py        the copies of checkpoints that are kept elsewhere
 diff.py          which rows of a damaged batch are changed, missing or added
 records.py       rows and seals as lines of an export
+personal.py      the check of personal values in an export
 export.py        the verification of an export file
 proof.py         the check of a single proof
 """

@@ -91,7 +91,7 @@ class Verification:
             self._unsealed = UnsealedCheck(self.last, self._window, end)
         self.report.unsealed += 1
         self._unsealed.check(self.report, head)
-        self._check_new(HEAD.unpack(head)[2])
+        self._check_new([HEAD.unpack(head)[2]])
         if is_live and PRUNED in body:
             self._read_order(body)
 
@@ -147,7 +147,7 @@ class Verification:
         numbers: dict[bytes, int] = {}
         leaves = [*self._event_leaves(seal, rows, numbers), header_leaf(seal.header)]
         if leaves == stored:
-            self._check_ids(seal, rows)
+            self._check_new((int.from_bytes(head[12:20], "big") for head, _ in rows), seal.n)
         elif self._tree.copy().extend(leaves).root() == seal.root:
             message = f"Seal {seal.n} stores leaves that are not its own."
             self.report.find("seal", message, seal=seal.n, leaves=seal.leaves)
@@ -196,12 +196,8 @@ class Verification:
                 self._check_window(seal, epoch, xid, id, time)
         return leaves
 
-    def _check_ids(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        for head, _ in rows:
-            self._check_new(int.from_bytes(head[12:20], "big"), seal.n)
-
-    def _check_new(self, id: int, seal: int | None = None) -> None:
-        if not self._ids.add(id):
+    def _check_new(self, ids: Iterable[int], seal: int | None = None) -> None:
+        for id in self._ids.add(ids):
             self.report.find("row", f"Two rows have the id {id}: one of them was added.", row=id, seal=seal)
 
     def _check_window(self, seal: Seal, epoch: int, xid: int, id: int, time: int) -> None:

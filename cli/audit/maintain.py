@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from atlas.audit import PrunedRows, erase, new_epoch, prune, sign_epoch, verify
-from atlas.audit.checkpoint import named_as_log, require_continuation
+from atlas.audit.checkpoint import require_continuation
 from atlas.audit.keys import (
     SigningKey,
     checkpoint_folder,
@@ -18,6 +18,7 @@ from atlas.audit.keys import (
     read_signing_key,
     signing_key,
 )
+from atlas.audit.tree_head import named_as_log
 from atlas.audit.verifier.format import Finding
 from atlas.cli.audit.export import Tenant
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 import atlas.audit
-from atlas.audit import Extract, export, record, seal, verify
+from atlas.audit import Extract, erase, export, record, seal, verify
 from atlas.audit.verifier.export import ROW, verify_export
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
-from atlas.errors import NotFound
+from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 
 
@@ -388,6 +388,37 @@ async def test_personal_values_travel_only_when_asked_for(conn, file, installati
     assert verify_export(path, installation.keys).ok
     path.write_bytes(path.read_bytes().replace(b"ann@example.org", b"eve@example.org"))
     assert kinds(verify_export(path, installation.keys)) == {"private"}
+
+
+async def test_a_personal_value_that_is_missing_is_found_offline(conn, owner, file, installation, tmp_path):
+    path = await written(conn, tmp_path / "personal.jsonl", Extract(personal=True))
+    lines = [line for line in lines_of(path) if b"ann@example.org" not in line]
+    path.write_bytes(b"".join(lines))
+    report = verify_export(path, installation.keys)
+    assert (kinds(report), "no event erased it" in report.findings[0].message) == ({"private"}, True)
+    await owner.execute("delete from atlas.audit_private where value = 'ann@example.org'")
+    await written(conn, path, Extract(personal=True))
+    assert kinds(verify_export(path, installation.keys)) == {"private"}
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    await written(conn, path, Extract(personal=True, until=now))
+    assert any(
+        "1 personal values are not in the export" in one for one in verify_export(path, installation.keys).notices
+    )
+
+
+async def test_an_erased_value_is_not_missing_offline(conn, file, installation, tmp_path):
+    await erase(conn, "ann@example.org", actor=CALLER)
+    for extract in (Extract(personal=True), Extract(TENANTS[0], personal=True)):
+        path = await written(conn, tmp_path / "personal.jsonl", extract)
+        assert verify_export(path, installation.keys).findings == []
+
+
+async def test_an_export_during_which_values_are_erased_is_refused(conn, pool, file, tmp_path):
+    lines = export(conn, Extract(personal=True), actor=CALLER)
+    await anext(lines)
+    await erase(pool, "ann@example.org", actor=CALLER)
+    with pytest.raises(Conflict, match="were erased while they were exported"):
+        [line async for line in lines]
 
 
 async def test_a_personal_value_is_of_the_field_that_its_row_says(conn, file, installation, tmp_path):

@@ -184,5 +184,5 @@ async def test_an_id_that_was_given_twice_is_found(conn, owner, installation):
 def test_ids_are_new_once():
     seen = SeenIds()
     ids = [1, 2, 32_767, 32_768, 32_769, 2**40, 2**63]
-    assert [seen.add(id) for id in ids] == [True] * len(ids)
-    assert [seen.add(id) for id in ids] == [False] * len(ids)
+    assert (seen.add(ids), seen.add([3, *ids, 4])) == ([], ids)
+    assert seen.add([3, 4, 5, 5]) == [3, 4, 5]
