@@ -136,11 +136,12 @@ async def test_a_misdated_row_is_found_around_the_beginning_of_an_epoch(conn, ow
     assert kinds(await verify(conn, installation.keys)) == {"time"}
 
 
-async def test_an_epoch_that_claims_to_be_older_is_found(conn, owner, installation):
+@pytest.mark.parametrize("by", ["-1 day", "1 hour"])
+async def test_an_epoch_that_claims_another_beginning_is_found(conn, owner, installation, by):
     await audit_log(conn, installation, seals=2)
     await new_epoch(owner, reason="restored", actor=CALLER)
     await owner.execute("alter table atlas.audit_epoch disable trigger all")
-    misdate = "update atlas.audit_epoch set started_at = started_at - interval '1 day' where epoch = 2"
+    misdate = f"update atlas.audit_epoch set started_at = started_at + interval '{by}' where epoch = 2"
     await owner.execute(misdate)
     await seal(conn)
     await installation.sign(conn)
