@@ -33,7 +33,11 @@ def online(reason: Reason = None, json: Json = False) -> None:
 
 
 def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None:
-    """Start no more jobs. Running jobs may finish, and jobs can still be enqueued."""
+    """Start no more jobs. Running jobs may finish, and jobs can still be enqueued.
+
+    Returns when every worker has confirmed that it starts nothing, after two seconds at the latest: by then the right
+    to start of those that did not confirm has lapsed.
+    """
     _switch(online=False, reason=reason, until=for_, json=json)
 
 
@@ -44,9 +48,19 @@ def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: 
 
 def _gate_text(gate: Gate) -> str:
     if not gate.online:
-        return gate.closed_because
+        return f"{gate.closed_because}{_confirmations(gate)}"
     text = f"Atlas is online since {gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}"
     return f"{text}: {gate.reason}." if gate.reason else f"{text}."
+
+
+def _confirmations(gate: Gate) -> str:
+    """How many workers confirmed that they start nothing, where the gate was closed just now."""
+    if gate.workers is None or gate.confirmed is None:
+        return ""
+    if gate.workers == 0:
+        return " No worker is running."
+    text = f" {gate.confirmed} of {gate.workers} workers confirmed that they start nothing"
+    return f"{text}." if gate.confirmed == gate.workers else f"{text}; the right of the others to start has lapsed."
 
 
 def _engine_text(gate: Gate, engine: EngineState) -> str:

@@ -17,6 +17,7 @@ from uuid import UUID
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
+from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.recurring import (
     Key,
     RecurringRow,
@@ -154,11 +155,14 @@ class Recurring:
         """Claim the due runs of our functions, and read all schedules."""
         idle = [key for key in self._functions if key not in self._runs]
         asked = asyncio.get_running_loop().time()
+        right = StartRight()
+        asked_at = boot_seconds()
         async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             runs = await claim_runs(conn, self._name, idle, lease=self._lease) if idle else []
             self.tracked = await list_recurring(conn)
+        right.grant(asked_at)
         for run in runs:
-            self._runs[run.key] = asyncio.create_task(self._run(run, asked), name=f"recurring {run.key[1]}")
+            self._runs[run.key] = asyncio.create_task(self._run(run, asked, right), name=f"recurring {run.key[1]}")
 
     async def _wait(self) -> None:
         """Wait a second, then until the next run is due or a run has ended. A registration ends the wait at once."""
@@ -170,11 +174,11 @@ class Recurring:
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
-    async def _run(self, run: RecurringRun, held: float) -> None:
+    async def _run(self, run: RecurringRun, held: float, right: StartRight) -> None:
         keeping = asyncio.create_task(self._keep(run, held, asyncio.current_task()))
         outcome, error = "stopped", None
         try:
-            outcome, error = await _outcome(self._functions[run.key], run.timeout_seconds)
+            outcome, error = await _outcome(self._functions[run.key], run.timeout_seconds, right)
             if error is not None:
                 log.warning("a recurring function failed", tenant_id=str(run.key[0]), id=run.key[1], reason=error)
         finally:
@@ -220,11 +224,14 @@ class Recurring:
             log_failure(log, "a run's outcome was not recorded", raised, id=run.key[1])
 
 
-async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[str, str | None]:
+async def _outcome(function: Function, timeout_seconds: float | None, right: StartRight) -> tuple[str, str | None]:
     """Call the function and return its outcome and error. Only a cancellation from outside is raised."""
     try:
         async with asyncio.timeout(timeout_seconds) as limit:
-            await _call(function)
+            await _call(function, right)
+    except NotStarted:
+        # So long ago was it claimed that the gate may be closed by now: it is claimed again.
+        return "stopped", None
     except asyncio.CancelledError as raised:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -237,12 +244,18 @@ async def _outcome(function: Function, timeout_seconds: float | None) -> tuple[s
     return "succeeded", None
 
 
-async def _call(function: Function) -> None:
+async def _call(function: Function, right: StartRight) -> None:
     if inspect.iscoroutinefunction(function):
+        right.check()
         await function()
         return
+
+    def work() -> None:
+        right.check()
+        awaitable(function)()
+
     # A future, not a task: a task that ends in SystemExit ends the event loop too.
-    call = partial(contextvars.copy_context().run, awaitable(function))
+    call = partial(contextvars.copy_context().run, work)
     thread = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         await asyncio.shield(thread)

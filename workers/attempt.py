@@ -11,6 +11,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, redact_error, redact_notes
+from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.jobs.types import OUTPUT_TOO_LARGE, JobType, dump_output, registered, require_size
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
@@ -54,8 +55,9 @@ class Slot:
 class AttemptRunner:
     """Runs attempts in the slots of one worker, plain functions in threads, at most one for each slot."""
 
-    def __init__(self, slots: int, pool: Pool, lease: WorkerLease, report: Report) -> None:
+    def __init__(self, slots: int, pool: Pool, lease: WorkerLease, report: Report, right: StartRight) -> None:
         self._slots = slots
+        self._right = right
         self._pool = pool
         self._lease = lease
         self._report = report
@@ -69,7 +71,7 @@ class AttemptRunner:
     async def run(self, slot: Slot, job: ClaimedJob) -> Finish | None:
         """Run one attempt. None: there is nothing to record. Here alone a handler's exception becomes a value."""
         job_type = registered().get(job.job_type)
-        context = JobContext(job, self._lease.worker_id, self._pool, self._report)
+        context = JobContext(job, self._lease.worker_id, self._pool, self._report, self._right)
         slot.job, slot.context, slot.reason = job, context, None
         slot.since = time.monotonic()
         limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
@@ -85,6 +87,8 @@ class AttemptRunner:
             return self._returned(job, job_type, context, output)
         except Settled:
             return None
+        except NotStarted:
+            return release(job)
         except asyncio.CancelledError:
             return self._canceled(slot, job, job_type, limit)
         except GeneratorExit:
@@ -108,9 +112,18 @@ class AttemptRunner:
 
     async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
         arguments = (value, context) if job_type.takes_context else (value,)
+        if boot_seconds() >= self._right.until:
+            await self._wait_to_start(slot)
         if job_type.is_async:
             return await job_type.handler(*arguments)
         return await self._call_in_thread(slot, job_type, arguments, context)
+
+    async def _wait_to_start(self, slot: Slot) -> None:
+        """The right to start has lapsed since the claim: wait until the gate was read. The job's time begins then."""
+        limit = None if slot.deadline is None else slot.deadline - slot.since
+        slot.deadline = None
+        await self._right.wait()
+        slot.deadline = None if limit is None else time.monotonic() + limit
 
     async def _call_in_thread(
         self, slot: Slot, job_type: JobType, arguments: tuple[Any, ...], context: JobContext
@@ -125,7 +138,12 @@ class AttemptRunner:
         context.runs_in_thread(loop)
         variables = contextvars.copy_context()
         handler = awaitable(job_type.handler)
-        slot.thread = loop.run_in_executor(self._threads, lambda: variables.run(handler, *arguments))
+
+        def work() -> Any:
+            self._right.check_in_thread()
+            return variables.run(handler, *arguments)
+
+        slot.thread = loop.run_in_executor(self._threads, work)
         try:
             return await asyncio.shield(slot.thread)
         finally:

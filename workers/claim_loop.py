@@ -21,6 +21,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
 from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
 from atlas.logs import get_logger
 from atlas.workers.demand import NO_JOBS, Demand, Request
@@ -61,6 +62,7 @@ class ClaimLoop:
         demand: Demand,
         drain: Drain,
         reconciler: Reconciler,
+        right: StartRight,
         *,
         run_jobs: Callable[[Sequence[ClaimedJob]], None],
         check_lease: Callable[[], None],
@@ -71,6 +73,7 @@ class ClaimLoop:
         self._demand = demand
         self._drain = drain
         self._reconciler = reconciler
+        self._right = right
         self._run_jobs = run_jobs
         self._check_lease = check_lease
         self._phase = Phase.CLAIMING
@@ -174,6 +177,7 @@ class ClaimLoop:
             return False
         finishes = self._take_outbox()
         hints = self._demand.hints
+        asked_at = boot_seconds()
         in_flight.sent(request, finishes=len(finishes))
         try:
             turn = await self._finish_and_claim(conn, claimant, finishes, request)
@@ -186,6 +190,10 @@ class ClaimLoop:
             raise
         finally:
             in_flight.returned(request, finishes=len(finishes))
+        if turn.claimed:
+            self._right.grant(asked_at)
+        elif turn.closed:
+            self._right.wanted.set()
         if claimant is self._lease.claimant:
             if len(turn.claimed) < request.jobs and not turn.again:
                 self._demand.found_too_few(hints=hints)

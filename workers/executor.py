@@ -17,6 +17,7 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import Report
 from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.start_right import StartRight
 from atlas.logs import get_logger
 from atlas.workers.attempt import AttemptRunner, Slot, StopReason
 from atlas.workers.worker_lease import WorkerLease
@@ -50,11 +51,12 @@ class Executor:
         pool: Pool,
         lease: WorkerLease,
         report: Report,
+        right: StartRight,
         *,
         job_ended: JobEnded,
         occupy_slots: Callable[[int], None],
     ) -> None:
-        self._runner = AttemptRunner(size, pool, lease, report)
+        self._runner = AttemptRunner(size, pool, lease, report, right)
         self._job_ended = job_ended
         self._occupy_slots = occupy_slots
         self._queue: deque[ClaimedJob] = deque()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from atlas.engine.jobs.claim import ClaimedJob
@@ -15,6 +16,8 @@ class HeldJobs:
         self._jobs: dict[UUID, ClaimedJob] = {}
         self._empty = asyncio.Event()
         self._empty.set()
+        # Set at every job that is dropped, while someone waits for that.
+        self._dropped: asyncio.Event | None = None
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -43,11 +46,26 @@ class HeldJobs:
         self._jobs.pop(job_id, None)
         if not self._jobs:
             self._empty.set()
+        if self._dropped is not None:
+            self._dropped.set()
 
     def clear(self) -> None:
         """Hold nothing any more."""
         self._jobs.clear()
         self._empty.set()
+        if self._dropped is not None:
+            self._dropped.set()
+
+    async def wait_until_dropped(self, jobs: Sequence[ClaimedJob], seconds: float) -> None:
+        """Wait until none of these jobs is held, at most this long."""
+        self._dropped = dropped = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for job in jobs:
+                    while self._jobs.get(job.id) is job:
+                        await dropped.wait()
+                        dropped.clear()
+        self._dropped = None
 
     async def wait_until_empty(self, seconds: float) -> None:
         """Wait until nothing is held, at most this long."""

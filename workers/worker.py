@@ -1,7 +1,8 @@
 """One worker process: claims jobs, runs their handlers and records the outcomes until it is stopped.
 
-`ClaimLoop` calls the database, `Executor` runs the handlers, `HeldJobs` has what is claimed. The worker keeps its lease
-alive, sweeps for jobs of lost workers, passes on cancellations, and shuts down in good order.
+`ClaimLoop` calls the database, `Executor` runs the handlers, `HeldJobs` has what is claimed, `GateFollower` keeps the
+right to start it. The worker keeps its lease alive, sweeps for jobs of lost workers, passes on cancellations, and shuts
+down in good order.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from atlas.engine.jobs.claim import ClaimedJob, solo_waits
 from atlas.engine.jobs.lease import held, serve_types
 from atlas.engine.jobs.local_wakeup import on_new_jobs
 from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
@@ -29,6 +31,7 @@ from atlas.workers.claim_loop import ClaimLoop
 from atlas.workers.demand import Demand
 from atlas.workers.drain import Drain
 from atlas.workers.executor import Executor
+from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.loop_watchdog import LoopWatchdog
 from atlas.workers.reconcile import Reconciler
@@ -76,6 +79,8 @@ class Worker:
         self._held = HeldJobs()
         self._demand = Demand(options.concurrency, options.batch, self._held)
         self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
+        self._right = StartRight()
+        self._gate = GateFollower(self._lease, self._right, self._held, self._give_back_waiting)
         self._heartbeat_now = asyncio.Event()
         self._claim_loop = ClaimLoop(
             pool,
@@ -84,6 +89,7 @@ class Worker:
             self._demand,
             self._drain,
             Reconciler(self._lease, self._held, self._stop_lost),
+            self._right,
             run_jobs=self._run_jobs,
             check_lease=self._heartbeat_now.set,
         )
@@ -92,6 +98,7 @@ class Worker:
             pool,
             self._lease,
             self._report,
+            self._right,
             job_ended=self._claim_loop.job_ended,
             occupy_slots=self._claim_loop.occupy_slots,
         )
@@ -143,15 +150,16 @@ class Worker:
         async with self._pool.acquire() as conn:
             await publish_types(conn, [registered()[key] for key in self._options.job_types if key in registered()])
         await self._served.refresh(self._pool)
-        # Handlers may borrow every connection of the pool. The heartbeat has its own, so that the lease stays alive.
-        heartbeat_pool = await open_aside(self._pool, self._url, size=1)
+        # Handlers may borrow every connection of the pool. The heartbeat and the gate have their own, so that the lease
+        # stays alive and neither waits for the other on a dead connection. Most of the time they share one.
+        own_pool = await open_aside(self._pool, self._url, size=2)
         await self._register(self._pool)
         self._executor.start()
         self._claim_loop.start()
         if self._listens:
             self._listener.start()
         self._watchdog.start(asyncio.get_running_loop())
-        tasks = self._start_background_tasks(heartbeat_pool)
+        tasks = self._start_background_tasks(own_pool)
         try:
             with on_new_jobs(self._claim_loop.hint) if self._listens else nullcontext():
                 await self._drain.ended.wait()
@@ -166,17 +174,18 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(*UNREACHABLE):
-                await asyncio.wait_for(heartbeat_pool.close(), 1)
+                await asyncio.wait_for(own_pool.close(), 1)
             self._watchdog.stop()
             await self._listener.stop()
             await self._executor.close()
             if not self._unfinished:
                 await self._lease.retire(self._pool)
 
-    def _start_background_tasks(self, heartbeat_pool: Pool) -> list[asyncio.Task[None]]:
+    def _start_background_tasks(self, own_pool: Pool) -> list[asyncio.Task[None]]:
         options = self._options
         tasks = [
-            self._repeat("heartbeat", partial(self._heartbeat, heartbeat_pool), options.lease / 3, self._heartbeat_now),
+            self._repeat("heartbeat", partial(self._heartbeat, own_pool), options.lease / 3, self._heartbeat_now),
+            self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._right.wanted),
             self._repeat("sweep", self._sweep, min(10.0, max(0.25, options.lease / 3))),
             self._repeat("poll", self._poll, options.poll),
             self._repeat("cancellation", self._pass_on_cancels, options.poll, self._cancel_now),
@@ -244,8 +253,11 @@ class Worker:
         running = [slot.job for slot in self._executor.running if slot.job is not None]
         self._unfinished = [job for job in running if self._held.get(job.id) is job]
 
-    def _give_back_waiting(self) -> None:
-        self._claim_loop.record([release(job) for job in self._executor.take_back()])
+    def _give_back_waiting(self) -> list[ClaimedJob]:
+        """Give back what has not begun, and return it."""
+        waiting = self._executor.take_back()
+        self._claim_loop.record([release(job) for job in waiting])
+        return waiting
 
     async def let_go(self) -> None:
         """Give back what handlers still run. Call it last in a process: nothing they do after it is recorded."""
@@ -312,6 +324,8 @@ class Worker:
         elif channel == "definitions":
             self._served.changed.set()
         else:
+            if channel == "gate":
+                self._right.wanted.set()
             self._claim_loop.hint()
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:

@@ -134,10 +134,11 @@ async def fetch_next(
             async with call.connection() as conn:
                 found = await claim_for_host(conn, host_id, lease=lease)
             if found is not None:
-                if await request.is_disconnected():
-                    async with call.connection() as conn:
-                        await give_back(conn, found.lease)
-                return _shown(host_id, found, lease)
+                is_gone = await request.is_disconnected()
+                if not found.is_late and not is_gone:
+                    return _shown(host_id, found, lease)
+                async with call.connection() as conn:
+                    await give_back(conn, found.lease)
             left = end - time.monotonic()
             if left <= 0 or signals.closing or await request.is_disconnected():
                 return Response(status_code=204)

@@ -105,6 +105,11 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
     async with call.connection() as conn:
         token = call.caller.token.id
         found = await claim_for_worker(conn, token, call.home, body.job_types, limit=body.limit, lease=lease)
+    if any(one.is_late for one in found):
+        async with call.connection() as conn:
+            for one in found:
+                await leased_jobs.give_back(conn, one.lease)
+        found = []
     return Listed(items=[_shown(one, lease) for one in found])
 
 

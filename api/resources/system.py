@@ -14,7 +14,7 @@ from atlas.api.etags import IfMatch
 from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
-from atlas.api.request_context import Calling
+from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
 from atlas.client.models import (
@@ -31,7 +31,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch
+from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, wait_until_closed
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.up_report import read_programs
@@ -126,6 +126,8 @@ async def switch_gate(
 ) -> Response:
     """After the response to `online: false`, nothing starts until Atlas is online again.
 
+    The response comes when every worker has confirmed that, after two seconds at the latest: `workers` and `confirmed`
+    count them. A worker that did not confirm has no right to start anything by then.
     A call that is repeated with its `Idempotency-Key` does not undo later switches of others.
     """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
@@ -136,7 +138,8 @@ async def switch_gate(
             gate = await switch(conn, online=body.online, **about)
         return json_response(json_bytes(_gate(gate)), headers={"ETag": gate.etag})
 
-    return await respond_once(request, call, idempotency_key, respond)
+    response = await respond_once(request, call, idempotency_key, respond)
+    return response if body.online else await _closed(call, response)
 
 
 @router.get("/system/status", operation_id="get_status", summary="The gate, the queue and the workers")
@@ -255,3 +258,12 @@ def _position(finding: Alert) -> tuple[str, str, str]:
 
 def _gate(gate: Gate) -> GateStatus:
     return GateStatus(**asdict(gate))
+
+
+async def _closed(call: RequestContext, response: Response) -> Response:
+    """Wait until nothing starts any more, now that the switch has committed, and add how many workers confirmed it."""
+    gate = Gate(**GateStatus.model_validate_json(bytes(response.body)).model_dump())
+    async with call.connection() as conn:
+        gate = await wait_until_closed(conn, gate)
+    headers = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+    return json_response(json_bytes(_gate(gate)), response.status_code, headers)

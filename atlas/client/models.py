@@ -217,6 +217,15 @@ class GateStatus(ApiModel):
     by: str | None
     since: datetime | None
     until: datetime | None
+    version: int = Field(description="Counts the switches.")
+    workers: int | None = Field(
+        default=None,
+        description="In the response to the call that closed the gate: workers that could start something.",
+    )
+    confirmed: int | None = Field(
+        default=None,
+        description="How many of them confirmed that they start nothing. The right of the others to start has lapsed.",
+    )
 
 
 class QueueDepth(ApiModel):

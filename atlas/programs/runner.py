@@ -94,6 +94,8 @@ class RunningProgram:
         self._on_progress = on_progress
         self._pid: int | None = None
         self._uid: int | None = None
+        # Done when the program runs, or will not.
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._result = asyncio.create_task(self._read_reports(), name="atlas command")
 
     async def wait(self) -> ProgramResult:
@@ -121,6 +123,7 @@ class RunningProgram:
                 match json.loads(line):
                     case {"started": int(pid), "uid": uid}:
                         self._pid, self._uid = pid, uid
+                        self.begun.set_result(None)
                     case {"progress": [percent, message]}:
                         await self._on_progress(percent, message)
                     case {"failed": str(reason)}:
@@ -132,6 +135,8 @@ class RunningProgram:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
             raise SupervisorLost("The program's supervisor ended without reporting a result.")
         finally:
+            if not self.begun.done():
+                self.begun.set_result(None)
             await self._close()
 
     async def _close(self) -> None:

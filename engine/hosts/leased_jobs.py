@@ -23,6 +23,7 @@ from atlas.engine.jobs.claim import Claimant, ClaimedJob
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, finish
 from atlas.engine.jobs.lease import heartbeat_job
 from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.start_right import START_SECONDS, boot_seconds
 from atlas.engine.jobs.types import canonical, dump_output
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, decide, release_attempt, succeed
 from atlas.engine.secrets.key import SecretsUnreadable
@@ -102,7 +103,14 @@ class LeasedJob:
     lease: JobLease
     job: ClaimedJob
     payload: dict[str, Any]
+    # When it was asked for, by `boot_seconds`.
+    asked_at: float
     server_instance_id: UUID | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """True when the gate may be closed by now: it is not given out any more, but given back."""
+        return boot_seconds() >= self.asked_at + START_SECONDS
 
     @property
     def job_run_id(self) -> str:
@@ -130,8 +138,9 @@ async def claim_for_host(conn: Connection, host_id: UUID, *, lease: float) -> Le
     if not is_active:
         raise Refused(f"Host {host_id} is not active.", remedy="An operator can make it active again.")
     holder = host_holder(host_id)
+    asked_at = boot_seconds()
     rows = await _claim(conn, holder, tenant_id=None, job_types=None, limit=1, lease=lease)
-    return await _open(conn, holder, rows[0]) if rows else None
+    return await _open(conn, holder, rows[0], asked_at) if rows else None
 
 
 async def claim_for_worker(
@@ -140,11 +149,12 @@ async def claim_for_worker(
     """Claim up to `limit` due jobs of one tenant and some types; none while the gate is closed."""
     holder = remote_worker(token_id)
     types = sorted({canonical(one) for one in job_types})
+    asked_at = boot_seconds()
     rows = await _claim(conn, holder, tenant_id=tenant_id, job_types=types, limit=min(limit, MOST_JOBS), lease=lease)
     claimed = []
     for row in rows:
         try:
-            claimed.append(await _open(conn, holder, row))
+            claimed.append(await _open(conn, holder, row, asked_at))
         except SecretsUnreadable as error:
             facts = {"job_id": str(row["id"]), "tenant_id": str(tenant_id), "reason": str(error)}
             log.error("a job's secrets cannot be read", **facts)
@@ -228,7 +238,7 @@ async def _claim(conn: Connection, holder: LeaseHolder, **values: Any) -> list[A
     return [row for row in rows if row["kind"] == "claimed"]
 
 
-async def _open(conn: Connection, holder: LeaseHolder, row: Any) -> LeasedJob:
+async def _open(conn: Connection, holder: LeaseHolder, row: Any, asked_at: float) -> LeasedJob:
     """The claimed job with its secrets revealed. Where they cannot be read, its attempt fails here."""
     job = ClaimedJob(*row[1:14])
     lease = JobLease(holder, job.id, job.attempt)
@@ -239,7 +249,7 @@ async def _open(conn: Connection, holder: LeaseHolder, row: Any) -> LeasedJob:
         with suppress(LeaseLost):
             await _finish(conn, lease, held, decide(job, holder.name, error, holder.policy), Notes())
         raise
-    return LeasedJob(lease, job, read_stored(text), row["server_instance_id"])
+    return LeasedJob(lease, job, read_stored(text), asked_at, row["server_instance_id"])
 
 
 async def _held(conn: Connection, lease: JobLease) -> _Held:

@@ -10,7 +10,7 @@ from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
 from atlas.engine.jobs.explain import Explanation, explain
 from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_attempts, list_jobs, queue_depth
 from atlas.engine.jobs.finish import finish, take_turn
-from atlas.engine.jobs.gate import Gate, read_gate, switch
+from atlas.engine.jobs.gate import Gate, read_gate, switch, wait_until_closed
 from atlas.engine.jobs.lease import heartbeat, reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
 from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
@@ -63,4 +63,5 @@ __all__ = [
     "retry_now",
     "switch",
     "take_turn",
+    "wait_until_closed",
 ]

@@ -11,6 +11,7 @@ import structlog
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.secrets.redact import Redactor
 from atlas.logs import get_logger
 
@@ -20,10 +21,14 @@ Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 class JobContext:
     """One attempt, as its handler sees it."""
 
-    __slots__ = ("_job", "_log", "_loop", "_notes", "_report", "_stop", "pool", "redactor", "threads", "worker_id")
+    __slots__ = (
+        *("_job", "_log", "_loop", "_notes", "_report", "_stop"),
+        *("pool", "redactor", "start_right", "threads", "worker_id"),
+    )
 
-    def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report) -> None:
+    def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report, start_right: StartRight) -> None:
         self._job = job
+        self.start_right = start_right
         self.worker_id = worker_id
         self.pool = pool
         self._report = report

@@ -1,7 +1,9 @@
 """The gate `atlas_online`: one switch that every start of a job, run or function obeys."""
 
+import asyncio
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,8 +12,9 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
+from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
 
 READ = statement("engine/jobs/sql/gate_read.sql")
@@ -19,14 +22,22 @@ HOLD = statement("engine/jobs/sql/gate_hold.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
+CONFIRM = statement("engine/jobs/sql/gate_confirm.sql")
+CONFIRMED = statement("engine/jobs/sql/gate_confirmed.sql")
 
 LONGEST_REASON = 2000
 LONGEST_TIME = timedelta(days=366)
+# How often the confirmations of workers are counted.
+COUNT_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether Atlas is online, and who switched it when and why. Without a row Atlas was never turned on."""
+    """Whether Atlas is online, and who switched it when and why. Without a row Atlas was never turned on.
+
+    `version` counts the switches. `workers` and `confirmed` are known to the call that closed the gate: how many could
+    start something, and how many of them confirmed that they do not. The right of the others has lapsed.
+    """
 
     online: bool
     engine_enabled: bool
@@ -34,6 +45,9 @@ class Gate:
     by: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    version: int = 0
+    workers: int | None = None
+    confirmed: int | None = None
 
     @property
     def etag(self) -> str:
@@ -66,6 +80,7 @@ async def switch(
 ) -> Gate:
     """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
+    What was claimed before may still start, until `wait_until_closed` has returned.
     Waits at most five seconds for claims in flight, then raises `Refused` with the connections that block it.
     """
     _check_bounds(reason, until)
@@ -91,6 +106,29 @@ async def switch(
             raise  # Not the gate's own lock: someone has locked a table.
         raise _blocked(holders) from error
     return gate_of(state)
+
+
+async def wait_until_closed(conn: Connection, gate: Gate) -> Gate:
+    """Wait until nothing starts that was claimed before this switch. Call it when the switch has committed.
+
+    Returns when every worker has confirmed that and what was given to hosts, remote workers and recurring functions has
+    started, and after two seconds at the latest: then the right of the others to start has lapsed.
+    """
+    ends_at = time.monotonic() + LAPSE_SECONDS
+    while True:
+        row = await fetch_row(conn, CONFIRMED, version=gate.version, lapse=LAPSE_SECONDS)
+        if row is None or not row["is_current"]:
+            # Switched again by someone else.
+            return gate
+        is_closed = row["confirmed"] == row["workers"] and not row["handing_out"]
+        if is_closed or time.monotonic() >= ends_at:
+            return replace(gate, workers=row["workers"], confirmed=row["confirmed"])
+        await asyncio.sleep(COUNT_SECONDS)
+
+
+async def confirm_closed(conn: Connection, worker_id: str, version: int) -> None:
+    """Confirm for a worker that it starts nothing under the closed gate of this version."""
+    await fetch(conn, CONFIRM, worker=worker_id, version=version)
 
 
 def _check_bounds(reason: str | None, until: timedelta | None) -> None:
@@ -120,6 +158,7 @@ def gate_of(text: str | None) -> Gate:
         by=value.get("by"),
         since=_timestamp(value.get("since")),
         until=_timestamp(value.get("until")),
+        version=value.get("version", 0),
     )
 
 

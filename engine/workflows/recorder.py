@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from atlas.db.pg_json import stored_json
+from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.engine.validation import LONGEST_NAME
 from atlas.engine.workflows.branches import Branch, current
@@ -44,7 +45,13 @@ class Recorder:
     """The record of one attempt of one run."""
 
     def __init__(
-        self, suspension: Suspension, store: StepStore | None, history: History, *, reset: bool = False
+        self,
+        suspension: Suspension,
+        store: StepStore | None,
+        history: History,
+        start_right: StartRight | None = None,
+        *,
+        reset: bool = False,
     ) -> None:
         self.run_id: UUID = suspension.run_id
         self.tenant_id: UUID = suspension.tenant_id
@@ -57,6 +64,8 @@ class Recorder:
         # Those of steps that were canceled while their function goes on.
         self.threads: list[asyncio.Future[Any]] = []
         self.new_steps = 0
+        # That of the worker; a replay starts nothing.
+        self.start_right = start_right
         self._store = store
         self._attempt = suspension.attempt
         self._root = Branch("")
@@ -116,9 +125,7 @@ class Recorder:
         if self._store is None:
             raise RecordEnds
         if self._offline:
-            self.suspension.at_once = True
-            branch.suspended = True
-            raise Suspended
+            self.leave(branch)
         # A run that came to its limit is undone all the same.
         is_full = len(self.history) + self.new_steps >= MOST_STEPS or self._size > MOST_BYTES
         if is_full and branch is not self._undo:
@@ -126,6 +133,21 @@ class Recorder:
                 f"The run has recorded {MOST_STEPS:,} steps or {MOST_BYTES // 2**20} MiB.",
                 remedy="Let it start children (run.child) for parts of its work.",
             )
+
+    def leave(self, branch: Branch) -> Never:
+        """Atlas is offline: the run returns to the queue, and goes on when it is claimed again."""
+        self._offline = True
+        self.suspension.at_once = True
+        branch.suspended = True
+        raise Suspended
+
+    async def wait_to_start(self, step: StepPosition) -> None:
+        """Return when the step's function may be called; leave where Atlas is offline."""
+        if self.start_right is not None and boot_seconds() >= self.start_right.until:
+            try:
+                await self.start_right.wait()
+            except NotStarted:
+                self.leave(step.branch)
 
     async def record(
         self,
@@ -159,12 +181,15 @@ class Recorder:
         self.new_steps += 1
         if output is not None:
             self._size += len(output)
+        asked_at = boot_seconds()
         try:
             is_online = await self.store.record(checkpoint)
         except Exception as error:
             self._cannot_record(step, error)
         if not is_online:
             self._offline = True
+        elif self.start_right is not None:
+            self.start_right.grant(asked_at)
 
     def _cannot_record(self, step: StepPosition, error: Exception) -> Never:
         """A step that cannot be recorded would be done again at every replay: it ends the run."""

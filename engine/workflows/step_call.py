@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
+from atlas.engine.jobs.start_right import NotStarted
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
 from atlas.engine.workflows.errors import StepFailed, error_json
 from atlas.engine.workflows.history import Wait
@@ -56,11 +57,14 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
             not_retried = StepFailed(step.name, "It was not tried again: the run is undone.", kind="GivenUp")
             await recorder.fail(step, not_retried, attempts=recorded.attempts)
     attempt = 1 if recorded is None else recorded.attempts + 1
+    await recorder.wait_to_start(step)
     since = time.monotonic()
     try:
         result = await _call(recorder, known, call)
         text = known.dump(result)
         value = _read_back(known, text)
+    except NotStarted:
+        recorder.leave(step.branch)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         await _raised(recorder, step, call, attempt, since, error)
     await recorder.record(
@@ -89,6 +93,8 @@ async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Tim
     context = contextvars.copy_context()
 
     def work() -> Any:
+        if recorder.start_right is not None:
+            recorder.start_right.check_in_thread()
         if call.timeout is not None:
             # Its timeout begins now: before, it waited for a thread.
             loop.call_soon_threadsafe(_begin, limit, call.timeout)

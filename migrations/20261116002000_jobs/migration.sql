@@ -196,6 +196,8 @@ create table job_workers (
   lease_expires_at timestamptz(6) not null,
   dead_at          timestamptz(6),
   running_count    int not null default 0,
+  -- the version of the closed gate under which it has confirmed to start nothing
+  confirmed_gate   bigint not null default 0,
   metadata         jsonb not null default '{}'
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 100);
 create index job_workers_alive on job_workers (lease_expires_at) where dead_at is null;

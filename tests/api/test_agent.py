@@ -223,6 +223,17 @@ async def test_a_host_gets_nothing_while_atlas_is_offline_or_it_is_not_active(
     assert (await host.get(place, params={"wait": 0})).status_code == 409
 
 
+async def test_a_job_that_was_claimed_too_long_ago_for_the_gate_is_not_given_to_its_host(
+    world, host, place, pool, monkeypatch
+):
+    """The gate may have closed since the claim, and the switch does not wait any longer: the job goes back."""
+    id = await give(pool, world)
+    monkeypatch.setattr("atlas.engine.hosts.leased_jobs.START_SECONDS", 0.0)
+    assert (await host.get(place, params={"wait": 0})).status_code == 204
+    monkeypatch.undo()
+    assert (await host.get(place, params={"wait": 0})).json()["job_id"] == id
+
+
 async def test_a_token_is_valid_only_for_the_host_of_its_scope(world, host, pool, admin):
     second = (await admin.post("/hosts", json={"name": "box-2"})).json()
     foreign = world.hosts["other"].id

@@ -9,10 +9,13 @@ import atlas.api.resources.jobs
 from atlas.api.app import create_app
 from atlas.api.enqueue_batcher import ADMISSION_SECONDS
 from atlas.engine.idempotency import delete_old_responses
+from atlas.engine.jobs.gate import confirm_closed, read_gate
+from atlas.engine.jobs.lease import register_worker
 from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_matrix import BODIES, filled
+from tests.support import until
 
 JOB = {"job_type": "x.work"}
 UNREPEATABLE = {
@@ -45,6 +48,29 @@ async def test_each_call_that_creates_something_can_be_repeated(admin, conn, pat
     assert {(answer.status_code, answer.text) for answer in answers} == {(201, first.text)}
     assert await conn.fetchval(f"select count(*) from atlas.{table}") == 1
     assert await conn.fetchval("select count(*) from atlas.audit_log") == before + 1
+
+
+async def test_a_switch_and_its_repetition_tell_how_many_workers_confirmed(operator, conn):
+    """The worker exists in the database alone: its confirmation comes while the call waits for it."""
+    await register_worker(conn, "w-1", job_types=["x.work"], lease=600)
+
+    async def confirm() -> None:
+        await until(lambda: is_closed(conn))
+        await confirm_closed(conn, "w-1", (await read_gate(conn)).version)
+
+    confirming = asyncio.create_task(confirm())
+    switching = {"json": {"online": False}, "headers": {"Idempotency-Key": "k"}}
+    first = await operator.put("/system/atlas-online", **switching)
+    await confirming
+    second = await operator.put("/system/atlas-online", **switching)
+
+    assert first.json() == second.json()
+    assert (first.json()["online"], first.json()["confirmed"], first.json()["workers"]) == (False, 1, 1)
+    assert second.headers["Idempotency-Replayed"] == "true"
+
+
+async def is_closed(conn) -> bool:
+    return not (await read_gate(conn)).online
 
 
 async def test_every_post_is_done_once_with_a_key_or_refuses_it(world, conn, pool):

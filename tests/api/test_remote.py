@@ -46,6 +46,14 @@ async def test_a_worker_claims_keeps_and_completes(world, worker, pool, admin):
     assert (await worker.post(f"{place}/complete", json=attempt)).status_code == 409
 
 
+async def test_jobs_that_were_claimed_too_long_ago_for_the_gate_are_not_given_out(world, worker, pool, monkeypatch):
+    ids = await give(pool, world.acme, 2)
+    monkeypatch.setattr("atlas.engine.hosts.leased_jobs.START_SECONDS", 0.0)
+    assert await claim(worker) == []
+    monkeypatch.undo()
+    assert sorted(one["job_id"] for one in await claim(worker)) == sorted(ids)
+
+
 async def test_failures_are_retried_wait_as_wished_or_are_final(world, worker, pool, admin):
     ids = await give(pool, world.acme, 4, max_retries=1)
     jobs = {one["job_id"]: one["attempt"] for one in await claim(worker)}

@@ -101,6 +101,7 @@ async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, dat
 
 
 async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
+    assert (await atlas("offline")).stdout.endswith("No worker is running.\n")
     offline = await atlas("offline", "--reason", "new disks", "--for", "2h", "--json")
     status = await atlas("status")
     online = await atlas("online", "--json")
@@ -108,6 +109,7 @@ async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
 
     assert (offline.document["online"], offline.document["reason"]) == (False, "new disks")
     assert offline.document["until"] is not None
+    assert (offline.document["confirmed"], offline.document["workers"]) == (0, 0)
     assert "new disks" in status.stdout
     assert online.document["online"] is True
     assert after.document["gate"]["online"] is True

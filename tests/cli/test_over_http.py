@@ -134,6 +134,8 @@ async def test_the_status_is_the_same_over_http(atlas, remote, server, conn):
         one["queue"][0].pop("oldest_seconds")
 
     assert (closed["online"], closed["reason"], closed["by"]) == (False, "new disks", "operator@all")
+    # The worker exists in the database alone.
+    assert (closed["confirmed"], closed["workers"]) == (0, 1)
     assert there == here
     assert there["workers"][0]["worker_id"] == "w-1"
     # The first operator's token serves where no other is set, and an address may be as the API's own pages show it.

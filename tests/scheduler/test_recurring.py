@@ -12,7 +12,7 @@ from atlas.engine.jobs import switch
 from atlas.engine.recurring import claim_runs, finish_run, list_recurring, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.scheduler.recurring import Recurring
-from tests.support import DANA
+from tests.support import DANA, until
 
 NOW = datetime.now(UTC)
 DAY, ONCE = timedelta(days=1), timedelta()
@@ -391,6 +391,22 @@ async def test_nothing_runs_while_atlas_is_offline_and_the_missed_run_comes_once
     assert ran == []
     await switch(conn, online=True, actor=DANA)
     await ended(conn)
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_run_that_was_claimed_too_long_ago_for_the_gate_is_not_started(conn, recurring, monkeypatch, in_thread):
+    ran = []
+
+    async def tidy() -> None:
+        ran.append(1)
+
+    monkeypatch.setattr("atlas.engine.jobs.start_right.START_SECONDS", 0.0)
+    await recurring.register("acme", "tidy", NOW, DAY, (lambda: ran.append(1)) if in_thread else tidy)
+    await until(lambda: conn.fetchval("select last_outcome = 'stopped' from atlas.recurring_jobs"))
+    assert ran == []
+    monkeypatch.undo()
+    await until(lambda: conn.fetchval("select last_outcome = 'succeeded' from atlas.recurring_jobs"))
     assert ran == [1]
 
 

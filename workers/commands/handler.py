@@ -41,14 +41,27 @@ async def run_command(payload: dict[str, Any], ctx: JobContext) -> dict[str, Any
     order = _order(definition.spec, payload, Facts(ctx.tenant_id, tenant_slug, ctx.job_id), ctx)
     ctx.notes.detail["result"] = {"argv": list(order.argv)}
     try:
-        run = await start(ctx.job_id, order, lambda percent, message: _progress(ctx, percent, message))
-        result = await _result(run, ctx)
+        result = await _result(await _start(order, ctx), ctx)
     except ProgramNotStarted as error:
         raise CommandFailed(
             f"{order.argv[0]} could not be started: {error.message}.",
             remedy="See that the program is on the worker's machine, and that the user it runs as may execute it.",
         ) from error
     return _outcome(result, ctx.notes.detail, order.time_limit)
+
+
+async def _start(order: Order, ctx: JobContext) -> RunningProgram:
+    """Start the program, unless the gate was closed since the job was. A gate that closes now waits until it runs."""
+    right = ctx.start_right
+    await right.wait()
+    right.begin()
+    try:
+        run = await start(ctx.job_id, order, lambda percent, message: _progress(ctx, percent, message))
+    except BaseException:
+        right.begun()
+        raise
+    run.begun.add_done_callback(lambda _: right.begun())
+    return run
 
 
 def _order(spec: DefinitionSpec, payload: dict[str, Any], facts: Facts, ctx: JobContext) -> Order:

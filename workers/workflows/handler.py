@@ -47,7 +47,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
     suspension.depth = wanted.depth
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
-    recorder = Recorder(suspension, store, history, reset=reset)
+    recorder = Recorder(suspension, store, history, ctx.start_right, reset=reset)
     run = Run(recorder, wanted.workflow)
     try:
         try:

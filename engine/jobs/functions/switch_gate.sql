@@ -1,6 +1,7 @@
 -- Switches Atlas on or off. The exclusive lock waits for the claims in flight, at most five seconds; after the commit none is
 -- granted until it is switched again. Touches no job row. `since` is when it was last switched to the other side: switching it
--- to what it is already moves neither that time nor what schedules count as missed.
+-- to what it is already moves neither that time nor what schedules count as missed. `version` counts the switches; workers confirm
+-- a closed gate by its version.
 -- Locks: gate. Called by engine/jobs/gate.py and expire_gate.
 create or replace function switch_gate(
   p_online boolean, p_reason text, p_for float8, p_actor_type text, p_actor_id text, p_meta jsonb
@@ -19,9 +20,9 @@ begin
     'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
     'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);
   insert into system_state as s (key, value, updated_by)
-  values ('atlas_online', state || '{"engine_enabled": true}', p_actor_id)
+  values ('atlas_online', state || '{"engine_enabled": true, "version": 1}', p_actor_id)
   on conflict (key) do update
-    set value = s.value || state || case
+    set value = s.value || state || jsonb_build_object('version', coalesce((s.value->>'version')::bigint, 0) + 1) || case
           when s.value->'online' = state->'online' and s.value->>'since' is not null
           then jsonb_build_object('since', s.value->'since') else '{}' end,
         updated_at = clock_timestamp(), updated_by = p_actor_id

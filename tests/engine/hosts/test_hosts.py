@@ -21,8 +21,21 @@ from atlas.engine.hosts.leased_jobs import (
     renew_lease,
     report_leased_progress,
 )
-from atlas.engine.jobs import NewJob, admit, cancel, claim, enqueue, enqueue_many, explain, list_attempts, reap, switch
+from atlas.engine.jobs import (
+    NewJob,
+    admit,
+    cancel,
+    claim,
+    enqueue,
+    enqueue_many,
+    explain,
+    list_attempts,
+    reap,
+    switch,
+    wait_until_closed,
+)
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refused
@@ -53,6 +66,18 @@ async def given_host_job(conn: Any, host: Host, job_type: str = "backup.take", *
 
 async def fetched(conn: Any, host: Host, lease: float = 30) -> Any:
     return await claim_for_host(conn, host.id, lease=lease)
+
+
+async def test_the_switch_waits_for_what_was_just_given_to_a_host(conn, host, online):
+    job_id = await given_host_job(conn, host)
+    await fetched(conn, host)
+    gate = await switch(conn, online=False, actor=DANA)
+    closing = asyncio.create_task(wait_until_closed(conn, gate))
+    await asyncio.sleep(0.3)
+    assert not closing.done()
+    await closing
+    age = "select extract(epoch from clock_timestamp() - started_at)::float8 from atlas.jobs where id = $1"
+    assert await conn.fetchval(age, job_id) >= LAPSE_SECONDS
 
 
 def lease_of(host: Host, job_id: UUID, attempt: int = 1) -> JobLease:

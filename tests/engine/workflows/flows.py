@@ -439,6 +439,15 @@ async def offline(run: Run, input: dict[str, Any]) -> Any:
     return await run.step("second", note, "second")
 
 
+@workflow("wf.offline_between")
+async def offline_between(run: Run, input: dict[str, Any]) -> Any:
+    """Atlas goes offline between two steps, while nothing is recorded."""
+    await run.step("first", note, "first")
+    if "off" in SWITCHES:
+        await SWITCHES.pop("off")()
+    return await run.step("second", note, "second")
+
+
 # Set by the test that uses it.
 SWITCHES: dict[str, Any] = {}
 

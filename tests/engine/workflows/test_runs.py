@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
+from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job, switch, wait_until_closed
 from atlas.engine.workflows import list_approvals, publish_event, step_call
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import SWITCHES, calls
 from tests.engine.workflows.kit import REQUESTER
+from tests.support import DANA
 
 MINUTE = timedelta(seconds=61)
 DAY = timedelta(days=1)
@@ -405,6 +406,23 @@ async def test_a_run_in_progress_suspends_at_its_next_step_while_atlas_is_offlin
     await kit.work()
     run = await kit.get(run_id)
     assert (run.status, calls["first"], calls["second"]) == ("queued", 1, 0)
+
+    await kit.online()
+    await kit.work()
+    assert (await kit.get(run_id)).status == "succeeded"
+    assert (calls["first"], calls["second"]) == (1, 1)
+
+
+async def test_a_step_does_not_start_when_atlas_went_offline_since_the_last_was_recorded(kit):
+    async def take_offline() -> None:
+        async with kit.pool.acquire() as conn:
+            await wait_until_closed(conn, await switch(conn, online=False, actor=DANA))
+
+    SWITCHES["off"] = take_offline
+    run_id = await kit.ask("wf.offline_between")
+    await kit.tick()
+    await kit.work()
+    assert ((await kit.get(run_id)).status, calls["first"], calls["second"]) == ("queued", 1, 0)
 
     await kit.online()
     await kit.work()

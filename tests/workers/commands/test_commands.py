@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.engine.commands.definitions import disable_definition, edit_definition
-from atlas.engine.jobs import cancel, explain
+from atlas.engine.commands.definitions import disable_definition, edit_definition, load_terms
+from atlas.engine.jobs import cancel, explain, list_attempts, switch, wait_until_closed
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.tick import tick
 from tests.support import DANA
@@ -29,6 +29,32 @@ async def test_the_output_of_a_program_is_kept_with_its_attempt(define, order, r
     assert 0 < attempt["duration_ms"] < 10_000
     assert attempt["result"]["argv"][0].endswith("/say")
     assert attempt["job_run_id"] == f"{job_id}:1"
+
+
+async def test_a_program_does_not_start_when_atlas_went_offline_since_its_job_did(
+    pool, define, order, serving, eventually, tmp_path, monkeypatch
+):
+    """The handler has started and reads the definition; the program is what would start after the switch."""
+    await define("touch", "true")
+    job_id = await order("touch")
+    began, offline = asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any) -> Any:
+        began.set()
+        await offline.wait()
+        return await load_terms(*given)
+
+    monkeypatch.setattr("atlas.workers.commands.handler.load_terms", slow)
+    async with serving("test.noop", load_types=load_command_types), pool.acquire() as conn:
+        await began.wait()
+        gate = await wait_until_closed(conn, await switch(conn, online=False, actor=DANA))
+        assert (gate.confirmed, gate.workers) == (1, 1)
+        offline.set()
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="queued")
+        attempts = await list_attempts(conn, job_id)
+        assert [(one["status"], one["outcome"], one["pid"]) for one in attempts] == [("canceled", "released", None)]
+        await switch(conn, online=True, actor=DANA)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")
 
 
 async def test_progress_is_seen_while_the_program_runs(define, order, serving, eventually):
