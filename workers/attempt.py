@@ -12,7 +12,7 @@ from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, redact_error, redact_notes
 from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
-from atlas.engine.jobs.types import OUTPUT_TOO_LARGE, JobType, dump_output, registered, require_size
+from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
     JobTimeout,
@@ -169,8 +169,7 @@ class AttemptRunner:
 
     def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, returned: Any) -> Finish:
         try:
-            output = dump_output(returned)
-            require_size(output, job_type.max_output, what="What the handler returned", remedy=OUTPUT_TOO_LARGE)
+            output = dump_output(returned, limit=job_type.max_output)
             if context.redactor is not None:
                 redact_notes(context.redactor, context.notes)
                 output = None if output is None else context.redactor.json(output)

@@ -24,8 +24,19 @@ def stored_text(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> str:
-    """The value as JSON text without what Postgres refuses. `default` converts objects that JSON does not know."""
+class TooLarge(Exception):
+    """A value has more bytes as JSON than it may have."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"it has {size:,} bytes as JSON")
+        self.size = size
+
+
+def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str, limit: int | None = None) -> str:
+    """The value as JSON text without what Postgres refuses. `default` converts objects that JSON does not know.
+
+    Raises TooLarge at once if it has more than `limit` bytes: decoding hundreds of megabytes takes seconds.
+    """
     try:
         text = orjson.dumps(value, default=default)
     except TypeError:
@@ -34,6 +45,8 @@ def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str) -> st
             _repaired(value),
             default=None if default is None else lambda one: _repaired(default(one)),
         )
+    if limit is not None and len(text) > limit:
+        raise TooLarge(len(text))
     return without_nul(text.decode())
 
 

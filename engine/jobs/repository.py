@@ -21,7 +21,7 @@ from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
 from atlas.engine.jobs.finish import Finish, finish
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import OUTPUT_TOO_LARGE, canonical, dump_output, registered, require_size
+from atlas.engine.jobs.types import canonical, dump_output, registered
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
 
@@ -90,9 +90,8 @@ class JobsRepository:
     async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
         """running → succeeded."""
         job = self._held_job(job_id)
-        known, text = registered().get(canonical(job.job_type)), dump_output(output)
-        limit = LARGEST_OUTPUT if known is None else known.max_output
-        require_size(text, limit, what="The output", remedy=OUTPUT_TOO_LARGE)
+        known = registered().get(canonical(job.job_type))
+        text = dump_output(output, limit=LARGEST_OUTPUT if known is None else known.max_output)
         action = "JOB_SUCCEEDED" if known is None else known.success_action
         await self._finish(conn, job, succeed(job, self.claimant.id, text, action))
 

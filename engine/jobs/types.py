@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
-from atlas.db.pg_json import byte_size, is_larger, stored_json, without_nul
+from atlas.db.pg_json import TooLarge, byte_size, is_larger, stored_json, without_nul
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.verdicts import PermanentError
@@ -29,7 +29,6 @@ _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 # The most that a type may allow. A few such outputs are sent in one statement.
 MOST_OUTPUT = 64 * 1024 * 1024
-OUTPUT_TOO_LARGE = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,32 +193,33 @@ def field_errors(error: ValidationError) -> list[FieldError]:
     ]
 
 
-def dump_output(value: Any) -> str | None:
+def dump_output(value: Any, *, limit: int | None = None) -> str | None:
     """What a handler returned, as the JSON object that `output` holds; None leaves it empty."""
     if value is None:
         return None
-    # A dict is not a model; the isinstance check of models takes longer than the rest.
-    if not isinstance(value, dict) and isinstance(value, BaseModel):
-        text = _model_json(value)
-    else:
-        try:
-            text = stored_json(value, default=_plain)
-        except TypeError as error:
-            raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
+    try:
+        # A dict is not a model; the isinstance check of models takes longer than the rest.
+        if not isinstance(value, dict) and isinstance(value, BaseModel):
+            text = _model_json(value, limit)
+        else:
+            text = stored_json(value, default=_plain, limit=limit)
+    except TypeError as error:
+        raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
+    except TooLarge as error:
+        message = f"What the handler returned has {error.size:,} bytes as JSON; {limit:,} are allowed."
+        remedy = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
+        raise PermanentError(message, remedy=remedy) from None
     return text if text.startswith("{") else f'{{"value":{text}}}'
 
 
-def require_size(text: str | None, limit: int, *, what: str, remedy: str) -> None:
-    """Refuse a result of more than `limit` bytes. Trying again would not make it smaller."""
-    if text is not None and is_larger(text, limit):
-        raise PermanentError(f"{what} has {byte_size(text):,} bytes as JSON; {limit:,} are allowed.", remedy=remedy)
-
-
-def _model_json(value: BaseModel) -> str:
+def _model_json(value: BaseModel, limit: int | None) -> str:
     try:
-        return without_nul(value.model_dump_json())
+        text = value.model_dump_json()
     except PydanticSerializationError:
-        return stored_json(value.model_dump(mode="json"))
+        return stored_json(value.model_dump(mode="json"), limit=limit)
+    if limit is not None and is_larger(text, limit):
+        raise TooLarge(byte_size(text))
+    return without_nul(text)
 
 
 def _plain(value: Any) -> Any:

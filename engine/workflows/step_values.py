@@ -13,14 +13,12 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
-from atlas.db.pg_json import holds_nul, is_larger, stored_json, without_nul
-from atlas.engine.jobs.types import require_size
+from atlas.db.pg_json import TooLarge, holds_nul, is_larger, stored_json, without_nul
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.errors import FieldError, InvalidInput
 
 # A run's input travels inside its job's input, which has the limit of every job.
 INPUT_BYTES = LARGEST_INPUT - 2048
-TOO_LARGE = "Store the data elsewhere and return where to find it."
 # What `show` keeps of a step's arguments.
 ARGUMENT_BYTES = 8 * 1024
 
@@ -56,11 +54,16 @@ class StepFunction:
     def dump(self, value: Any) -> str:
         """The stored form of a result."""
         try:
-            text = stored_json(value, default=_plain) if self.adapter is None else _typed_json(self.adapter, value)
+            if self.adapter is None:
+                return stored_json(value, default=_plain, limit=LARGEST_OUTPUT)
+            return _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
             raise PermanentError(f"The step's result is not JSON: {error}.") from error
-        require_size(text, LARGEST_OUTPUT, what="The step's result", remedy=TOO_LARGE)
-        return text
+        except TooLarge as error:
+            raise PermanentError(
+                f"The step's result has {error.size:,} bytes as JSON; {LARGEST_OUTPUT:,} are allowed.",
+                remedy="Store the data elsewhere and return where to find it.",
+            ) from None
 
     def load(self, text: str | None) -> Any:
         """A result from its stored form."""
@@ -131,9 +134,12 @@ def _return_type(function: Callable[..., Any]) -> Any | None:
 def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
     # By name, also where a model asks for its aliases: those for writing are not read.
     try:
-        return without_nul(adapter.dump_json(value, by_alias=False).decode())
+        text = adapter.dump_json(value, by_alias=False)
     except PydanticSerializationError:
-        return stored_json(adapter.dump_python(value, mode="json", by_alias=False))
+        return stored_json(adapter.dump_python(value, mode="json", by_alias=False), limit=LARGEST_OUTPUT)
+    if len(text) > LARGEST_OUTPUT:
+        raise TooLarge(len(text))
+    return without_nul(text.decode())
 
 
 def _plain(value: Any) -> Any:

@@ -137,7 +137,7 @@ async def test_an_output_over_the_limit_of_its_type_fails_for_good_with_its_size
     assert [(one["status"], one["retry_count"], one["output"]) for one in found] == [("failed", 1, "{}")] * 2
     assert [orjson.loads(one["error"])["message"].split(". ")[0] for one in found] == [
         "What the handler returned has 1,048,578 bytes as JSON; 1,048,576 are allowed",
-        "What the handler returned has 2,097,164 bytes as JSON; 2,097,152 are allowed",
+        "What the handler returned has 2,097,154 bytes as JSON; 2,097,152 are allowed",
     ]
 
 

@@ -25,7 +25,7 @@ async def test_an_output_that_is_too_large_is_refused_and_the_job_is_still_held(
     jobs = JobsRepository()
     await jobs.enqueue(conn, EnqueueJob("t"))
     [job] = await jobs.claim(conn)
-    with pytest.raises(PermanentError, match="The output has 1,048,588 bytes as JSON; 1,048,576 are allowed"):
+    with pytest.raises(PermanentError, match="returned has 1,048,578 bytes as JSON; 1,048,576 are allowed"):
         await jobs.mark_success(conn, job.id, "x" * 2**20)
     await jobs.mark_success(conn, job.id, "x")
 

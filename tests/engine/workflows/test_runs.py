@@ -149,7 +149,7 @@ async def test_a_step_or_a_workflow_that_tries_to_end_the_program_fails(kit):
     ("sizes", "message"),
     [
         ({"step": 2**20, "run": 0}, "Step 'produce' failed: The step's result has 1,048,578 bytes as JSON; 1,048,576"),
-        ({"step": 0, "run": 2**20}, "What the handler returned has 1,048,588 bytes as JSON; 1,048,576 are allowed"),
+        ({"step": 0, "run": 2**20}, "What the handler returned has 1,048,578 bytes as JSON; 1,048,576 are allowed"),
     ],
 )
 async def test_results_of_steps_and_runs_are_bounded(kit, sizes, message):
