@@ -53,9 +53,7 @@ def _print(report: Report) -> int:
         print(f"{finding.kind}: {finding.message}")
     for notice in report.notices:
         print(f"note: {notice}")
-    signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
-    rows = f"{report.rows} rows in {report.seals} seals, {report.unsealed} rows not sealed yet"
-    print(f"{rows}, {signed}, {len(report.findings)} findings")
+    print(f"{report.covered}, {len(report.findings)} findings")
     return 0 if report.ok else 1
 
 

@@ -155,6 +155,14 @@ class Report:
         """True if nothing is wrong."""
         return not self.findings
 
+    @property
+    def covered(self) -> str:
+        """How much was looked at, for people. Rows without a seal are always counted: nothing proves them."""
+        rows = f"{self.rows} rows in {self.seals} seals" if self.seals else f"{self.rows} rows"
+        rows += f", {self.unsealed} rows not sealed yet"
+        rows += f", {self.pruned} rows removed by order" if self.pruned else ""
+        return f"{rows}, {self.checkpoints} checkpoints, {self.outside} outside copies"
+
     def find(self, kind: str, message: str, **where: Any) -> None:
         """Add a finding, up to a number that a person can still read."""
         if len(self.findings) < MOST_FINDINGS:

@@ -186,13 +186,8 @@ def _summary(report: Report) -> Text:
     for notice in report.notices:
         summary.append(f"{'note':<11}", style="yellow")
         summary.append(f"{notice}\n")
-    signed = f"{report.checkpoints} checkpoints, {report.outside} outside copies"
-    covered = f"{report.rows} rows in {report.seals} seals, {signed}"
-    more = f", {report.unsealed} rows not sealed yet" + (
-        f", {report.pruned} rows removed by order" * bool(report.pruned)
-    )
     verdict = "nothing is wrong" if report.ok else f"{len(report.findings)} findings"
-    summary.append(f"{covered}{more}: {verdict}.", style="green" if report.ok else "red")
+    summary.append(f"{report.covered}: {verdict}.", style="green" if report.ok else "red")
     return summary
 
 
