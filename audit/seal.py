@@ -41,6 +41,8 @@ LAG = statement("audit/sql/seal_lag.sql")
 BATCH = 4096
 # With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.
 HEARTBEAT = timedelta(seconds=60)
+# Of the transactions that began while a batch was read, so many are named as running: a seal stays small.
+MOST_NAMED = 10_000
 _HEAD_AND_DIGEST = HEAD.size + HASH
 
 
@@ -209,8 +211,8 @@ async def complete(conn: Connection, seal: Seal, *, is_new: bool) -> Seal:
 def widened(snapshot: str, until: int) -> str:
     """The same snapshot up to a later transaction; those between had not ended, so they are named as running."""
     xmin, xmax, running = snapshot.split(":")
-    named = [running, *map(str, range(int(xmax), until))]
-    return f"{xmin}:{max(int(xmax), until)}:{','.join(filter(None, named))}"
+    later = range(int(xmax), until)[:MOST_NAMED]
+    return f"{xmin}:{int(xmax) + len(later)}:{','.join(filter(None, [running, *map(str, later)]))}"
 
 
 async def add_seal(conn: Connection, seal: Seal, heads: bytes, tree: Frontier) -> Seal:

@@ -159,9 +159,9 @@ class Report:
     def covered(self) -> str:
         """How much was looked at, for people. Rows without a seal are always counted: nothing proves them."""
         rows = f"{self.rows} rows in {self.seals} seals" if self.seals else f"{self.rows} rows"
-        rows += f", {self.unsealed} rows not sealed yet"
         rows += f", {self.pruned} rows removed by order" if self.pruned else ""
-        return f"{rows}, {self.checkpoints} checkpoints, {self.outside} outside copies"
+        signed = f"{self.checkpoints} checkpoints, {self.outside} outside copies"
+        return f"{rows}, {signed}, {self.unsealed} rows not sealed yet"
 
     def find(self, kind: str, message: str, **where: Any) -> None:
         """Add a finding, up to a number that a person can still read."""

@@ -104,6 +104,7 @@ def test_a_widened_snapshot_shows_the_same():
         assert wide.xmax == 18
         assert [wide.shows(xid) for xid in range(25)] == [Snapshot(snapshot).shows(xid) for xid in range(25)]
     assert widened("10:15:11", 15) == "10:15:11"
+    assert Snapshot(widened("10:15:11", 10**9)).xmax < 20_000
 
 
 def test_windows_join_end_to_end():
