@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Other spellings of a job type, stored as the one that workers serve.
 ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
 _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
+# An error of a model takes some µs to describe, and all are described at once.
+MOST_ERRORS = 1000
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 # The most that a type may allow. A few such outputs are sent in one statement.
 MOST_OUTPUT = 64 * 1024 * 1024
@@ -187,6 +189,8 @@ def _require(key: str, adapter: TypeAdapter[Any], text: str) -> None:
 
 def field_errors(error: ValidationError) -> list[FieldError]:
     """What pydantic found, as field and reason, without the values: they may be secret."""
+    if error.error_count() > MOST_ERRORS:
+        return [FieldError("", f"has {error.error_count():,} mistakes, too many to name; send less")]
     return [
         FieldError(".".join(str(part) for part in one["loc"]), one["msg"].removeprefix("Value error, "))
         for one in error.errors(include_input=False, include_url=False)

@@ -1,0 +1,38 @@
+"""Inputs and schemas: small mistakes are all named, and a large wrong input is refused as quickly as a right one."""
+
+import time
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from atlas.engine.jobs.types import field_errors
+from atlas.engine.schemas import schema_errors
+
+WORDS = {"properties": {"words": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}}}}
+
+
+def test_every_mistake_of_a_small_input_is_named():
+    found = schema_errors(WORDS, {"words": ["a", 1.5, 1, None, True]})
+
+    assert [one.field for one in found] == ["words.1", "words.4"]
+
+
+@pytest.mark.parametrize("items", [60_000, 1000])
+def test_the_first_mistake_of_a_large_input_is_named_soon(items):
+    wrong = {"words": ["a", *[1.5] * items]}
+    schema_errors(WORDS, {"words": []})
+    began = time.process_time()
+    found = schema_errors(WORDS, wrong)
+
+    assert [one.field for one in found] == ["words.1"]
+    assert time.process_time() - began < 0.5  # All 60,000 take 3 s.
+
+
+def test_a_model_that_finds_too_many_mistakes_says_how_many():
+    with pytest.raises(ValidationError) as few:
+        TypeAdapter(list[str]).validate_python([1, 2])
+    with pytest.raises(ValidationError) as many:
+        TypeAdapter(list[str]).validate_python([1] * 60_000)
+
+    assert [one.field for one in field_errors(few.value)] == ["0", "1"]
+    assert str(field_errors(many.value)[0]) == "has 60,000 mistakes, too many to name; send less"
