@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from atlas.logs import get_logger
 
 FILE = "programs.json"
+# The token that `atlas up` prints, beside it.
+OPERATOR_TOKEN = "operator-token"
 # A program that has lived for so long has recovered from what ended it before.
 STEADY_SECONDS = 30.0
 
@@ -52,8 +55,9 @@ class ProgramState:
 class UpReport:
     """Keeps the states of the programs in the file."""
 
-    def __init__(self, file: int | None, names: Sequence[str]) -> None:
+    def __init__(self, file: int | None, names: Sequence[str], address: str | None) -> None:
         self._file = file
+        self._address = address
         self._states = {name: ProgramState(name) for name in names}
 
     def started(self, name: str, pid: int) -> None:
@@ -67,7 +71,7 @@ class UpReport:
     def _set(self, state: ProgramState) -> None:
         self._states[state.name] = state
         if self._file is not None:
-            text = orjson.dumps(list(self._states.values()))
+            text = orjson.dumps({"address": self._address, "programs": list(self._states.values())})
             try:
                 os.pwrite(self._file, text, 0)
                 os.ftruncate(self._file, len(text))
@@ -76,8 +80,8 @@ class UpReport:
 
 
 @contextmanager
-def reporting(home: Path, names: Sequence[str]) -> Iterator[UpReport]:
-    """Report on these programs. Of several processes with the same home, the first one does."""
+def reporting(home: Path, names: Sequence[str], *, address: str | None = None) -> Iterator[UpReport]:
+    """Report on these programs, and where their API is. Of several processes with the same home, the first one does."""
     file = None
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -85,9 +89,9 @@ def reporting(home: Path, names: Sequence[str]) -> Iterator[UpReport]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         log.warning("`atlas status` cannot show the states of the programs", reason=str(error))
-        yield UpReport(None, names)
+        yield UpReport(None, names, address)
     else:
-        yield UpReport(file, names)
+        yield UpReport(file, names, address)
     finally:
         if file is not None:
             os.close(file)
@@ -95,18 +99,29 @@ def reporting(home: Path, names: Sequence[str]) -> Iterator[UpReport]:
 
 def read_programs(home: Path) -> list[ProgramState]:
     """The programs of the `atlas up` that runs with this home, if one does."""
+    return [_state_of(one) for one in _read(home).get("programs", [])]
+
+
+def api_address(home: Path) -> str | None:
+    """Where the API of that `atlas up` is, if it runs."""
+    is_running = any(one.name == "api" and one.pid is not None for one in read_programs(home))
+    address: str | None = _read(home).get("address") if is_running else None
+    return address
+
+
+def _read(home: Path) -> dict[str, Any]:
     try:
         with (home / FILE).open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return [_read(one) for one in orjson.loads(file.read())]
+                return dict(orjson.loads(file.read()))
     except (OSError, ValueError):
         pass  # No `atlas up` was ever started here, or it has written nothing yet.
-    return []
+    return {}
 
 
-def _read(state: Mapping[str, object]) -> ProgramState:
+def _state_of(state: Mapping[str, object]) -> ProgramState:
     started_at = state["started_at"]
     known = {**state, "started_at": None if started_at is None else datetime.fromisoformat(str(started_at))}
     return ProgramState(**known)  # type: ignore[arg-type]  # written by the class above

@@ -1,4 +1,7 @@
-"""Connects to an installation: over HTTP if ATLAS_URL is set, on its database otherwise."""
+"""Connects to an installation: over HTTP if ATLAS_URL is set, on its database otherwise.
+
+Where the database has no free connection, not even a reserved one, the API of a running `atlas up` is asked.
+"""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -6,9 +9,12 @@ from typing import Any, TypeVar
 
 from atlas.cli.backend import Backend
 from atlas.cli.on_database import OnDatabase
+from atlas.cli.output import warn
 from atlas.cli.over_http import OverHttp
 from atlas.cli.runtime import connected, execute
+from atlas.errors import AtlasError, NoFreeConnection
 from atlas.settings import Settings
+from atlas.up_report import OPERATOR_TOKEN, api_address
 
 T = TypeVar("T")
 
@@ -17,10 +23,30 @@ def on_backend(work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
     """Run a command on the installation that the settings name."""
 
     async def run(settings: Settings) -> T:
-        async with _connect(settings) as backend:
-            return await work(backend)
+        try:
+            async with _connect(settings) as backend:
+                return await work(backend)
+        except NoFreeConnection as error:
+            # Nothing was done yet: the connection is made first.
+            api = _running_api(settings)
+            if api is None:
+                raise
+            warn(AtlasError(error.message, remedy=f"The API at {api.atlas_url} was asked instead."))
+            return await work(OverHttp(api))
 
     return execute(run)
+
+
+def _running_api(settings: Settings) -> Settings | None:
+    """Settings that lead to the API of the `atlas up` with this home, which has connections, if one runs."""
+    address, file = api_address(settings.home), settings.home / OPERATOR_TOKEN
+    if address is None or settings.atlas_url is not None:
+        return None
+    try:
+        token = settings.atlas_operator_token or file.read_text().strip()
+    except OSError:
+        return None
+    return settings.model_copy(update={"atlas_url": address, "atlas_token": token})
 
 
 @asynccontextmanager

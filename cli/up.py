@@ -22,7 +22,7 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from atlas.up_report import reporting
+from atlas.up_report import OPERATOR_TOKEN, reporting
 from atlas.workers.user_modules import load_apps
 
 NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
@@ -69,7 +69,7 @@ async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool 
         database = "embedded" if settings.embedded else shown(atlas.url)
         lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
         say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
-        with reporting(settings.home, [program.name for program in tree]) as report:
+        with reporting(settings.home, [program.name for program in tree], address=address) as report:
             return await run_group(tree, grace=settings.atlas_grace_seconds, report=report)
 
 
@@ -83,7 +83,7 @@ async def _sign_in_token(conn: Connection, settings: Settings) -> str:
     if settings.atlas_operator_token is not None:
         await ensure_operator_token(conn, settings.atlas_operator_token, actor=ACTOR)
         return settings.atlas_operator_token
-    file = settings.home / "operator-token"
+    file = settings.home / OPERATOR_TOKEN
     try:
         kept = file.read_text().strip() if file.exists() else ""
         if kept and await authenticate(conn, kept) is not None:

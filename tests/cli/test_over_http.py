@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ from atlas.engine.jobs import NewJob, enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import request_workflow
+from atlas.up_report import OPERATOR_TOKEN, reporting
 from tests.api.conftest import server, settings
-from tests.cli.conftest import Ran
+from tests.cli.conftest import MAKE_GUEST, Ran, as_guest
 from tests.support import DANA
 
 __all__ = ["server", "settings"]
@@ -169,3 +171,21 @@ async def test_an_error_is_one_line_that_names_the_setting(remote, server):
     assert weak.refusal.endswith("Use a token with that right in ATLAS_TOKEN.")
     assert (invalid.code, invalid.document["error"]["type"]) == (1, "InvalidInput")
     assert invalid.document["error"]["errors"][0]["field"] == "query.status"
+
+
+async def test_a_running_api_is_asked_when_the_database_has_no_free_connection(
+    atlas, server, owner, tmp_path, database_url
+):
+    await owner.execute(MAKE_GUEST)
+    await owner.execute(f'alter database "{await owner.fetchval("select current_database()")}" connection limit 0')
+    home, full = tmp_path / "home", {"DATABASE_URL": as_guest(database_url)}
+    with reporting(home, ["api"], address=server.address) as report:
+        report.started("api", os.getpid())
+        assert "has no free connection" in (await atlas("status", **full)).refusal  # there is no token
+
+        (home / OPERATOR_TOKEN).write_text(server.world.tokens["all", "operator"])
+        offline = await atlas("offline", **full)
+        assert (offline.code, "was asked instead" in offline.stderr) == (0, True)
+        assert (await atlas("status", "--json", **full)).document["gate"]["online"] is False
+
+    assert "has no free connection" in (await atlas("status", **full)).refusal  # nothing says that an API runs
