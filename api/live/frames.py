@@ -44,6 +44,9 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
         }
     if kind == "run.updated":
         return {"event": kind, "run_id": row["run_id"] or row["entity_id"], "status": row["action"].lower()}
+    if kind == "job.created":
+        # Its row is read later, when it may run or have ended already: events of their own say so.
+        return {"event": kind, **job_facts(row), "job_run_id": None, "status": "queued", "duration_ms": None}
     return {"event": kind, **job_facts(row), "error": _error(row) if kind == "job_run.failed" else None}
 
 

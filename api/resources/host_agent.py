@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
@@ -59,6 +59,11 @@ class AgentJob(ApiModel):
     correlation_id: str | None
 
 
+def _named(*names: str) -> Any:
+    """A field of a body that may be sent under other names."""
+    return Field(validation_alias=AliasChoices(*names))
+
+
 class LeaseBody(Body):
     """The attempt that a report is about."""
 
@@ -73,16 +78,18 @@ class ProgressBody(LeaseBody):
 
 
 class ResultBody(LeaseBody):
-    """How it ended. `success` is a synonym of `succeeded`."""
+    """How it ended. `success` is a synonym of `succeeded`; `durationMs`, `errorMessage` and `logRef` are too."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"lease": 1, "status": "succeeded", "duration_ms": 1200, "output": {"pid": 7}}]}
     )
 
-    status: Literal["succeeded", "success", "failed"]
-    duration_ms: Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)] | None = None
+    status: Annotated[Literal["succeeded", "success", "failed"], _named("status", "type")]
+    duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER), _named("duration_ms", "durationMs")] = None
     output: Document = Field(default_factory=dict)
-    error: Annotated[str, Field(max_length=20_000)] | None = None
+    error: Annotated[str | None, Field(max_length=20_000), _named("error", "errorMessage")] = None
+    # Where the host keeps the log of the attempt.
+    log_ref: Annotated[str | None, Field(max_length=1000), _named("log_ref", "logRef")] = None
 
 
 class Kept(ApiModel):
@@ -181,6 +188,8 @@ async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> Re
     await _require(call, host_id)
     lease = _lease(host_id, job_id, body)
     notes = Notes(detail={"result": {} if body.duration_ms is None else {"duration_ms": body.duration_ms}})
+    if body.log_ref is not None:
+        notes.detail["log_ref"] = body.log_ref
     async with call.connection() as conn, conn.transaction():
         if body.status == "failed":
             status = await fail(conn, lease, Failure(body.error or "The host gave no reason."), notes)

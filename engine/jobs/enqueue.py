@@ -4,7 +4,7 @@ The ids are made by the caller. So thousands of jobs return no rows, and a calle
 commit can look for the id it chose.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -208,21 +208,22 @@ def _metas(jobs: Sequence[NewJob], types: list[str], actor: Actor) -> list[str]:
     written: dict[Any, str] = {}
     metas = []
     for key, job in zip(types, jobs, strict=True):
-        shared = (key, job.correlation_id, job.asked_by, _is_audited(job))
+        instance = job.server_instance_id
+        shared = (key, job.correlation_id, job.asked_by, _is_audited(job), instance)
         if shared not in written:
-            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor, audited=shared[3])
+            more: dict[str, str | None] = {INPUT_DIGEST: None} if shared[3] else {}
+            more |= {"server_instance_id": str(instance)} if instance is not None else {}
+            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor, more)
         metas.append(written[shared])
     return metas
 
 
-def _meta(job_type: str, correlation_id: str | None, actor: Actor, *, audited: bool = False) -> str:
-    if correlation_id is None and not audited and not actor.meta:
+def _meta(job_type: str, correlation_id: str | None, actor: Actor, more: Mapping[str, str | None] | None = None) -> str:
+    if correlation_id is None and not more and not actor.meta:
         return _plain_meta(job_type)
-    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta}
+    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta, **(more or {})}
     if correlation_id is not None:
         facts["correlation_id"] = correlation_id
-    if audited:
-        facts[INPUT_DIGEST] = None
     return orjson.dumps(facts).decode()
 
 

@@ -80,6 +80,37 @@ async def test_a_waiting_host_gets_no_job_once_its_token_is_revoked(world, host,
     assert await owner.fetchval("select status from atlas.jobs where id = $1", UUID(id)) == "queued"
 
 
+async def test_a_result_may_be_reported_in_the_names_that_the_first_agents_used(world, host, place, pool, admin):
+    id = await give(pool, world, max_retries=0)
+    job = (await host.get(place, params={"wait": 0})).json()
+    result = {
+        "lease": job["lease"],
+        "type": "failed",
+        "errorMessage": "no such disk",
+        "durationMs": 7,
+        "logRef": "s3://l/1",
+    }
+    assert (await host.post(f"{place}/{id}/result", json=result)).json()["status"] == "failed"
+
+    [attempt] = (await admin.get(f"/jobs/{id}/attempts")).json()["items"]
+    assert (attempt["log_ref"], attempt["result"]) == ("s3://l/1", {"duration_ms": 7})
+    assert "no such disk" in attempt["error_text"]
+    both = {**result, "error": "twice"}
+    assert (await host.post(f"{place}/{id}/result", json=both)).status_code in (409, 422)
+
+
+async def test_the_event_of_a_new_job_names_its_server(world, admin, pool):
+    made = await admin.post(f"/hosts/{world.hosts['acme'].id}/instances", json={"name": "web"})
+    instance = made.json()["id"]
+    asked = {"job_type": "SERVER_RESTART", "payload": {"serverInstanceId": instance}}
+    job = (await admin.post("/jobs", json=asked)).json()
+
+    meta = await pool.fetchval(
+        "select meta->>'server_instance_id' from atlas.audit_log where entity_id = $1", job["id"]
+    )
+    assert meta == instance
+
+
 async def test_a_failure_is_retried_and_a_repeated_result_changes_nothing(world, host, place, pool):
     id = await give(pool, world, max_retries=1)
     job = (await host.get(place, params={"wait": 0})).json()

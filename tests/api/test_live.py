@@ -15,7 +15,7 @@ import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
-from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs import NewJob, cancel, enqueue, enqueue_many
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.sessions import open_session
 from atlas.engine.tokens import authenticate, revoke_token
@@ -109,6 +109,22 @@ async def test_a_job_is_seen_from_its_enqueue_to_its_end(server, pool):
     assert progress["progress"]["percent"] == 50
     fields = {"event", "job_id", "job_run_id", "job_type", "status", "duration_ms", "error", "server_instance_id"}
     assert fields == created.keys() == started.keys()
+
+
+async def test_a_job_that_was_canceled_before_it_began_is_created_queued_and_took_no_time(server, pool):
+    async with watching(server) as seen:
+        async with pool.acquire() as conn, conn.transaction():
+            made = await enqueue(conn, NewJob("x", {}, server.world.acme.id), actor=DANA)
+            await cancel(conn, made.id, actor=DANA)
+        await seen.until(lambda event: event["event"] == "job_run.completed")
+        events = [event for frame in seen.frames for event in frame.get("events", [])]
+        [created] = [event for event in events if event["event"] == "job.created"]
+        [ended] = [event for event in events if event["event"] == "job_run.completed"]
+
+    assert (created["status"], created["duration_ms"], ended["status"], ended["duration_ms"]) == (
+        *("queued", None),
+        *("canceled", None),
+    )
 
 
 async def run(pool, jobs, seconds=0):

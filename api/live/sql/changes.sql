@@ -13,7 +13,8 @@ counted as (
 )
 select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.of_kind, j.id as job_id, j.job_type,
   j.status::text as status, nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
-  case when j.finished_at is not null then least(2147483647, extract(epoch from j.finished_at - j.started_at) * 1000) end::int
+  -- What was canceled before it began took no time.
+  case when j.finished_at is not null and j.started_at is not null then least(2147483647, extract(epoch from j.finished_at - j.started_at) * 1000) end::int
     as duration_ms
 from counted c
 -- Within a case: the names of other things are no ids, and the planner may try the join first.
