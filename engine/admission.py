@@ -70,7 +70,8 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     if known is None or not known.is_command:
         check_input(terms.key, text)
     is_command = terms.definition_id is not None
-    require_fit(terms.schema, job.input, what=f"The input of {terms.key}", has_formats=is_command)
+    if terms.schema:
+        require_fit(terms.schema, job.input, what=f"The input of {terms.key}", has_formats=is_command)
     if is_command:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
