@@ -70,14 +70,28 @@ async def test_health_stays_responsive_beside_four_worst_documents(server):
 async def test_a_caller_has_one_document_checked_at_a_time_and_others_go_on(world, monkeypatch):
     monkeypatch.setattr(atlas.api.limits.helpers, "WAIT_SECONDS", 0.01)
     acme, other = world.client("acme", "auditor"), world.client("other", "auditor")
-    await acme.post("/workflows/check", json=document([]))
-    first, second, theirs = await asyncio.gather(
-        acme.post("/workflows/check", json=document(FILTERS)),
-        acme.post("/workflows/check", json=document(SUMS)),
-        other.post("/workflows/check", json=document(["{{ input.n }}"])),
-    )
+    began, answered = hold_the_next_call(world.app.state.api.helper_shares, monkeypatch)
+    checking = asyncio.create_task(acme.post("/workflows/check", json=document([])))
+    await began.wait()
+    second = await acme.post("/workflows/check", json=document([]))
+    theirs = await other.post("/workflows/check", json=document(["{{ input.n }}"]))
+    answered.set()
 
-    assert (first.status_code, theirs.status_code) == (200, 200)
+    assert ((await checking).status_code, theirs.status_code) == (200, 200)
     assert second.status_code == 429
     assert second.headers["retry-after"] == "2"
     assert "Try again" in second.json()["detail"]
+
+
+def hold_the_next_call(shares, monkeypatch):
+    """Two events: the next call of a helper has begun, and may go on."""
+    began, may_go_on, run = asyncio.Event(), asyncio.Event(), shares._run
+
+    async def held(*arguments, **options):
+        monkeypatch.setattr(shares, "_run", run)
+        began.set()
+        await may_go_on.wait()
+        return await run(*arguments, **options)
+
+    monkeypatch.setattr(shares, "_run", held)
+    return began, may_go_on
