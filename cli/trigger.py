@@ -234,15 +234,19 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(trigger: Trigger) -> str:
+    kind, name = trigger.spec.target
+    missing = "" if trigger.target_exists else f" There is no {kind.replace('_', ' ')} {name} yet."
     if trigger.next_fire_at is None or not trigger.spec.is_enabled:
-        return ""
-    return f" It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
+        return missing
+    return f"{missing} It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
 
 
 def _row(trigger: Trigger) -> tuple[object, ...]:
     spec = trigger.spec
     when = f"{spec.cron_expr} ({trigger.zone})" if spec.trigger_type == "schedule" else f"on {spec.event_name}"
     state = "failed" if trigger.last_error is not None else "enabled" if spec.is_enabled else "disabled"
+    if not trigger.target_exists:
+        state = f"no {spec.target[0].replace('_', ' ')}"
     return (
         trigger.id,
         spec.label,

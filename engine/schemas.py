@@ -3,7 +3,7 @@
 Patterns run in linear time, no reference is fetched, and messages never contain the value, which may be secret.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -24,6 +24,9 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
 
 
+# Keywords whose errors depend on names alone, and those that make other errors depend on values elsewhere.
+_OF_NAMES = ("required", "additionalProperties")
+_CONDITIONS = (b'"if"', b'"dependentSchemas"')
 # Formats are those of JSON Schema. An unknown one would check nothing, so it is refused where a schema is saved.
 _KNOWN_FORMATS = "date, date-time, time, duration, email, hostname, ipv4, ipv6, uri, uuid, regex or json-pointer"
 
@@ -80,6 +83,23 @@ def _first_error(validator: Any, value: dict[str, Any]) -> Any:
     except jsonschema_rs.ValidationError as error:
         return error
     raise AssertionError("a value that is not valid has an error")
+
+
+def template_errors(
+    schema: Mapping[str, Any], template: Mapping[str, Any], is_constant: Callable[[Any], bool], *, has_formats: bool
+) -> list[FieldError]:
+    """Where a template cannot fit a schema, whatever is filled in: in its constant parts, and in the names it has."""
+    text = orjson.dumps(schema)
+    if not is_constant(template) and any(word in text for word in _CONDITIONS):
+        return []
+    found = []
+    for error in validator_of(text, has_formats).iter_errors(dict(template)):
+        part: Any = template
+        for step in error.instance_path:
+            part = part[step]
+        if is_constant(part) or error.kind.name in _OF_NAMES:
+            found.append(FieldError(".".join(str(step) for step in error.instance_path), error.message))
+    return found[:MOST_ERRORS]
 
 
 def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str, has_formats: bool = True) -> None:

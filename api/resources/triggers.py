@@ -53,6 +53,7 @@ class TriggerShown(ApiModel):
     dedupe_window_seconds: int
     misfire: Literal["skip", "latest", "all"]
     zone: str
+    target_exists: bool = Field(description="False while its job type or workflow is not published: nothing runs it.")
     last_fire_at: datetime | None
     next_fire_at: datetime | None
     last_error: Document | None

@@ -8,7 +8,6 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.types import DuplicateJobType, JobType, canonical
-from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.fields import secret_values, steps
 from atlas.engine.templates import references
 from atlas.errors import FieldError
@@ -47,9 +46,3 @@ async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, A
     marked = secret_values({} if text is None else orjson.loads(text), template)
     reason = f"is a secret of {canonical(job_type)}, and would be kept here in clear"
     return [FieldError(".".join([path, *steps(at)]), reason) for at, value in marked if not references(value)]
-
-
-async def check_published(conn: Connection, job_type: str, input: Mapping[str, Any]) -> None:
-    """Check an input against the published schema, for a process that does not have the type's model."""
-    text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
-    require_fit({} if text is None else orjson.loads(text), input, what=f"The input of {canonical(job_type)}")

@@ -8,7 +8,7 @@ An expression is short and has few filters. Whatever looks at a whole value meas
 proportion to its size. So the sum of what a rendering measures, its work, bounds its time.
 """
 
-from atlas.engine.templates.expressions import TemplateError, check_expressions, references
+from atlas.engine.templates.expressions import TemplateError, check_expressions, is_constant, references
 from atlas.engine.templates.filters import MOST_WORK, Budget
 from atlas.engine.templates.render import check_template, evaluate, render
 
@@ -19,6 +19,7 @@ __all__ = [
     "check_expressions",
     "check_template",
     "evaluate",
+    "is_constant",
     "references",
     "render",
 ]

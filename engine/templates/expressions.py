@@ -114,6 +114,11 @@ def references(template: Any) -> set[tuple[str, ...]]:
     return {path for piece in pieces if isinstance(piece, Expression) for path in piece.paths}
 
 
+def is_constant(template: Any) -> bool:
+    """Whether nothing of a template is filled in."""
+    return all(is_plain(text) for text in _texts(template))
+
+
 def check_expressions(document: Any, path: str) -> list[FieldError]:
     """What is wrong with a document that holds more expressions than can be compiled in a second."""
     pieces = [piece for text in _texts(document) for piece in text.split("{{")[1:]]

@@ -26,7 +26,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.templates import MOST_WORK, Budget, render
 from atlas.engine.triggers.store import Trigger
 from atlas.engine.workflows.intents import request_workflow
-from atlas.errors import AtlasError, NotFound
+from atlas.errors import AtlasError, Conflict, NotFound
 from atlas.ids import new_id
 
 RESERVE = statement("engine/triggers/sql/reserve.sql")
@@ -110,20 +110,29 @@ async def render_payload(firing: Firing, scope: dict[str, Any], *, work: int = M
         firing.fail(error)
 
 
-async def fire_all(
-    conn: Connection, firings: Sequence[Firing], *, now: datetime, actor: Actor = SCHEDULER
-) -> list[Firing]:
+async def fire_all(conn: Connection, firings: Sequence[Firing], *, now: datetime) -> list[Firing]:
     """Record the firings, start their jobs and workflows, audit each. Returns those that had not fired before."""
     if not firings:
         return []
-    fresh = await _reserve(conn, firings, now, actor)
+    fresh = await _reserve(conn, firings, now, SCHEDULER)
     failed_before = {firing.id for firing in fresh if firing.result == "failed"}
-    await _start(conn, [firing for firing in fresh if firing.result == "fired"], actor)
+    await _start(conn, [firing for firing in fresh if firing.result == "fired"], SCHEDULER)
     late = [firing for firing in fresh if firing.result == "failed" and firing.id not in failed_before]
     if late:
         await fetch(conn, FAIL, ids=[one.id for one in late], errors=[one.error for one in late])
-    await _settle(conn, fresh, now, actor)
+    await _settle(conn, fresh, now, SCHEDULER)
     return fresh
+
+
+async def fire_one(conn: Connection, firing: Firing, *, now: datetime, actor: Actor) -> UUID:
+    """Fire by request. Returns what was started. One that cannot start is a Conflict, which records nothing."""
+    if firing.result == "fired":
+        await _reserve(conn, [firing], now, actor)
+        await _start(conn, [firing], actor)
+    if firing.job_id is None:
+        raise Conflict(f"Trigger {firing.trigger.id} could not fire: {firing.error}", remedy="Nothing was changed.")
+    await _settle(conn, [firing], now, actor)
+    return firing.job_id
 
 
 async def list_fires(

@@ -8,11 +8,10 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.triggers.fire import Firing, fire_all, render_payload
+from atlas.engine.triggers.fire import Firing, fire_one, render_payload
 from atlas.engine.triggers.fire_events import StoredEvent
 from atlas.engine.triggers.fire_schedules import schedule_scope
 from atlas.engine.triggers.store import CLOCK, find_trigger
-from atlas.errors import Conflict
 from atlas.ids import new_id
 
 
@@ -41,7 +40,4 @@ async def fire_now(
             name = (trigger.spec.event_name or "").replace("*", "manual")
             event = StoredEvent(new_id(), trigger.tenant_id, name, dict(context or {}), None, row["now"])
             await render_payload(firing, event.scope, run=run)
-        await fire_all(conn, [firing], now=row["now"], actor=actor)
-        if firing.job_id is None:
-            raise Conflict(f"Trigger {trigger_id} could not fire: {firing.error}", remedy="Nothing was changed.")
-    return firing.job_id
+        return await fire_one(conn, firing, now=row["now"], actor=actor)

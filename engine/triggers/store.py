@@ -13,14 +13,13 @@ from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.commands.definitions import find_definition
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import Cron, known_cron, read_cron
-from atlas.engine.triggers.spec import TriggerSpec, read_trigger
-from atlas.errors import InvalidInput, NotFound
+from atlas.engine.triggers.spec import TARGETS, TriggerSpec, read_trigger
+from atlas.engine.triggers.target import check_target
+from atlas.errors import NotFound
 from atlas.ids import new_id
 
 STAY = statement("engine/triggers/sql/stay.sql")
@@ -45,6 +44,8 @@ class Trigger:
     tenant_id: UUID
     spec: TriggerSpec
     zone: str
+    # False while nobody has published its job type or saved its workflow. Those who fire do not read it.
+    target_exists: bool
     last_fire_at: datetime | None
     next_fire_at: datetime | None
     last_error: dict[str, Any] | None
@@ -79,7 +80,16 @@ class Trigger:
 
     def as_json(self) -> dict[str, Any]:
         """All fields, for the API and the command line."""
-        facts = ("zone", "last_fire_at", "next_fire_at", "last_error", "created_by", "created_at", "updated_at")
+        facts = (
+            "zone",
+            "target_exists",
+            "last_fire_at",
+            "next_fire_at",
+            "last_error",
+            "created_by",
+            "created_at",
+            "updated_at",
+        )
         own = {"id": str(self.id), "tenant_id": str(self.tenant_id)}
         return {**own, **self.spec.model_dump(), **{name: getattr(self, name) for name in facts}}
 
@@ -95,7 +105,7 @@ async def add_trigger(
     id = new_id()
     async with conn.transaction():
         await require_room(conn, "triggers", tenant_id)
-        await _check_target(conn, spec)
+        await check_target(conn, tenant_id, spec)
         # A concurrent change of the tenant's zone would not see a schedule that is just being added.
         await fetch(conn, STAY, tenant_id=tenant_id)
         next_fire_at = await _next_time(conn, tenant_id, spec, run)
@@ -121,9 +131,11 @@ async def edit_trigger(
         # Before its row is locked: a change of the zone locks the zone, and then the rows of the schedules.
         await fetch(conn, STAY, tenant_id=(await find_trigger(conn, trigger_id, tenant_id=tenant_id)).tenant_id)
         before = await _hold(conn, trigger_id, tenant_id, if_match)
-        spec: TriggerSpec = await run(read_trigger, {**before.spec.model_dump(), **changes})
+        spec: TriggerSpec = await run(read_trigger, _merged(before.spec, changes))
         changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
-        await _check_target(conn, spec)
+        # Its target may have changed since: a trigger that no longer fits can be disabled, and renamed.
+        if {"payload_template", *TARGETS} & set(changed) or (spec.is_enabled and "is_enabled" in changed):
+            await check_target(conn, before.tenant_id, spec)
         next_fire_at = before.first_due
         if {"cron_expr", "timezone", "trigger_type", "is_enabled"} & set(changed):
             next_fire_at = await _next_time(conn, before.tenant_id, spec, run)
@@ -192,6 +204,7 @@ def trigger_of(row: Any) -> Trigger:
         tenant_id=row["tenant_id"],
         spec=TriggerSpec.model_construct(**fields),
         zone=row["zone"],
+        target_exists=row.get("target_exists", True),
         last_fire_at=row["last_fire_at"],
         next_fire_at=row["next_fire_at"],
         last_error=None if error is None else orjson.loads(error),
@@ -213,22 +226,20 @@ async def _hold(
     return trigger
 
 
-async def _check_target(conn: Connection, spec: TriggerSpec) -> None:
-    # A job type or a workflow may be published later. A definition is a permission and must exist.
-    if spec.definition_key is not None:
-        await find_definition(conn, spec.definition_key)
-    kind, name = spec.target
-    wrong = [] if kind == "workflow" else await kept_secrets(conn, name, spec.payload_template, path="payload_template")
-    if wrong:
-        raise InvalidInput("The trigger", wrong)
-
-
 async def _next_time(conn: Connection, tenant_id: UUID, spec: TriggerSpec, run: Run) -> datetime | None:
     zone, now = await read_clock(conn, tenant_id)
     if spec.cron_expr is None:
         return None
     due: datetime = await run(read_cron(spec.cron_expr, spec.timezone or zone).after, now)
     return due
+
+
+def _merged(before: TriggerSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The trigger with its changes. A label that says when it fires follows the schedule or the event."""
+    merged = {**before.model_dump(), **changes}
+    if "label" not in changes and before.label == (before.cron_expr or before.event_name):
+        merged["label"] = merged["cron_expr"] or merged["event_name"] or before.label
+    return merged
 
 
 def _columns(spec: TriggerSpec) -> dict[str, Any]:

@@ -78,3 +78,43 @@ async def test_an_event_starts_the_command_of_its_trigger(admin, conn):
 
     [job] = (await admin.get("/jobs?source=event")).json()["items"]
     assert (job["definition_key"], job["payload"]["path_prefix"]) == ("sync-dropbox", "/photos")
+
+
+@pytest.mark.usefixtures("examples")
+async def test_a_schedule_without_the_provider_can_never_fit(admin):
+    nightly = {
+        "label": "Nightly provider sync",
+        "trigger_type": "schedule",
+        "cron_expr": "0 2 * * *",
+        "timezone": "America/New_York",
+        "definition_key": "sync-dropbox",
+        "payload_template": {"path_prefix": "/"},
+    }
+    refused = await admin.post("/jobs/triggers", json=nightly)
+    assert refused.status_code == 422
+    assert "can never fit sync-dropbox" in refused.text
+    nightly["payload_template"] = {"provider_id": str(uuid4()), "path_prefix": "/"}
+    made = await admin.post("/jobs/triggers", json=nightly)
+    assert (made.status_code, made.json()["target_exists"]) == (201, True)
+
+
+@pytest.mark.parametrize(
+    ("context", "reason"), [({"provider_id": "p1", "folder_path": "/"}, "not a"), ({"folder_path": "/"}, "provider_id")]
+)
+@pytest.mark.usefixtures("examples")
+async def test_a_payload_that_does_not_fit_is_refused_alike_to_all_who_may_fire(
+    admin, operator, world, conn, context, reason
+):
+    trigger = (await admin.post("/jobs/triggers", json=ON_FOLDER_CHANGE)).json()["id"]
+    by_tenant = await admin.post(f"/jobs/triggers/{trigger}/fire", json={"context": context})
+    by_operator = await operator.post(f"/jobs/triggers/{trigger}/fire?tenant=acme", json={"context": context})
+
+    assert (by_tenant.status_code, by_operator.status_code) == (409, 409), by_tenant.text
+    assert "could not fire" in by_tenant.text
+    assert reason in by_tenant.text
+    assert (await admin.get(f"/jobs/triggers/{trigger}/fires")).json()["items"] == []
+
+    good = {"provider_id": str(uuid4()), "folder_path": "/"}
+    fired = await admin.post(f"/jobs/triggers/{trigger}/fire", json={"context": good})
+    assert fired.status_code == 201, fired.text
+    assert len((await admin.get(f"/jobs/triggers/{trigger}/fires")).json()["items"]) == 1

@@ -20,6 +20,8 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
 
     assert (trigger["label"], trigger["zone"], trigger["misfire"]) == ("0 9 * * mon-fri", "Europe/Berlin", "latest")
     assert "0 9 * * mon-fri (Europe/Berlin)" in listed.stdout
+    assert edited.document["label"] == "@hourly"
+    assert "no job type" in listed.stdout
     assert (edited.document["cron_expr"], edited.document["misfire"], edited.document["is_enabled"]) == (
         "@hourly",
         "all",
@@ -27,7 +29,7 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
     )
     assert job.document["job"]["source_ref"] == trigger["id"]
     assert removed.stdout == f"Trigger {trigger['id']} (hourly) is removed.\n"
-    assert still.stdout == f"Trigger {trigger['id']} is changed.\n"
+    assert still.stdout == f"Trigger {trigger['id']} is changed. There is no job type report.build yet.\n"
     assert f"There is no trigger {trigger['id']}" in gone.refusal
 
 

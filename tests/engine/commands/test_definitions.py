@@ -18,7 +18,7 @@ from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker, com
 from atlas.engine.jobs import NewJob, admit, claim, enqueue, enqueue_definition, enqueue_many, explain
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.type_catalog import check_published, publish_types
+from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import DuplicateJobType, JobType
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
@@ -325,8 +325,6 @@ async def test_admission_checks_types_without_a_definition_as_well(conn):
 
     with pytest.raises(InvalidInput, match='"n" is a required property'):
         await admit(conn, NewJob("report.build", {}))
-    with pytest.raises(InvalidInput):
-        await check_published(conn, "report.build", {})
     made = await enqueue(conn, await admit(conn, NewJob("report.build", {"n": 1})), actor=DANA)
     assert (await load(conn, made.id))["definition_id"] is None
     await enqueue(conn, await admit(conn, NewJob("nobody.knows", {"n": 1})), actor=DANA)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.jobs import switch
 from atlas.engine.tenants import edit_tenant, find_tenant
 from atlas.engine.triggers import (
@@ -18,6 +19,7 @@ from atlas.engine.triggers import (
     list_triggers,
     remove_trigger,
 )
+from atlas.engine.workflows.declared.store import save_workflow
 from atlas.errors import InvalidInput, NotFound
 from tests.engine.triggers.given import actions, fires, given_event_trigger, given_schedule, hours, set_clock
 from tests.support import DANA, given_tenant
@@ -122,6 +124,99 @@ async def test_a_secret_of_its_job_is_not_kept_in_a_trigger(conn, acme):
     trigger = await given_schedule(conn, acme, job_type="deploy", payload_template={"token": "{{ fire.due_at }}"})
     with pytest.raises(InvalidInput, match="in clear"):
         await edit_trigger(conn, trigger.id, {"payload_template": {"token": "hunter22"}}, actor=DANA)
+
+
+SYNC: dict[str, Any] = {
+    "key": "sync-dropbox",
+    "argv": ["/opt/sync", "--provider={{provider_id}}"],
+    "arg_schema": {
+        "type": "object",
+        "properties": {"provider_id": {"type": "string", "format": "uuid"}, "path_prefix": {"type": "string"}},
+        "required": ["provider_id"],
+        "additionalProperties": False,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        (
+            {"path_prefix": "/"},
+            'payload_template: "provider_id" is a required property, so it can never fit sync-dropbox',
+        ),
+        ({"path_prefix": "{{ fire.local }}"}, '"provider_id" is a required property'),
+        ({"provider_id": "p1"}, r'payload_template\.provider_id: the value is not a "uuid"'),
+        ({"provider_id": "{{ fire.local }}", "path": "/"}, "'path' was unexpected"),
+        ({"provider_id": "{{ fire.local }}", "path_prefix": 5}, "payload_template.path_prefix"),
+    ],
+)
+async def test_a_template_that_can_never_fit_is_refused_when_it_is_saved(conn, acme, template, reason):
+    await add_definition(conn, SYNC, actor=DANA)
+    with pytest.raises(InvalidInput, match=reason):
+        await given_schedule(conn, acme, "0 2 * * *", definition_key="sync-dropbox", payload_template=template)
+    fits = {"provider_id": "{{ fire.local }}"}
+    trigger = await given_schedule(conn, acme, definition_key="sync-dropbox", payload_template=fits)
+    with pytest.raises(InvalidInput, match=reason):
+        await edit_trigger(conn, trigger.id, {"payload_template": template}, actor=DANA)
+
+
+async def test_a_template_of_a_declared_workflow_is_checked_too(conn, acme):
+    document = {"key": "greet", "inputSchema": SYNC["arg_schema"], "steps": [{"id": "wait", "sleep": "10m"}]}
+    await save_workflow(conn, document, actor=DANA, tenant_id=acme)
+    with pytest.raises(InvalidInput, match="can never fit greet"):
+        await given_schedule(conn, acme, workflow="greet", payload_template={"path_prefix": "/"})
+    await given_schedule(conn, acme, workflow="greet", payload_template={"provider_id": str(UUID(int=7))})
+
+
+async def test_a_value_that_decides_what_else_is_needed_is_left_to_the_firing(conn, acme):
+    schema = {
+        "type": "object",
+        "if": {"properties": {"kind": {"const": "full"}}, "required": ["kind"]},
+        "then": {"required": ["reason"]},
+    }
+    await add_definition(conn, {"key": "sync", "argv": ["/opt/sync"], "arg_schema": schema}, actor=DANA)
+    await given_schedule(conn, acme, definition_key="sync", payload_template={"kind": "{{ fire.local }}"})
+    with pytest.raises(InvalidInput, match='"reason" is a required property'):
+        await given_schedule(conn, acme, definition_key="sync", payload_template={"kind": "full"})
+
+
+async def test_a_trigger_that_no_longer_fits_can_be_disabled_and_not_enabled(conn, acme):
+    await add_definition(conn, {**SYNC, "argv": ["/opt/sync"], "arg_schema": {"type": "object"}}, actor=DANA)
+    trigger = await given_schedule(conn, acme, definition_key="sync-dropbox", payload_template={"a": 1})
+    await edit_definition(conn, "sync-dropbox", {"arg_schema": SYNC["arg_schema"]}, actor=DANA)
+
+    disabled = await edit_trigger(conn, trigger.id, {"is_enabled": False, "label": "old"}, actor=DANA)
+    assert not disabled.spec.is_enabled
+    with pytest.raises(InvalidInput, match="can never fit"):
+        await edit_trigger(conn, trigger.id, {"is_enabled": True}, actor=DANA)
+
+
+async def test_a_target_that_is_not_published_yet_is_marked(conn, acme):
+    workflow = await given_schedule(conn, acme, workflow="greet")
+    job_type = await given_schedule(conn, acme, job_type="report.build")
+    assert (workflow.target_exists, job_type.target_exists) == (False, False)
+
+    await conn.execute("insert into atlas.job_types (key) values ('report.build')")
+    document = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
+    await save_workflow(conn, document, actor=DANA, tenant_id=await given_tenant(conn, "other", "UTC"))
+    found = {one.id: one.target_exists for one in await list_triggers(conn, tenant_id=acme)}
+    assert found == {workflow.id: False, job_type.id: True}
+    await save_workflow(conn, document, actor=DANA, tenant_id=acme)
+    assert (await find_trigger(conn, workflow.id)).target_exists
+
+
+async def test_a_label_that_is_the_schedule_follows_it(conn, acme):
+    unnamed = await given_schedule(conn, acme, "0 2 * * *", label="0 2 * * *")
+    named = await given_schedule(conn, acme, "0 2 * * *", label="Nightly provider sync")
+
+    assert (await edit_trigger(conn, unnamed.id, {"cron_expr": "@hourly"}, actor=DANA)).spec.label == "@hourly"
+    assert (await edit_trigger(conn, named.id, {"cron_expr": "@hourly"}, actor=DANA)).spec.label == named.spec.label
+    chosen = {"cron_expr": "@daily", "label": "Daily"}
+    assert (await edit_trigger(conn, unnamed.id, chosen, actor=DANA)).spec.label == "Daily"
+    event = {"trigger_type": "event", "event_name": "provider.folder.updated", "cron_expr": None}
+    await edit_trigger(conn, unnamed.id, {"label": "@daily"}, actor=DANA)
+    assert (await edit_trigger(conn, unnamed.id, event, actor=DANA)).spec.label == "provider.folder.updated"
 
 
 async def test_a_tenant_that_does_not_exist_is_refused(conn):
