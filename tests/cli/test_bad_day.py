@@ -1,6 +1,10 @@
 """The command line on a bad day of the database: a quick answer, the true cause, the right remedy, no stack trace."""
 
 import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -25,6 +29,41 @@ async def test_a_full_disk_is_named(atlas, owner, arguments, table):
     refusal = (await atlas(*arguments)).refusal
 
     assert f"is full: {NO_SPACE}. Free space there." in refusal
+
+
+@pytest.mark.slow
+async def test_a_disk_that_is_really_full_is_named_and_nothing_is_left_to_mend(atlas, small_disk):
+    home = {"DATABASE_URL": None, "ATLAS_HOME": str(small_disk / "home")}
+    server = await start_embedded(small_disk / "home", settings=TEST_SETTINGS)
+    try:
+        assert (await atlas("online", **home)).code == 0
+        with (small_disk / "fill").open("wb", buffering=0) as fill, suppress(OSError):
+            while True:
+                fill.write(bytes(2**16))
+        # It may have room in the pages that it has.
+        async with asyncio.timeout(60):
+            while (ran := await atlas("enqueue", "x.work", **home)).code == 0:
+                pass
+        assert "is full: could not" in ran.refusal
+        assert "No space left on device. Free space there." in ran.refusal
+
+        (small_disk / "fill").unlink()
+        assert (await atlas("enqueue", "x.work", **home)).code == 0
+    finally:
+        server.release()
+        await until(lambda: not (server.folder / "data" / "postmaster.pid").exists())
+
+
+@pytest.fixture
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file system of 150 MB, where the machine lets one be mounted."""
+    folder = tmp_path_factory.mktemp("disk")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=150m", "tmpfs", str(folder)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    folder.chmod(0o755)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 async def test_a_worker_that_starts_on_a_full_disk_begins_when_there_is_room(database_url, owner, pool, tmp_path):
