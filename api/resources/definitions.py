@@ -16,6 +16,7 @@ from atlas.client.models import ApiModel, Page
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
+    definition_key,
     disable_definition,
     edit_definition,
     find_definition,
@@ -149,9 +150,9 @@ async def create(body: NewDefinition, call: Calling, response: Response) -> Defi
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
 @requires(*READERS, whole=True, etag=True)
 async def show_one(key: Key, call: Calling, response: Response) -> DefinitionShown:
-    """By its key, which is the job type of its jobs."""
+    """By its key, which is the job type of its jobs, or by its id."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_definition(conn, key), response)
+        return _shown(await find_definition(conn, await definition_key(conn, key)), response)
 
 
 @router.patch(
@@ -165,6 +166,7 @@ async def edit(
 ) -> DefinitionShown:
     """Fields that are not sent stay as they are."""
     async with call.transaction() as conn:
+        key = await definition_key(conn, key)
         changed = await edit_definition(conn, key, body.described(), actor=call.actor, if_match=if_match)
     return _shown(changed, response)
 
@@ -178,6 +180,7 @@ async def edit(
 async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch) -> DefinitionShown:
     """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
+        key = await definition_key(conn, key)
         return _shown(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
 
 

@@ -16,17 +16,18 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch_row, statement
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.ids import new_id
+from atlas.ids import as_id, new_id
 
 ADD = statement("engine/commands/sql/add_definition.sql")
 EDIT = statement("engine/commands/sql/edit_definition.sql")
 DISABLE = statement("engine/commands/sql/disable_definition.sql")
 FIND = statement("engine/commands/sql/find_definition.sql")
+KEY = statement("engine/commands/sql/definition_key.sql")
 HOLD = statement("engine/commands/sql/hold_definition.sql")
 TERMS = statement("engine/commands/sql/definition_terms.sql")
 LIST = statement("engine/commands/sql/list_definitions.sql")
@@ -105,6 +106,13 @@ async def disable_definition(
         action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held["is_active"] else ("DEFINITION_EDITED", [])
         await record(conn, _event(action, definition, actor, changed=changed))
     return definition
+
+
+async def definition_key(conn: Connection, key_or_id: str) -> str:
+    """Return the key of the definition with this id; what is no such id is a key already."""
+    id = as_id(key_or_id)
+    found: str | None = None if id is None else await fetch_value(conn, KEY, id=id)
+    return found or key_or_id
 
 
 async def find_definition(conn: Queryable, key: str) -> Definition:

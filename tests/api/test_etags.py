@@ -1,6 +1,7 @@
 """Entity tags: an edit that names a state changes that state alone, whoever else edits at the same time."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
@@ -134,3 +135,14 @@ async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
             method, filled(path, things), json=BODIES.get(row, {}), headers={"If-Match": '"x"'}
         )
         assert_problem(answer, 422, "header.If-Match")
+
+
+async def test_a_definition_is_found_and_edited_by_its_id_too(operator):
+    made = (await operator.post("/admin/jobs/definitions", json={"key": "say.it", "argv": ["/bin/echo", "hi"]})).json()
+    address = f"/admin/jobs/definitions/{made['id']}"
+    changed = await operator.patch(address, json={"description": "says hi"})
+
+    assert (changed.status_code, changed.json()["key"], changed.json()["description"]) == (200, "say.it", "says hi")
+    assert (await operator.get(address)).json() == (await operator.get("/admin/jobs/definitions/say.it")).json()
+    assert (await operator.delete(address)).json()["is_active"] is False
+    assert (await operator.get(f"/admin/jobs/definitions/{UUID(int=7)}")).status_code == 404
