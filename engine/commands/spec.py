@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from atlas.db.pg_json import holds_nul
 from atlas.engine.commands.argv import check_argv
 from atlas.engine.commands.environment import check_env
-from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.backoff import ATLAS, POLICIES, RetryPolicy, policy_of
 from atlas.engine.jobs.new_job import SERVER_TYPES
 from atlas.engine.jobs.types import ALIASES, field_errors
 from atlas.engine.schemas import check_schema
@@ -67,6 +67,9 @@ def read_spec(described: Mapping[str, Any]) -> DefinitionSpec:
     wanted = dict(described)
     if "max_attempts" in wanted and isinstance(wanted["max_attempts"], int) and "max_retries" not in wanted:
         wanted["max_retries"] = wanted.pop("max_attempts") - 1
+    policy = wanted.get("retry_policy")
+    if isinstance(policy, str) and policy in POLICIES and policy != ATLAS.name:
+        wanted.setdefault("max_retries", POLICIES[policy].max_retries)
     try:
         spec = DefinitionSpec.model_validate(wanted)
     except ValidationError as error:

@@ -16,8 +16,8 @@ LONGEST_BACKOFF = 3_153_600_000.0
 class RetryPolicy:
     """delay(n) = base · factor^n, at most `cap`, plus up to `jitter` of it. All in seconds.
 
-    `n` is the number of failed outcomes before this one. A policy's `max_retries` is the default
-    of the job types that name it.
+    `n` is the number of failed outcomes before this one. A policy's `max_retries` is the default of the job types and
+    definitions that name it. With `caps_jitter` no delay exceeds the cap, jitter included.
     """
 
     name: str = "atlas"
@@ -26,10 +26,12 @@ class RetryPolicy:
     cap: float = 3600.0
     jitter: float = 0.1
     max_retries: int = 3
+    caps_jitter: bool = False
 
     def delay(self, retry_count: int) -> float:
         """Seconds to wait after the failure that follows `retry_count` earlier ones."""
-        return jittered(self.exact_delay(retry_count), self.jitter)
+        delay = jittered(self.exact_delay(retry_count), self.jitter)
+        return min(delay, self.cap) if self.caps_jitter else delay
 
     def exact_delay(self, retry_count: int) -> float:
         """The delay before jitter. The exponent is bounded so that no count overflows."""
@@ -48,7 +50,7 @@ class RetryPolicy:
 
 ATLAS = RetryPolicy()
 # Its delay is taken after the increment: the first failure makes one attempt, and one attempt waits 1 s.
-CAPPED = RetryPolicy("capped", base=1.0, factor=2.0, cap=60.0, jitter=0.1, max_retries=5)
+CAPPED = RetryPolicy("capped", base=1.0, factor=2.0, cap=60.0, jitter=0.1, max_retries=5, caps_jitter=True)
 AGENT = RetryPolicy("agent", base=2.0, factor=2.0, cap=3600.0, jitter=0.1, max_retries=2)
 POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
 
@@ -72,8 +74,8 @@ def backoff_delay_ms(attempts: int) -> int:
 
 
 def can_retry(status: str, attempts: int, max_attempts: int = 5) -> bool:
-    """Whether a failed job has attempts left. Only a failed job can be retried."""
-    return status == "failed" and attempts < max_attempts
+    """Whether a job has attempts left: one that runs has to end first, and one that succeeded needs none."""
+    return status not in ("running", "succeeded", "success") and attempts < max_attempts
 
 
 def policy_of(described: RetryPolicy | str | dict[str, Any] | None) -> RetryPolicy:

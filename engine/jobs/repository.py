@@ -67,11 +67,17 @@ class JobsRepository:
             request.tenant_id or SYSTEM_TENANT,
             priority=request.priority,
             run_at=request.run_at,
-            max_retries=request.max_retries,
+            max_retries=self._retries(request),
             dedupe_key=request.dedupe_key,
             correlation_id=request.correlation_id,
         )
         return (await enqueue(conn, await admit(conn, job), actor=self._actor, coalesce=True)).id
+
+    def _retries(self, request: EnqueueJob) -> int | None:
+        """The retries asked for, else those of the repository's own policy; None for those of the job type."""
+        if request.max_retries is not None or self._policy is None:
+            return request.max_retries
+        return policy_of(self._policy).max_retries
 
     async def claim(self, conn: Connection, *, limit: int = 1) -> list[ClaimedJob]:
         """Claim up to `limit` due jobs, under the gate and the limits like every claim."""

@@ -6,7 +6,7 @@ Each function here makes the `Finish` of one transition. Handlers choose it by r
 
 import traceback
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -149,11 +149,10 @@ def _fail(job: ClaimedJob, worker: str, error: BaseException, action: str, notes
 
 
 def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
-    """What the job's `error` holds."""
+    """What the job's `error` holds; the statement that stores it adds `attemptedAt`, by the database's clock."""
     shown: dict[str, Any] = {
         "message": describe(error)[:LONGEST_MESSAGE],
         "type": type(error).__name__,
-        "attemptedAt": datetime.now(UTC).isoformat(),
         "retryCount": job.retry_count,
     }
     # A handler that is stopped from outside cannot raise, only note, that its outcome is unknown.

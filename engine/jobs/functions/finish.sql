@@ -58,7 +58,9 @@ begin
       update jobs j
       set status = u.status::job_status,
           output = coalesce(u.output, j.output),
-          error = coalesce(u.error, j.error),
+          error = case when u.error is null then j.error
+                       else u.error || jsonb_build_object('attemptedAt',
+                         to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) end,
           retry_count = j.retry_count + coalesce(u.used, 0),
           cost_cents = j.cost_cents + coalesce(u.cost, 0),
           next_retry_at = case when u.status = 'queued' and u.delay > 0 then statement_timestamp() + u.delay * interval '1 second' end,

@@ -70,6 +70,15 @@ async def test_its_key_is_a_job_type_with_the_same_terms(conn):
     assert (row["timeout_seconds"], row["max_retries"], row["concurrency"]) == (9, 0, None)
 
 
+async def test_a_policy_brings_its_retries_unless_the_definition_says_otherwise(conn):
+    capped = await add_definition(conn, {**SYNC, "retry_policy": "capped"}, actor=DANA)
+    own = await add_definition(conn, {**SYNC, "key": "own", "retry_policy": "capped", "max_attempts": 2}, actor=DANA)
+    assert (capped.spec.max_retries, own.spec.max_retries) == (5, 1)
+
+    edited = await edit_definition(conn, "own", {"timeout_seconds": 5}, actor=DANA)
+    assert edited.spec.max_retries == 1
+
+
 async def test_a_key_that_is_taken_is_a_conflict(conn):
     await add_definition(conn, SYNC, actor=DANA)
     with pytest.raises(Conflict, match="sync-dropbox is taken"):

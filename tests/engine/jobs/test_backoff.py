@@ -21,6 +21,9 @@ def test_the_capped_policy_counts_after_the_increment_and_ends_at_a_minute():
     assert [backoff_delay_ms(n) for n in range(9)] == [1000, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]
     assert [CAPPED.exact_delay(n) * 1000 for n in range(6)] == [backoff_delay_ms(n + 1) for n in range(6)]
     assert CAPPED.max_retries == 5
+    assert policy_of(CAPPED.as_json()) == CAPPED
+    assert max(CAPPED.delay(n) for n in range(6, 20) for _ in range(50)) <= 60
+    assert 1 <= CAPPED.delay(0) <= 1.1
 
 
 def test_the_agent_policy_doubles_from_two_seconds_twice():
@@ -52,10 +55,13 @@ def test_no_delay_is_longer_than_a_hundred_years():
         ("failed", 4, 5, True),
         ("failed", 5, 5, False),
         ("succeeded", 0, 5, False),
-        ("queued", 0, 5, False),
+        ("success", 0, 5, False),
+        ("running", 0, 5, False),
+        ("queued", 0, 5, True),
+        ("queued", 5, 5, False),
     ],
 )
-def test_only_a_failed_job_with_attempts_left_can_be_retried(status, attempts, most, expected):
+def test_a_job_that_neither_runs_nor_succeeded_can_be_retried_while_attempts_are_left(status, attempts, most, expected):
     assert can_retry(status, attempts, most) is expected
 
 

@@ -1,5 +1,7 @@
 """Finish: many outcomes in one statement, fenced; at most one is ever accepted."""
 
+from datetime import datetime
+
 import orjson
 import pytest
 
@@ -119,6 +121,19 @@ async def test_what_a_handler_raises_decides(conn):
     assert decide(job, worker.id, JobCanceled("stop"), ATLAS).status == "canceled"
     assert 1 <= (decide(job, worker.id, ValueError(), CAPPED).delay or 0) <= 1.1
     assert 2 <= (decide(job, worker.id, ValueError(), AGENT).delay or 0) <= 2.2
+
+
+async def test_when_an_attempt_failed_is_the_databases_time(conn):
+    worker, job = await given_claimed(conn)
+    failed = decide(job, worker.id, ValueError("broken"), ATLAS)
+    # The clock of the worker's machine may be off: it is not sent.
+    assert "attemptedAt" not in (failed.error or "")
+    before = await conn.fetchval("select clock_timestamp()")
+    await finish(conn, worker, [failed])
+
+    error = orjson.loads((await load(conn, job.id))["error"])
+    assert set(error) == {"message", "type", "attemptedAt", "retryCount"}
+    assert before <= datetime.fromisoformat(error["attemptedAt"]) <= await conn.fetchval("select clock_timestamp()")
 
 
 async def test_a_timeout_is_recorded_as_one(conn):

@@ -47,7 +47,7 @@ async def test_a_failure_follows_the_policy_and_a_permanent_one_ends_it(conn):
     [job] = await jobs.claim(conn)
     await jobs.mark_failure(conn, job.id, "no paper")
     row = await load(conn, job_id)
-    assert (row["status"], row["retry_count"]) == ("queued", 1)
+    assert (row["status"], row["retry_count"], row["max_retries"]) == ("queued", 1, 5)
     assert orjson.loads(row["error"])["message"] == "RuntimeError: no paper"
 
     await make_due(conn, job_id)
