@@ -136,7 +136,7 @@ class Metrics(Collector):
             events.add_metric([kind], sum(row[kind] for row in self._totals))
         yield events
         yield self._histogram(
-            "atlas_job_wait_seconds", "From enqueue, a delay included, to the start of the first attempt.", "wait"
+            "atlas_job_wait_seconds", "From when a job was due to the start of its first attempt.", "wait"
         )
         yield self._histogram("atlas_job_run_seconds", "From the start of an attempt to its end.", "run")
         yield _gauge("atlas_online", "1 if work may start.", float(self._facts["gate"].online))

@@ -32,7 +32,7 @@ RETRY = RetryBudget(tries=4, seconds=15.0)
 # The most dead letters that the API queues in one call.
 MOST_AT_ONCE = 1000
 # The fields of a job that have another name in the API.
-_RENAMED = {"input": "payload", "next_retry_at": "scheduled_for", "created_at": "queued_at", "shown_status": "status"}
+_RENAMED = {"input": "payload", "created_at": "queued_at", "shown_status": "status"}
 _STORED = {"waiting": "queued", "dead_letter": "failed"}
 _WORKER_FIELDS = {"worker_id", "hostname", "version", "job_types", "running_count", "started_at", "last_seen_at"}
 
@@ -144,5 +144,9 @@ class OverHttp:
 
 def _row(job: Job) -> JobRow:
     """A job as a row of the queue."""
-    values: dict[str, Any] = {one.name: getattr(job, _RENAMED.get(one.name, one.name)) for one in fields(JobRow)}
-    return JobRow(**{**values, "status": _STORED.get(job.status, job.status)})
+    derived: dict[str, Any] = {
+        "status": _STORED.get(job.status, job.status),
+        "next_retry_at": job.scheduled_for if job.status == "waiting" else None,
+    }
+    names = (one.name for one in fields(JobRow) if one.name not in derived)
+    return JobRow(**derived, **{name: getattr(job, _RENAMED.get(name, name)) for name in names})

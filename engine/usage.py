@@ -18,7 +18,7 @@ UsagePosition: TypeAlias = tuple[datetime | None, UUID, str]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Finished attempts. Queue seconds run from creation, or from the end of the attempt before, to the start."""
+    """Finished attempts. Queue seconds run from when a job was due to the start."""
 
     tenant_id: UUID
     job_type: str

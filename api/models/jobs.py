@@ -166,7 +166,6 @@ def job_of(row: JobRow) -> Job:
         status=row.shown_status,
         definition_key=row.job_type if row.definition_id is not None else None,
         payload=row.input,
-        scheduled_for=row.next_retry_at,
         queued_at=row.created_at,
     )
 

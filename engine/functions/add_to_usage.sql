@@ -19,8 +19,10 @@ begin
         when e.action = 'JOB_CANCELED' then 'canceled' else 'succeeded' end) as status,
       coalesce(a.finished_at, j.finished_at, e.created_at) as finished_at,
       coalesce(extract(epoch from coalesce(a.finished_at, j.finished_at) - coalesce(a.started_at, j.started_at)), 0) as run_seconds,
+      -- Since it was due: after its wait, but not before it was made or the attempt before had ended.
       coalesce(extract(epoch from coalesce(a.started_at, j.started_at)
-        - case when e.attempt_no = 1 then j.created_at else b.finished_at end), 0) as queue_seconds
+        - greatest(case when e.attempt_no = 1 then j.created_at else b.finished_at end,
+                   case when a.job_id is null then j.due_at else a.due_at end)), 0) as queue_seconds
     from ends e
     left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no
     left join jobs j on j.id = e.job_id and (a.job_id is not null or j.attempt_count = e.attempt_no)

@@ -41,6 +41,8 @@ class JobRow:
     retry_count: int
     max_retries: int
     next_retry_at: datetime | None
+    # When it is due, or was due the last time; None for a job that never waited.
+    scheduled_for: datetime | None
     attempt_count: int
     lost_count: int
     created_at: datetime

@@ -49,6 +49,8 @@ create table jobs (
   retry_count         int not null default 0,
   max_retries         int not null default 3,
   next_retry_at       timestamptz(6),
+  -- When its last wait ended: next_retry_at, which is null while a job is ready, or the time at which it was woken or retried.
+  due_at              timestamptz(6),
   attempt_count       int not null default 0,
   lost_count          int not null default 0,
   careful             boolean not null default false,
@@ -140,6 +142,8 @@ create table job_attempts (
   host_id     uuid,
   pid         int,
   status      attempt_status not null,
+  -- The due_at of its job at that time.
+  due_at      timestamptz(6),
   started_at  timestamptz(6) not null,
   finished_at timestamptz(6),
   duration_ms int,

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.audit import Event, record
-from atlas.engine.jobs import cancel, claim, delete, finish, retry_now, switch
-from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs import NewJob, cancel, claim, delete, enqueue, finish, retry_now, switch
+from atlas.engine.jobs.backoff import CAPPED, policy_of
+from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.lease import reap, record_undone
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
 from atlas.engine.usage import meter_usage, read_usage
-from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, load, lose_lease, make_due, success
 from tests.support import DANA
 
 
@@ -146,6 +147,39 @@ async def test_meters_at_once_and_meters_that_die_count_nothing_twice(pool, conn
     await asyncio.gather(*(meter() for _ in range(3)))
 
     assert await metered(conn) == {"runs": 60, "succeeded": 60}
+
+
+async def test_the_time_in_the_queue_begins_when_a_job_is_due(conn):
+    worker = await given_worker(conn, "t")
+    delayed = (await enqueue(conn, NewJob("t", delay=timedelta(hours=1)), actor=DANA)).id
+    canceled = (await enqueue(conn, NewJob("t", delay=timedelta(hours=2)), actor=DANA)).id
+    planned = (await get_job(conn, delayed)).scheduled_for
+    await cancel(conn, canceled, actor=DANA)
+    # An hour and a minute pass.
+    passed = "update atlas.jobs set created_at = created_at - interval '61 minutes'"
+    await conn.execute(f"{passed}, next_retry_at = next_retry_at - interval '61 minutes'")
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [decide(job, worker.id, ValueError(), CAPPED)])
+    # The retry is due a minute ago, and the meter has not counted the first attempt yet.
+    await conn.execute(
+        """update atlas.job_attempts set started_at = started_at - interval '5 minutes', due_at = due_at - interval '5 minutes',
+             finished_at = finished_at - interval '5 minutes'"""
+    )
+    await conn.execute(
+        "update atlas.jobs set next_retry_at = next_retry_at - interval '1 minute' where id = $1", delayed
+    )
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+    assert await metered(conn) == {"runs": 2, "succeeded": 1, "failed": 1}
+
+    [one] = await read_usage(conn)
+    assert 100 < one.queue_seconds < 600
+    waited = await conn.fetchval("select wait_seconds from atlas.job_totals where job_type = 't'")
+    assert 55 < waited < 300
+    shown = await get_job(conn, delayed)
+    assert (shown.next_retry_at, shown.scheduled_for) == (None, (await load(conn, delayed))["due_at"])
+    assert planned is not None
+    assert (await get_job(conn, canceled)).scheduled_for > planned
 
 
 async def test_usage_is_kept_by_the_hour_with_its_seconds(conn):

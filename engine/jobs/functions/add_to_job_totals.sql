@@ -1,4 +1,4 @@
--- Adds to the totals of job types what these audit rows say, with how long jobs waited for their first attempt and how long each
+-- Adds to the totals of job types what these audit rows say, with how long jobs that were due waited for their first attempt and how long each
 -- attempt ran, but for those that were lost. Called by meter_usage, which holds the lock.
 create or replace function add_to_job_totals(p_rows audit_log[]) returns void language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off as $$
@@ -22,7 +22,8 @@ begin
       case when a.status <> 'lost' then extract(epoch from a.finished_at - a.started_at)
            when a.job_id is null and j.attempt_count = e.attempt_no then extract(epoch from j.finished_at - j.started_at) end,
       case when e.attempt_no = 1 and j.id is not null
-           then greatest(0, extract(epoch from coalesce(a.started_at, j.started_at) - j.created_at)) end
+           then greatest(0, extract(epoch from coalesce(a.started_at, j.started_at)
+             - greatest(j.created_at, case when a.job_id is null then j.due_at else a.due_at end))) end
     from ends e
     left join jobs j on j.id = e.job_id
     left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no),

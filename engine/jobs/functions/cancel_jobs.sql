@@ -12,6 +12,7 @@ begin
   with ended as (
     update jobs
     set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
+        due_at = coalesce(next_retry_at, due_at),
         cancel_requested_at = clock_timestamp(), cancel_requested_by = p_actor_id
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and status = 'queued'
     returning id, tenant_id, 'canceled'::text as verdict),

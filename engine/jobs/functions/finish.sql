@@ -81,7 +81,7 @@ begin
                   and case when j.lease_expires_at is null then alive else j.lease_expires_at > clock_timestamp() end
                   and not (u.status = 'queued' and j.cancel_requested_at is not null)
             then true else false end
-      returning j.id, j.tenant_id, j.attempt_count, j.started_at, j.host_id, u.action, u.level, u.message,
+      returning j.id, j.tenant_id, j.attempt_count, j.due_at, j.started_at, j.host_id, u.action, u.level, u.message,
         case when u.meta ? 'output_sha256' then u.meta || jsonb_build_object('output_sha256', content_digest(j.output)) else u.meta end as meta,
         u.body,
         u.detail, u.private, case when u.status <> 'queued' then j.parent_run_id end as parent,
@@ -92,10 +92,10 @@ begin
         coalesce(f.body, audit_body(f.tenant_id, 'system', p_worker, f.level, f.action, 'job', f.id::text, f.message, f.meta))
       from fin f where f.action is not null),
     att as (
-      insert into job_attempts (job_id, attempt_no, worker_id, host_id, pid, status, started_at, finished_at, duration_ms,
+      insert into job_attempts (job_id, attempt_no, worker_id, host_id, pid, status, due_at, started_at, finished_at, duration_ms,
         exit_code, stdout_tail, stderr_tail, error_text, outcome, result, log_ref)
       select f.id, f.attempt_count, p_worker, f.host_id, (f.detail->>'pid')::int, (f.detail->>'status')::attempt_status,
-        f.started_at, clock_timestamp(), least(2147483647, extract(epoch from clock_timestamp() - f.started_at) * 1000),
+        f.due_at, f.started_at, clock_timestamp(), least(2147483647, extract(epoch from clock_timestamp() - f.started_at) * 1000),
         (f.detail->>'exit_code')::int, f.detail->>'stdout_tail', f.detail->>'stderr_tail', f.detail->>'error_text',
         f.detail->>'outcome', coalesce(f.detail->'result', '{}'), f.detail->>'log_ref'
       from fin f where p_detail is not null and f.detail is not null),

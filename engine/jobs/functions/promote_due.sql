@@ -6,7 +6,7 @@ declare
   moved int := 0;
 begin
   if exists (select from jobs where status = 'queued' and next_retry_at <= statement_timestamp()) then
-    update jobs set next_retry_at = null
+    update jobs set next_retry_at = null, due_at = next_retry_at
     where id = any (array(
         select id from jobs where status = 'queued' and next_retry_at <= statement_timestamp()
         order by next_retry_at limit p_limit for update skip locked))

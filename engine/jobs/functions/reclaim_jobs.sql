@@ -33,11 +33,11 @@ begin
         updated_at = clock_timestamp()
     from lost l
     where j.id = l.id and j.status = 'running' and j.claimed_by = l.claimed_by and j.attempt_count = l.attempt_count
-    returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, l.started_at, l.host_id, l.verdict, l.outcome),
+    returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, j.due_at, l.started_at, l.host_id, l.verdict, l.outcome),
   att as (
-    insert into job_attempts (job_id, attempt_no, worker_id, host_id, status, started_at, finished_at, duration_ms, error_text,
+    insert into job_attempts (job_id, attempt_no, worker_id, host_id, status, due_at, started_at, finished_at, duration_ms, error_text,
       outcome)
-    select m.id, m.attempt_count, m.claimed_by, m.host_id, 'lost', m.started_at, clock_timestamp(),
+    select m.id, m.attempt_count, m.claimed_by, m.host_id, 'lost', m.due_at, m.started_at, clock_timestamp(),
       least(2147483647, extract(epoch from clock_timestamp() - m.started_at) * 1000),
       'The lease expired before an outcome was recorded.', m.outcome
     from moved m),

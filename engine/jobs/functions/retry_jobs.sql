@@ -38,7 +38,8 @@ begin
     facts := p_meta || jsonb_build_object('status', one.status, 'dead_lettered', one.dead_lettered);
     begin
       update jobs
-      set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, dead_lettered_at = null,
+      set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, due_at = clock_timestamp(),
+          dead_lettered_at = null,
           finished_at = null, claimed_by = null, cancel_requested_at = null, cancel_requested_by = null, progress = null,
           updated_at = clock_timestamp()
       where id = one.id and status in ('failed', 'canceled');

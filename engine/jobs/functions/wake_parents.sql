@@ -7,7 +7,8 @@ set search_path from current as $$
 begin
   if cardinality(p_parents) > 0 then
     perform from jobs where id = any (p_parents) order by id for update;
-    update jobs set next_retry_at = null where id = any (p_parents) and status = 'queued' and next_retry_at is not null;
+    update jobs set next_retry_at = null, due_at = clock_timestamp()
+    where id = any (p_parents) and status = 'queued' and next_retry_at is not null;
     perform pg_notify(current_schema() || '_jobs', '');
   end if;
 end $$;

@@ -4,7 +4,7 @@ with depths as (
   select job_type,
     case when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as status,
     count(*)::int as count,
-    extract(epoch from clock_timestamp() - min(case when next_retry_at <= clock_timestamp() then next_retry_at else created_at end))::float8 as oldest_seconds
+    extract(epoch from clock_timestamp() - min(case when next_retry_at <= clock_timestamp() then next_retry_at else coalesce(due_at, created_at) end))::float8 as oldest_seconds
   from atlas.jobs
   where status in ('queued', 'running')
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)

@@ -37,7 +37,8 @@ begin
         and p_context @> w.event_match
       order by w.run_id, w.started_at, w.branch, w.position) o
     where s.run_id = o.run_id and s.branch = o.branch and s.position = o.position;
-    update jobs set next_retry_at = null where id = any (woken) and status = 'queued' and next_retry_at is not null;
+    update jobs set next_retry_at = null, due_at = clock_timestamp()
+    where id = any (woken) and status = 'queued' and next_retry_at is not null;
     perform pg_notify(current_schema() || '_jobs', '');
   end if;
   perform pg_notify(current_schema() || '_events', '');

@@ -29,7 +29,7 @@ begin
   end loop;
   with queued as (
     update jobs j
-    set status = 'queued', claimed_by = null, lease_expires_at = null, updated_at = clock_timestamp(),
+    set status = 'queued', claimed_by = null, lease_expires_at = null, updated_at = clock_timestamp(), due_at = clock_timestamp(),
         next_retry_at = case when u.at_once or w.arrived or w.wake <= clock_timestamp() then null
                              when u.certain then coalesce(w.wake, '9999-12-31 00:00:00+00')
                              else least(w.wake, clock_timestamp() + interval '0.5 second') end
