@@ -61,6 +61,7 @@ DESCRIPTIONS: dict[str, str] = {
     "duration_ms": "How long it ran, in milliseconds.",
     "effect": "What happens to requests to which the rule applies.",
     "end": "Up to, not including, this time.",
+    "enabled": "Whether it is switched on.",
     "ends": "How often it has ended since `atlas up` started.",
     "engine": "Whether intents become runs.",
     "engine_enabled": "Whether intents become runs while Atlas is online.",

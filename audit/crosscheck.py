@@ -7,7 +7,7 @@ last event left it. Nothing may be missing without an event that removed it.
 from atlas.audit.state import STATE_KINDS
 from atlas.audit.verifier.format import Finding
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, statement
 
 JOBS = statement("audit/sql/crosscheck_jobs.sql")
 GATE = statement("audit/sql/crosscheck_gate.sql")
@@ -66,11 +66,12 @@ async def _requests(conn: Connection, rows: int) -> list[Finding]:
 
 
 async def _gate(conn: Connection) -> list[Finding]:
-    row = await fetch_row(conn, GATE)
-    if row is None or row["online"] == (row["action"] == "ATLAS_ONLINE"):
-        return []
-    state = "online" if row["online"] else "offline"
-    return [Finding("outcome", f"Atlas is {state}, but the last event of the gate is {row['action'] or 'missing'}.")]
+    states = {"gate": ("Atlas is offline", "Atlas is online"), "engine": ("The engine is off", "The engine is on")}
+    findings = []
+    for row in await fetch(conn, GATE):
+        name, state = row["name"], states[row["name"]][row["is_on"]]
+        findings.append(Finding("outcome", f"{state}, but the last event of the {name} is {row['action'] or 'missing'}."))
+    return findings
 
 
 async def _state(conn: Connection) -> list[Finding]:

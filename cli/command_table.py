@@ -19,6 +19,7 @@ COMMANDS = {
     "status": "atlas.cli.status:status",
     "online": "atlas.cli.status:online",
     "offline": "atlas.cli.status:offline",
+    "engine": "atlas.cli.engine:app",
     "usage": "atlas.cli.usage:usage",
     "bench": "atlas.cli.bench:bench",
     "enqueue": "atlas.cli.jobs:enqueue_job",

@@ -25,7 +25,7 @@ from atlas.engine.jobs import (
     retry_now,
 )
 from atlas.engine.jobs.find import JobPage, list_page, queue_depth
-from atlas.engine.jobs.gate import Gate, read_gate, switch, wait_until_closed
+from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.engine.workflows.intents import NewIntent, request_workflows
@@ -92,6 +92,9 @@ class OnDatabase:
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         gate = await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)
         return gate if online else await wait_until_closed(self._conn, gate)
+
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
+        return await switch_engine(self._conn, enabled=enabled, actor=caller(), reason=reason)
 
     async def _tenant_id(self, tenant: str | None) -> UUID | None:
         return None if tenant is None else (await find_tenant(self._conn, tenant)).id

@@ -120,6 +120,11 @@ class OverHttp:
             gate = await (atlas.online(reason=reason) if online else atlas.offline(reason=reason, for_=until))
         return Gate(**gate.model_dump())
 
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
+        async with self._atlas() as atlas:
+            gate = await atlas.switch_engine(enabled, reason=reason)
+        return Gate(**gate.model_dump())
+
     @asynccontextmanager
     async def _atlas(self, tenant: str | None = None) -> AsyncIterator[AtlasClient]:
         """A client for one command. Its errors name the settings to look at."""

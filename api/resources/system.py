@@ -31,7 +31,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, wait_until_closed
+from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.up_report import read_programs
@@ -60,6 +60,15 @@ class GateBody(Body):
     for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
         default=None, description="Back online by itself after so many seconds."
     )
+
+
+class EngineBody(Body):
+    """The engine on or off, and why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False, "reason": "new policies"}]})
+
+    enabled: Flag
+    reason: Text | None = None
 
 
 class FindingShown(ApiModel):
@@ -140,6 +149,29 @@ async def switch_gate(
 
     response = await respond_once(request, call, idempotency_key, respond)
     return response if body.online else await _closed(call, response)
+
+
+@router.put(
+    "/system/engine-enabled",
+    operation_id="switch_engine",
+    response_model=GateStatus,
+    summary="Let requests for workflows become runs, or wait",
+)
+@requires("operator", whole=True)
+async def change_engine(
+    request: Request, body: EngineBody, call: Calling, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Runs that have begun go on, and so do all other jobs. `GET /system/atlas-online` shows the state.
+
+    A call that is repeated with its `Idempotency-Key` does not undo later switches of others.
+    """
+
+    async def respond() -> Response:
+        async with call.transaction() as conn:
+            gate = await switch_engine(conn, enabled=body.enabled, actor=call.actor, reason=body.reason)
+        return json_response(json_bytes(_gate(gate)))
+
+    return await respond_once(request, call, idempotency_key, respond)
 
 
 @router.get("/system/status", operation_id="get_status", summary="The gate, the queue and the workers")

@@ -158,6 +158,11 @@ class AtlasClient:
         seconds = None if for_ is None else for_.total_seconds()
         return await self._switch({"online": False, "reason": reason, "for_seconds": seconds})
 
+    async def switch_engine(self, enabled: bool, *, reason: str | None = None) -> GateStatus:
+        """Let requests for workflows become runs, or wait; runs that have begun go on."""
+        body = _json({"enabled": enabled, "reason": reason})
+        return await self._ask(GateStatus, ApiRequest("PUT", "/system/engine-enabled", None, body, new_key()))
+
     async def wait_for(self, job: UUID | str | EnqueuedJob | Job, *, timeout: float | None = None) -> Job:
         """The job once it has ended, however it ended; NotEnded after `timeout` seconds.
 

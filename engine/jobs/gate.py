@@ -20,6 +20,7 @@ from atlas.errors import FieldError, InvalidInput, Refused
 READ = statement("engine/jobs/sql/gate_read.sql")
 HOLD = statement("engine/jobs/sql/gate_hold.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")
+ENGINE = statement("engine/jobs/sql/gate_engine.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
 CONFIRM = statement("engine/jobs/sql/gate_confirm.sql")
@@ -37,6 +38,7 @@ class Gate:
 
     `version` counts the switches. `workers` and `confirmed` are known to the call that closed the gate: how many could
     start something, and how many of them confirmed that they do not. The right of the others has lapsed.
+    `engine_enabled` is a switch of its own: whether requests for workflows become runs while Atlas is online.
     """
 
     online: bool
@@ -48,6 +50,9 @@ class Gate:
     version: int = 0
     workers: int | None = None
     confirmed: int | None = None
+    engine_reason: str | None = None
+    engine_by: str | None = None
+    engine_since: datetime | None = None
 
     @property
     def etag(self) -> str:
@@ -59,9 +64,15 @@ class Gate:
         """Why nothing starts, in one sentence."""
         if self.since is None:
             return "Atlas was never brought online."
-        message = f"Atlas is offline since {self.since:%Y-%m-%d %H:%M:%S} UTC by {self.by}"
-        message += f": {self.reason}" if self.reason else ""
+        message = _since("Atlas is offline", self.since, self.by, self.reason)
         return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
+
+    @property
+    def engine_off_because(self) -> str:
+        """Why no request for a workflow becomes a run, in one sentence."""
+        if self.engine_enabled or self.engine_since is None:
+            return self.closed_because
+        return f"{_since('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
 
 
 async def read_gate(conn: Queryable) -> Gate:
@@ -106,6 +117,17 @@ async def switch(
             raise  # Not the gate's own lock: someone has locked a table.
         raise _blocked(holders) from error
     return gate_of(state)
+
+
+async def switch_engine(conn: Connection, *, enabled: bool, actor: Actor, reason: str | None = None) -> Gate:
+    """Let requests for workflows become runs, or wait. Runs that have begun go on. Atlas must have been online once."""
+    _check_bounds(reason, None)
+    facts = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
+    state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **facts)
+    gate = gate_of(state) if state is not None else await read_gate(conn)
+    if gate.since is None:
+        raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then switch the engine.")
+    return gate
 
 
 async def wait_until_closed(conn: Connection, gate: Gate) -> Gate:
@@ -159,7 +181,15 @@ def gate_of(text: str | None) -> Gate:
         since=_timestamp(value.get("since")),
         until=_timestamp(value.get("until")),
         version=value.get("version", 0),
+        engine_reason=value.get("engine_reason"),
+        engine_by=value.get("engine_by"),
+        engine_since=_timestamp(value.get("engine_since")),
     )
+
+
+def _since(what: str, since: datetime, by: str | None, reason: str | None) -> str:
+    text = f"{what} since {since:%Y-%m-%d %H:%M:%S} UTC by {by}"
+    return f"{text}: {reason}" if reason else text
 
 
 def _timestamp(text: str | None) -> datetime | None:

@@ -34,7 +34,7 @@ where g.key = 'atlas_online'
   and g.value->>'online' = 'true'
   and g.value->>'engine_enabled' is distinct from 'false'
   and coalesce(e.updated_at, g.updated_at) < clock_timestamp() - make_interval(secs => :engine_silent)
-  and g.updated_at < clock_timestamp() - make_interval(secs => :engine_silent)
+  and greatest(g.updated_at, (g.value->>'engine_since')::timestamptz) < clock_timestamp() - make_interval(secs => :engine_silent)
   and (exists (select from atlas.intents where status in ('draft', 'validating'))
     or exists (select from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
                and job_type = 'ENGINE_RUN'))

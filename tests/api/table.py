@@ -74,6 +74,7 @@ TABLE = {
     "PATCH /tenants/{slug_or_id}": "operator",
     "GET /system/atlas-online": EVERY_ROLE,
     "PUT /system/atlas-online": "operator",
+    "PUT /system/engine-enabled": "operator",
     "GET /system/status": WHOLE,
     "GET /system/findings": WHOLE,
     "GET /workers": WHOLE,

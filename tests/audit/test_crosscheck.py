@@ -13,6 +13,7 @@ from atlas.engine.jobs import NewJob, cancel, claim, enqueue, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.gate import switch_engine
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.retry import retry_now
@@ -133,6 +134,20 @@ async def test_a_gate_that_was_turned_behind_the_audit_log_back_is_found(conn, j
 
     [finding] = await cross_check(conn)
     assert finding.message == "Atlas is offline, but the last event of the gate is ATLAS_ONLINE."
+
+
+async def test_an_engine_that_was_switched_behind_the_audit_log_back_is_found(conn, jobs):
+    behind = "update atlas.system_state set value = value || jsonb_build_object('engine_enabled', $1::boolean) where key = 'atlas_online'"
+    await conn.execute(behind, False)
+    [never] = await cross_check(conn)
+    await conn.execute(behind, True)
+    await switch_engine(conn, enabled=False, actor=DANA)
+    assert await cross_check(conn) == []
+    await conn.execute(behind, True)
+
+    [finding] = await cross_check(conn)
+    assert never.message == "The engine is off, but the last event of the engine is missing."
+    assert finding.message == "The engine is on, but the last event of the engine is ENGINE_DISABLED."
 
 
 async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compared_with(conn, owner, jobs, installation):

@@ -116,6 +116,20 @@ async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
     assert after.document["queue"] == []
 
 
+async def test_the_engine_is_switched_off_with_a_reason_and_on_again(atlas):
+    refused = await atlas("engine", "off")
+    await atlas("online")
+    off = await atlas("engine", "off", "--reason", "new rules", "--json")
+    status = await atlas("status")
+    on = await atlas("engine", "on")
+
+    assert (refused.code, "never brought online" in refused.stderr) == (1, True)
+    assert (off.document["engine_enabled"], off.document["engine_reason"]) == (False, "new rules")
+    assert "The engine is off since " in status.stdout
+    assert ": new rules." in status.stdout
+    assert on.stdout == "The engine is on.\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -173,7 +187,7 @@ async def test_a_refusal_with_json_is_a_document_with_fields_and_reasons(atlas):
 @pytest.mark.parametrize(
     "command",
     [
-        "up", "worker", "migrate", "doctor", "status", "online", "offline", "tenant add", "tenant list", "tenant show",
+        "up", "worker", "migrate", "doctor", "status", "online", "offline", "engine on", "tenant add", "tenant list", "tenant show",
         "tenant edit", "token add", "token list", "token revoke",
     ],
 )  # fmt: skip

@@ -144,6 +144,9 @@ async def test_the_status_is_the_same_over_http(atlas, remote, server, conn):
     operator = server.world.tokens["all", "operator"]
     deeper = {"ATLAS_TOKEN": None, "ATLAS_OPERATOR_TOKEN": operator, "ATLAS_URL": f"{server.address}/api/v1/"}
     assert (await remote("online", **deeper)).stdout.startswith("Atlas is online since ")
+    assert (await remote("engine", "off", "--json")).document["engine_by"] == "operator@all"
+    assert "The engine is off since " in (await atlas("status")).stdout
+    assert (await remote("engine", "on")).stdout == "The engine is on.\n"
 
 
 async def test_a_tenants_token_needs_no_tenant_to_be_named(remote, server, conn):

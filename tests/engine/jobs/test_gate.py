@@ -1,13 +1,14 @@
 """The gate: once turning it off has returned, no claim commits until it is on again."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from atlas.actors import Actor
 from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
-from atlas.engine.jobs.gate import expire
+from atlas.engine.jobs.gate import expire, switch_engine
 from atlas.errors import InvalidInput, Refused
 from tests.engine.jobs.given import given_job, given_worker, success
 from tests.support import DANA, PROOF
@@ -44,8 +45,35 @@ async def test_every_turn_of_the_gate_is_audited(conn):
 
 
 async def test_turning_the_gate_keeps_the_engines_own_switch(conn):
-    await conn.execute("update atlas.system_state set value = value || '{\"engine_enabled\": false}'")
-    assert not (await switch(conn, online=True, actor=DANA)).engine_enabled
+    await switch_engine(conn, enabled=False, actor=DANA, reason="new rules")
+    gate = await switch(conn, online=True, actor=Actor("user", "erin"))
+    assert (gate.engine_enabled, gate.engine_by, gate.engine_reason) == (False, "dana", "new rules")
+
+
+async def test_each_switch_of_the_engine_is_audited_once_and_moves_no_switch_of_the_gate(conn, online):
+    before = await read_gate(conn)
+    off = await switch_engine(conn, enabled=False, actor=DANA, reason="new rules")
+    again = await switch_engine(conn, enabled=False, actor=Actor("user", "erin"), reason="to be sure")
+    on = await switch_engine(conn, enabled=True, actor=DANA)
+
+    assert off == again == replace(
+        before, engine_enabled=False, engine_by="dana", engine_reason="new rules", engine_since=off.engine_since
+    )
+    assert on == await read_gate(conn)
+    assert on.engine_enabled
+    assert on.etag == before.etag
+    rows = await conn.fetch(
+        "select action, actor_id, message from atlas.audit_log where entity_id = 'engine_enabled' order by id"
+    )
+    assert [tuple(row) for row in rows] == [("ENGINE_DISABLED", "dana", "new rules"), ("ENGINE_ENABLED", "dana", "")]
+
+
+async def test_an_engine_without_a_gate_cannot_be_switched(conn):
+    await conn.execute("delete from atlas.system_state where key = 'atlas_online'")
+    with pytest.raises(Refused, match=r"Atlas was never brought online"):
+        await switch_engine(conn, enabled=True, actor=DANA)
+    with pytest.raises(InvalidInput, match="reason"):
+        await switch_engine(conn, enabled=True, actor=DANA, reason="x" * 2001)
 
 
 async def test_a_gate_closed_for_a_time_opens_by_itself_and_not_before(conn):

@@ -7,6 +7,7 @@ import pytest
 
 from atlas.actors import system
 from atlas.engine.jobs import SYSTEM_TENANT, switch
+from atlas.engine.jobs.gate import switch_engine
 from atlas.engine.tenants import add_tenant
 from atlas.engine.workflows import check_policy, policy, request_workflow
 from atlas.engine.workflows.declared.store import enable_workflow
@@ -60,9 +61,7 @@ async def test_nothing_is_taken_while_the_gate_or_the_engine_is_off(kit):
         await kit.online(False)
         assert (await take_intents(conn, "engine")).closed
         await kit.online()
-        await conn.execute(
-            "update atlas.system_state set value = value || '{\"engine_enabled\": false}' where key = 'atlas_online'"
-        )
+        await switch_engine(conn, enabled=False, actor=APPROVER)
         assert (await take_intents(conn, "engine")).closed
         assert await status_of(kit, intent_id) == "draft"
         await conn.execute("delete from atlas.system_state where key = 'atlas_online'")
