@@ -69,8 +69,8 @@ async def _gate(conn: Connection) -> list[Finding]:
     states = {"gate": ("Atlas is offline", "Atlas is online"), "engine": ("The engine is off", "The engine is on")}
     findings = []
     for row in await fetch(conn, GATE):
-        name, state = row["name"], states[row["name"]][row["is_on"]]
-        findings.append(Finding("outcome", f"{state}, but the last event of the {name} is {row['action'] or 'missing'}."))
+        state, last = states[row["name"]][row["is_on"]], row["action"] or "missing"
+        findings.append(Finding("outcome", f"{state}, but the last event of the {row['name']} is {last}."))
     return findings
 
 

@@ -66,7 +66,8 @@ def _confirmations(gate: Gate) -> str:
 def _engine_text(gate: Gate, engine: EngineState) -> str:
     waiting = f"; {engine.waiting} requests wait" if engine.waiting else ""
     if not (gate.online and gate.engine_enabled):
-        return f"{gate.engine_off_because.removesuffix('.')}{waiting}." if gate.online else f"The engine is off{waiting}."
+        why = gate.engine_off_because.removesuffix(".") if gate.online else "The engine is off"
+        return f"{why}{waiting}."
     if engine.last_tick_at is None:
         return f"Warning: no engine has run yet{waiting}. Start a worker that serves ENGINE_RUN."
     if engine.is_silent:

@@ -133,10 +133,12 @@ async def test_the_gate_is_switched_and_shows_who_did_it_and_why(at):
     assert closed.since is not None
     assert closed.until is not None
     assert round((closed.until - closed.since).total_seconds()) == 7200
-    assert status.gate == closed
+    assert status.gate == closed.model_copy(update={"workers": None, "confirmed": None})
     assert (status.queue, status.workers, await atlas.workers()) == ([], [], [])
     assert opened.online
     assert await atlas.gate() == opened
+    assert await atlas.switch_engine(False, reason="new rules") == await atlas.gate()
+    assert (await atlas.gate()).engine_reason == "new rules"
 
 
 async def test_an_operator_names_the_tenant_it_means(at, server):

@@ -56,8 +56,12 @@ async def test_each_switch_of_the_engine_is_audited_once_and_moves_no_switch_of_
     again = await switch_engine(conn, enabled=False, actor=Actor("user", "erin"), reason="to be sure")
     on = await switch_engine(conn, enabled=True, actor=DANA)
 
-    assert off == again == replace(
-        before, engine_enabled=False, engine_by="dana", engine_reason="new rules", engine_since=off.engine_since
+    assert (
+        off
+        == again
+        == replace(
+            before, engine_enabled=False, engine_by="dana", engine_reason="new rules", engine_since=off.engine_since
+        )
     )
     assert on == await read_gate(conn)
     assert on.engine_enabled
