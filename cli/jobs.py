@@ -54,7 +54,9 @@ def enqueue_job(
 
 @app.command("list")
 def show_list(
-    status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, …")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="queued, waiting (due later), running, failed, dead_letter, …")
+    ] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,

@@ -30,6 +30,10 @@ from atlas.errors import FieldError, InvalidInput, NotFound
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
+STATUS_RULE = (
+    "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
+    "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error."
+)
 
 _ONE = TypeAdapter(NewJobBody)
 _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
@@ -78,9 +82,7 @@ CREATE_RULES: RouteRules = rules_of(create)
 @requires(*JOB_READERS)
 async def show_list(
     call: Calling,
-    status: Annotated[
-        JobStatus | None, Query(description="`dead_letter` is failed for good, `waiting` not due yet.")
-    ] = None,
+    status: Annotated[JobStatus | None, Query(description=STATUS_RULE)] = None,
     job_type: Annotated[str | None, Query(max_length=200)] = None,
     source: JobSource | None = None,
     correlation_id: Annotated[str | None, Query(max_length=200)] = None,

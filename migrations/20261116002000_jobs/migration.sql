@@ -108,8 +108,8 @@ create unique index jobs_dedupe on jobs (tenant_id, dedupe_hash)
   where dedupe_hash is not null and status in ('queued', 'running');
 create index jobs_tenant_queued on jobs (tenant_id, id) where status = 'queued';
 create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeeded', 'failed', 'canceled');
--- What went wrong is rare among what ended; a job that succeeds is in neither of these.
-create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled');
+-- What went wrong is rare among what ended; a job that succeeds is in neither of these, and one that failed in one of them.
+create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled') and dead_lettered_at is null;
 create index jobs_dead_letters on jobs (tenant_id, id) where dead_lettered_at is not null;
 
 -- Runs find the children they wait for, or must stop.

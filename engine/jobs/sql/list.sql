@@ -15,15 +15,27 @@ queued_tenants as (
   from queued_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
--- the same of failed and canceled jobs
+-- the same of failed and canceled jobs without the dead letters, and of these
 failed_tenants as (
   select coalesce(:tenant_id, (
-    select tenant_id from atlas.jobs where status in ('failed', 'canceled') order by tenant_id limit 1)) as tenant_id
-  where :status in ('failed', 'canceled', 'dead_letter')
+    select tenant_id from atlas.jobs
+    where status in ('failed', 'canceled') and dead_lettered_at is null order by tenant_id limit 1)) as tenant_id
+  where :status in ('failed', 'canceled')
   union all
   select (
-    select j.tenant_id from atlas.jobs j where j.status in ('failed', 'canceled') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+    select j.tenant_id from atlas.jobs j
+    where j.status in ('failed', 'canceled') and j.dead_lettered_at is null and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from failed_tenants t
+  where :tenant_id is null and t.tenant_id is not null
+),
+dead_letter_tenants as (
+  select coalesce(:tenant_id, (
+    select tenant_id from atlas.jobs where dead_lettered_at is not null order by tenant_id limit 1)) as tenant_id
+  where :status = 'dead_letter'
+  union all
+  select (
+    select j.tenant_id from atlas.jobs j where j.dead_lettered_at is not null and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+  from dead_letter_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
 -- every running job, or those of the tenant: few, and no index has their order
@@ -73,13 +85,14 @@ found as (
      select * from atlas.jobs j
      where :status in ('failed', 'canceled')
        and status in ('failed', 'canceled')
+       and dead_lettered_at is null
        and status::text = :status
        and tenant_id = t.tenant_id
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)
   union all
-  (select j.* from failed_tenants t
+  (select j.* from dead_letter_tenants t
    cross join lateral (
      select * from atlas.jobs j
      where :status = 'dead_letter'

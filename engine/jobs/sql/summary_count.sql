@@ -28,13 +28,14 @@ ended as (
   limit case when (select succeeded + failed + canceled from kept) > :most then 0 else :most + 1 end
 )
 select q.n as queued, q.waiting, r.n as running, e.n as ended, e.succeeded, e.failed, e.canceled, e.dead_letter,
-  k.active as kept_active, k.succeeded as kept_succeeded, k.failed as kept_failed, k.canceled as kept_canceled,
+  k.active as kept_active, k.succeeded as kept_succeeded, greatest(0, k.failed - k.dead_letters) as kept_failed, k.canceled as kept_canceled,
   k.dead_letters as kept_dead_letter, q.n > :most or k.active > :most as has_many_active,
   e.n > :most or k.succeeded + k.failed + k.canceled > :most as has_many_ended
 from (select count(*) as n, count(*) filter (where is_waiting) as waiting from queued) q
 cross join (select count(*) as n from running) r
 cross join (
-  select count(*) as n, count(*) filter (where status = 'succeeded') as succeeded, count(*) filter (where status = 'failed') as failed,
+  select count(*) as n, count(*) filter (where status = 'succeeded') as succeeded, 
+    count(*) filter (where status = 'failed' and dead_lettered_at is null) as failed,
     count(*) filter (where status = 'canceled') as canceled, count(dead_lettered_at) as dead_letter
   from ended) e
 cross join kept k;

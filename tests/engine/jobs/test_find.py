@@ -18,7 +18,7 @@ from atlas.engine.jobs import (
 )
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.find import count_due
-from atlas.engine.jobs.verdicts import decide
+from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success
 from tests.support import DANA
@@ -37,6 +37,8 @@ async def test_pages_are_stable_while_jobs_arrive(conn):
 async def test_every_status_finds_its_jobs(conn):
     worker, dead = await given_claimed(conn, max_retries=0)
     await finish(conn, worker, [decide(dead, worker.id, ValueError(), ATLAS)])
+    worker, failed = await given_claimed(conn, "refused")
+    await finish(conn, worker, [decide(failed, worker.id, PermanentError("no"), ATLAS)])
     _, running = await given_claimed(conn, "other")
     worker, ended = await given_claimed(conn, "third")
     await finish(conn, worker, [success(worker, ended)])
@@ -52,7 +54,7 @@ async def test_every_status_finds_its_jobs(conn):
         "waiting": [waiting],
         "running": [running.id],
         "succeeded": [ended.id],
-        "failed": [dead.id],
+        "failed": [failed.id],
         "dead_letter": [dead.id],
         "canceled": [],
     }
