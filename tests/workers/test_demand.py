@@ -137,6 +137,7 @@ async def test_a_limited_worker_asks_for_what_is_left_to_it_and_prefetches_nothi
     drain = Drain(when_empty=True, most_jobs=5)
     assert drain.limit(Request(4, 10, alone=True), in_flight=0) == Request(4, 0, alone=True)
     assert drain.limit(Request(4, 10), in_flight=3) == Request(2, 0)
-    drain.began(5)
+    drain.began([a_job() for _ in range(5)])
+    assert drain.begun_types == {"test.noop": 5}
     assert drain.limit(Request(4, 10), in_flight=0) is NO_JOBS
     assert drain.check(TurnResult(), found_nothing=False)
