@@ -25,6 +25,8 @@ from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import release
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
 from atlas.workers.claim_loop import ClaimLoop
@@ -74,7 +76,9 @@ class Worker:
         self._options = options
         self._served = ServedTypes(options.job_types, options.load_types)
         self._listens = listen
-        metadata = {"concurrency": options.concurrency, "batch": options.batch}
+        # Runs of these workflows are left to this worker by those that lack the code.
+        workflows = sorted(registered_workflows()) if ENGINE_RUN in options.job_types else []
+        metadata = {"concurrency": options.concurrency, "batch": options.batch, "workflows": workflows}
         self._lease = WorkerLease(options.lease, self._served.keys, metadata)
         self._held = HeldJobs()
         self._demand = Demand(options.concurrency, options.batch, self._held)

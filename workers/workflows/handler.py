@@ -19,13 +19,14 @@ from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.set_aside import set_run_aside
 from atlas.engine.workflows.start_runs import ENGINE_RUN, RunInput, read_input
 from atlas.engine.workflows.step_store import StepStore
 from atlas.engine.workflows.workflow_catalog import known_workflows
 
 Function = Callable[[Run], Awaitable[Any]]
 
-# A run whose code this worker lacks is left to the others, and comes back less and less often.
+# A run whose code no living worker has waits for one that has it, and comes back less and less often.
 ELSEWHERE_SECONDS = 0.1
 LONGEST_ELSEWHERE = 10.0
 
@@ -84,8 +85,11 @@ async def _find(wanted: RunInput, ctx: JobContext, store: StepStore) -> Function
     async with ctx.pool.acquire() as conn:
         others = await known_workflows(conn, ctx.tenant_id)
     if others.get(wanted.workflow):
+        held_by = {"worker_id": ctx.worker_id, "workflow": wanted.workflow}
+        if await store.at_once(lambda conn: set_run_aside(conn, ctx.job_id, ctx.attempt, **held_by)):
+            raise Settled
         delay = min(LONGEST_ELSEWHERE, ELSEWHERE_SECONDS * 2 ** min(ctx.attempt, 10))
-        raise Snooze(delay * (1 + random.random()), "another worker has this workflow")
+        raise Snooze(delay * (1 + random.random()), "no living worker has the code of this workflow")
     raise WorkflowNotFound(wanted.workflow, near(wanted.workflow, [*others, *registered_workflows()]))
 
 

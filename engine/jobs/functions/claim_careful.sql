@@ -32,7 +32,7 @@ begin
     perform promote_due(greatest(200, 2 * want));
   end if;
   -- What was promoted just now may be careful.
-  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_types, p_slots) else '{}' end;
+  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_worker, p_types, p_slots) else '{}' end;
   if careful_picked is null then
     signal.kind := 'busy';
     return next signal;

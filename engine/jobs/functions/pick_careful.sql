@@ -1,14 +1,26 @@
 -- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow.
--- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs.
+-- A run of a workflow in code is left to the living workers that have the code, if there are any; job_workers names their workflows.
+-- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs, but for runs that are left to others.
 -- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_careful(p_types text[], p_slots int) returns tid[] language plpgsql volatile
+create or replace function pick_careful(p_worker text, p_types text[], p_slots int) returns tid[] language plpgsql volatile
 set search_path from current as $$
+declare
+  -- Workflows whose code others have and this worker has not.
+  elsewhere text[] := '{}';
 begin
   if not exists (select from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful) then
     return '{}';
   end if;
   if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then
     return null;
+  end if;
+  if p_types is null or 'ENGINE_RUN' = any (p_types) then
+    elsewhere := array(
+      select k.workflow from job_workers w
+      cross join lateral jsonb_array_elements_text(w.metadata->'workflows') k(workflow)
+      where w.dead_at is null and w.lease_expires_at > clock_timestamp()
+        and not exists (
+          select from job_workers m where m.worker_id = p_worker and m.metadata->'workflows' ? k.workflow));
   end if;
   return array(
     with recursive groups as (
@@ -40,6 +52,7 @@ begin
         select ctid as at, priority, created_at from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
           and j.tenant_id = m.tenant_id and j.job_type = m.job_type
+          and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
         order by j.priority desc, j.created_at
         limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
         for update skip locked) a),
