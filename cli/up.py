@@ -20,13 +20,17 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.gate import switch
 from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
+from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 from atlas.up_report import OPERATOR_TOKEN, reporting
+from atlas.workers.email import EMAIL_SEND
 from atlas.workers.user_modules import load_apps
 
 NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
 ACTOR = system("atlas up")
+# The job types that have a worker of their own: neither mails nor workflows wait for other jobs.
+DEDICATED = (EMAIL_SEND, ENGINE_RUN)
 
 
 def up(
@@ -46,7 +50,8 @@ def programs(apps: Sequence[str]) -> list[ChildProcess]:
     """The programs of Atlas in the order of their start. They stop in the reverse order."""
     options = [word for app in apps for word in ("--app", app)]
     return [
-        ChildProcess("worker", atlas_argv("worker", "--all", *options)),
+        *(ChildProcess(f"worker of {key}", atlas_argv("worker", "--types", key, *options)) for key in DEDICATED),
+        ChildProcess("worker", atlas_argv("worker", "--all", "--except", ",".join(DEDICATED), *options)),
         ChildProcess("scheduler", atlas_argv("scheduler", *options)),
         ChildProcess("api", atlas_argv("api", *options)),
     ]

@@ -48,6 +48,9 @@ App = Annotated[list[str] | None, typer.Option("--app", help="A module whose dec
 def worker(
     types: Types = None,
     all_: Annotated[bool, typer.Option("--all", help="Serve every registered job type.")] = False,
+    except_: Annotated[
+        str | None, typer.Option("--except", help="Job types that --all leaves to other workers, separated by commas.")
+    ] = None,
     app: App = None,
     concurrency: Annotated[int | None, typer.Option(min=1, max=10_000, help="Jobs at a time.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="The most jobs of one claim.")] = None,
@@ -59,6 +62,8 @@ def worker(
     """Run jobs until stopped."""
     if (types is None) != all_:
         raise typer.BadParameter("give the job types with --types, or --all", param_hint="--types")
+    if except_ is not None and not all_:
+        raise typer.BadParameter("goes with --all", param_hint="--except")
     if processes > 1:
         status = _run_many(processes, drain=drain)
         if json:
@@ -69,7 +74,7 @@ def worker(
     async def work(atlas: Atlas, stop: asyncio.Event) -> Worker:
         register_email(atlas.settings)
         load_apps(app or [])
-        served, commands = await _served(atlas.pool, types)
+        served, commands = await _served(atlas.pool, types, except_)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
         running = await _serve(atlas, stop, options, show=drain and not json)
         if running.has_running_handlers:
@@ -101,10 +106,19 @@ def options_of(settings: Settings, job_types: list[str], *, drain: bool = False)
     )
 
 
-async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes | None]:
+async def _served(pool: Pool, types: str | None, without: str | None) -> tuple[list[str], LoadTypes | None]:
     """The job types that have a handler here, and the function that loads those that are commands."""
     if types is None:
-        return sorted(registered()), load_command_types
+        others = [] if without is None else await _known_types(pool, without)
+        served = sorted(key for key in registered() if key not in others)
+        return served, partial(load_command_types, without=others)
+    wanted = await _known_types(pool, types)
+    rest = [name for name in wanted if name not in registered()]
+    return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
+
+
+async def _known_types(pool: Pool, types: str) -> list[str]:
+    """The types that an option names. Each has a handler here or is a command."""
     wanted = [canonical(name.strip()) for name in types.split(",") if name.strip()]
     rest = [name for name in wanted if name not in registered()]
     commands = {one.spec.key for one in await list_definitions(pool)} if rest else set[str]()
@@ -114,7 +128,7 @@ async def _served(pool: Pool, types: str | None) -> tuple[list[str], LoadTypes |
             f"There is no handler for {', '.join(unknown)}." if unknown else "No job type was given.",
             remedy="Give the module that registers it with --app, or add a definition.",
         )
-    return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
+    return wanted
 
 
 async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> Worker:

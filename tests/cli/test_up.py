@@ -101,6 +101,40 @@ async def test_a_program_that_cannot_live_is_reported_and_the_rest_goes_on(up, t
     assert read_programs(tmp_path / "home") == []
 
 
+async def test_mails_workflows_and_the_rest_have_a_worker_each(tmp_path, database_url, conn):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "up", "--port", port, "--json"),
+        cwd=tmp_path,
+        env=environment(tmp_path / "home", DATABASE_URL=database_url),
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        await until(lambda: alive(conn, 3), within=60)
+        argv = [sys.executable, "-P", "-m", "atlas.cli.main", "status", "--json"]
+        env = environment(tmp_path / "home", DATABASE_URL=database_url)
+        status = (await run(argv, cwd=tmp_path, env=env)).document
+        process.terminate()
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    types = sorted((set(worker["job_types"]) for worker in status["workers"]), key=len)
+    assert {"EMAIL_SEND"} in types
+    assert {"ENGINE_RUN"} in types
+    assert "sync-dropbox" in types[-1]
+    assert types[-1].isdisjoint({"EMAIL_SEND", "ENGINE_RUN"})
+    names = [program["name"] for program in status["programs"]]
+    assert names == ["worker of EMAIL_SEND", "worker of ENGINE_RUN", "worker", "scheduler", "api"]
+
+
+async def alive(conn, count: int) -> bool:
+    return await conn.fetchval("select count(*) from atlas.job_workers where dead_at is null") == count
+
+
 async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp_path, database_url):
     conn_settings = {"DATABASE_URL": database_url}
     first, _ = await up("worker", **conn_settings)

@@ -100,3 +100,21 @@ async def test_a_worker_without_its_handlers_is_refused(atlas, conn, arguments, 
 async def test_neither_types_nor_all_is_wrong_usage(atlas):
     assert (await atlas("worker")).code == 2
     assert (await atlas("worker", "--all", "--types", "x")).code == 2
+    assert (await atlas("worker", "--types", "x", "--except", "y")).code == 2
+
+
+async def test_a_worker_for_all_leaves_what_it_excepts_to_others(atlas, conn, tmp_path):
+    await ask_for_a_note(conn, tmp_path / "note")
+    others = ("--all", "--app", "notes", "--drain", "--json", "--except")
+
+    left = await atlas("worker", *others, "note.write, ENGINE_RUN")
+    unknown = await atlas("worker", *others, "note.wirte")
+    done = await atlas("worker", *others, "EMAIL_SEND,ENGINE_RUN")
+
+    assert (left.document, done.document) == ({"finished": 0}, {"finished": 1})
+    assert unknown.document["error"]["message"] == "There is no handler for note.wirte."
+    served = await conn.fetch("select job_types from atlas.job_workers order by started_at")
+    assert [{"EMAIL_SEND", "ENGINE_RUN", "note.write"} - set(row["job_types"]) for row in served] == [
+        {"ENGINE_RUN", "note.write"},
+        {"EMAIL_SEND", "ENGINE_RUN"},
+    ]

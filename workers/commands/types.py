@@ -26,9 +26,11 @@ class CommandType(JobType):
         require_fit(self.input_schema, orjson.loads(text), what=f"The input of {self.key}")
 
 
-async def load_command_types(conn: Queryable, *, only: Collection[str] | None = None) -> list[JobType]:
-    """The job types of the active definitions, all or those named."""
-    found = await list_definitions(conn, active_only=True)
+async def load_command_types(
+    conn: Queryable, *, only: Collection[str] | None = None, without: Collection[str] = ()
+) -> list[JobType]:
+    """The job types of the active definitions: all, or those in `only`, but for those in `without`."""
+    found = [one for one in await list_definitions(conn, active_only=True) if one.spec.key not in without]
     return [command_type(one) for one in found if only is None or one.spec.key in only]
 
 

@@ -12,7 +12,7 @@ from atlas.workers.email.tenant_settings import TenantEmailSettings
 if TYPE_CHECKING:
     from atlas.workers.email.handler import Mailer
 
-__all__ = ["EmailInput", "know_email", "register_email"]
+__all__ = ["EMAIL_SEND", "EmailInput", "know_email", "register_email"]
 
 EMAIL_SEND = "EMAIL_SEND"
 
