@@ -16,11 +16,17 @@ from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import (
     Host,
     add_host,
-    add_server_instance,
     edit_host,
     find_host,
     list_hosts,
+)
+from atlas.engine.hosts.server_instances import (
+    ServerInstance,
+    add_server_instance,
+    edit_server_instance,
+    find_server_instance,
     list_server_instances,
+    remove_server_instance,
 )
 
 router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=GuardedRoute, tags=["hosts"])
@@ -36,6 +42,13 @@ class HostChange(Body):
     """Whether a host may fetch jobs."""
 
     is_active: Flag
+
+
+class InstanceChange(Body):
+    """Another name for a server, or another host; what is not sent stays as it is."""
+
+    name: Name | None = None
+    host_id: Id | None = None
 
 
 class HostShown(ApiModel):
@@ -126,16 +139,66 @@ async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: 
 @router.post(
     "/{host_id:uuid}/instances", operation_id="create_server", status_code=201, summary="Add a server of a host"
 )
-@requires(*MANAGERS)
-async def add_instance(host_id: Id, body: NewName, call: Calling) -> InstanceShown:
+@requires(*MANAGERS, etag=True)
+async def add_instance(host_id: Id, body: NewName, call: Calling, response: Response) -> InstanceShown:
     """Jobs that name it are run by its host."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
-        return InstanceShown.model_validate(await add_server_instance(conn, host, name=body.name, actor=call.actor))
+        added = await add_server_instance(conn, host, name=body.name, actor=call.actor)
+    return _shown_instance(added, response)
+
+
+@router.get("/{host_id:uuid}/instances/{instance_id:uuid}", operation_id="get_server", summary="One server of a host")
+@requires(*READERS, etag=True)
+async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: Response) -> InstanceShown:
+    """404 if it is on another host."""
+    async with call.transaction(read_only=True) as conn:
+        return _shown_instance(await _find_instance(conn, host_id, instance_id, call), response)
+
+
+@router.patch(
+    "/{host_id:uuid}/instances/{instance_id:uuid}",
+    operation_id="edit_server",
+    summary="Rename a server, or move it to another host",
+)
+@requires(*MANAGERS, etag=True)
+async def edit_instance(
+    host_id: Id, instance_id: Id, body: InstanceChange, call: Calling, response: Response, if_match: IfMatch
+) -> InstanceShown:
+    """Its queued jobs move with it. While one of its jobs runs, a move is 409."""
+    async with call.transaction() as conn:
+        found = await _find_instance(conn, host_id, instance_id, call)
+        changed = await edit_server_instance(
+            conn, found, name=body.name, host_id=body.host_id, actor=call.actor, if_match=if_match
+        )
+    return _shown_instance(changed, response)
+
+
+@router.delete(
+    "/{host_id:uuid}/instances/{instance_id:uuid}",
+    operation_id="remove_server",
+    status_code=204,
+    summary="Remove a server that has no queued or running jobs",
+)
+@requires(*MANAGERS)
+async def remove_instance(host_id: Id, instance_id: Id, call: Calling, if_match: IfMatch) -> None:
+    """While jobs of it are queued or run it is 409. Those that have ended stay, and cannot be retried."""
+    async with call.transaction() as conn:
+        found = await _find_instance(conn, host_id, instance_id, call)
+        await remove_server_instance(conn, found, actor=call.actor, if_match=if_match)
 
 
 async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
     return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
+
+
+async def _find_instance(conn: Connection, host_id: UUID, instance_id: UUID, call: RequestContext) -> ServerInstance:
+    return await find_server_instance(conn, str(instance_id), tenant_id=call.tenant_id, host_id=host_id)
+
+
+def _shown_instance(instance: ServerInstance, response: Response) -> InstanceShown:
+    response.headers["ETag"] = instance.etag
+    return InstanceShown.model_validate(instance)
 
 
 async def _shown(conn: Connection, host: Host, response: Response) -> HostShown:

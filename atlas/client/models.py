@@ -22,7 +22,9 @@ JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "work
 AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed", "timeout", "canceled", "lost")]
 AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
 KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
-RetryVerdict: TypeAlias = Annotated[str, known("retried", "conflict", "stopping", "queued", "running", "succeeded")]
+RetryVerdict: TypeAlias = Annotated[
+    str, known("retried", "conflict", "stopping", "gone", "queued", "running", "succeeded")
+]
 ExplainedReason: TypeAlias = Annotated[
     str,
     known(

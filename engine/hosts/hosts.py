@@ -1,4 +1,4 @@
-"""Hosts: machines that fetch their own jobs, and the server instances they run."""
+"""Hosts: machines that fetch their own jobs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch_row, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
@@ -16,12 +16,10 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
 ADD = statement("engine/hosts/sql/add_host.sql")
-ADD_INSTANCE = statement("engine/hosts/sql/add_server_instance.sql")
 EDIT = statement("engine/hosts/sql/edit_host.sql")
 HOLD = statement("engine/hosts/sql/hold_host.sql")
 FIND = statement("engine/hosts/sql/find_host.sql")
 LIST = statement("engine/hosts/sql/list_hosts.sql")
-LIST_INSTANCES = statement("engine/hosts/sql/list_server_instances.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +40,17 @@ class Host:
         return etag_of(self.id, self.is_active)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInstance:
-    """A server that runs on a host."""
-
-    id: UUID
-    tenant_id: UUID
-    host_id: UUID
-    name: str
-    created_at: datetime
-
-
 async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor) -> Host:
     """Add a host. It fetches jobs with a token of the role `host` of its tenant."""
-    _check(name)
+    check_new_name(name)
     async with conn.transaction():
         await require_room(conn, "hosts", tenant_id)
         row = await fetch_row(conn, ADD, id=new_id(), tenant_id=tenant_id, name=name)
         if row is None:
             raise Conflict(f"There is already a host {name}.", remedy="Choose another name.")
         host = Host(**row)
-        await record(conn, _event("HOST_ADDED", "host", host.id, tenant_id, actor, name=name))
+        await record(conn, host_event("HOST_ADDED", "host", host.id, tenant_id, actor, name=name))
     return host
-
-
-async def add_server_instance(conn: Connection, host: Host, *, name: str, actor: Actor) -> ServerInstance:
-    """Add a server of a host, so that jobs can name it."""
-    _check(name)
-    async with conn.transaction():
-        await require_room(conn, "servers_of_a_host", host.tenant_id, of=str(host.id))
-        row = await fetch_row(conn, ADD_INSTANCE, id=new_id(), host_id=host.id, name=name)
-        if row is None:
-            raise Conflict(f"There is already a server instance {name}.", remedy="Choose another name.")
-        made = ServerInstance(**row)
-        facts = {"name": name, "host_id": str(host.id)}
-        await record(conn, _event("SERVER_INSTANCE_ADDED", "server_instance", made.id, made.tenant_id, actor, **facts))
-    return made
 
 
 async def edit_host(
@@ -92,7 +65,7 @@ async def edit_host(
         if row is None:
             raise NotFound("host", host.id)
         action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
-        await record(conn, _event(action, "host", host.id, host.tenant_id, actor, name=host.name))
+        await record(conn, host_event(action, "host", host.id, host.tenant_id, actor, name=host.name))
     return Host(**row)
 
 
@@ -117,15 +90,8 @@ async def list_hosts(
     return [Host(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
 
 
-async def list_server_instances(
-    conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
-) -> list[ServerInstance]:
-    """Return the server instances of a host, oldest first; or so many of them after one."""
-    rows = await fetch(conn, LIST_INSTANCES, host_id=host_id, after=after, limit=limit)
-    return [ServerInstance(**row) for row in rows]
-
-
-def _check(name: str) -> None:
+def check_new_name(name: str) -> None:
+    """Raise InvalidInput if a host or a server instance cannot have this name."""
     errors = check_name("name", name)
     if as_id(name) is not None:
         errors.append(FieldError("name", "must not look like an id"))
@@ -133,5 +99,6 @@ def _check(name: str) -> None:
         raise InvalidInput("The name", errors)
 
 
-def _event(action: str, kind: str, id: UUID, tenant_id: UUID, actor: Actor, **facts: str) -> Event:
+def host_event(action: str, kind: str, id: UUID, tenant_id: UUID, actor: Actor, **facts: str) -> Event:
+    """What happened to a host or to a server instance."""
     return Event(action=action, entity_type=kind, entity_id=str(id), actor=actor, tenant_id=tenant_id, meta=facts)

@@ -14,7 +14,7 @@ from atlas.errors import Conflict, NotFound
 RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
 
-RetryVerdict = Literal["retried", "conflict", "stopping", "queued", "running", "succeeded"]
+RetryVerdict = Literal["retried", "conflict", "stopping", "gone", "queued", "running", "succeeded"]
 
 
 async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
@@ -34,6 +34,11 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
             raise Conflict(
                 f"What run {job_id} started was asked to stop and has not stopped yet.",
                 remedy="Retry it shortly, when nothing of it runs any more.",
+            )
+        case "gone":
+            raise Conflict(
+                f"The server instance of job {job_id} was removed.",
+                remedy="Enqueue a job for a server instance that exists.",
             )
         case status:
             raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")
@@ -65,8 +70,8 @@ async def retry_dead_letters(
 ) -> dict[UUID, RetryVerdict]:
     """Retry the oldest dead letters, at most `limit`; call again for the rest.
 
-    One whose dedupe key another active job holds stays where it is and does not count, and so does one whose outcome
-    is unknown: it is retried by its id.
+    One whose dedupe key another active job holds, or whose server instance was removed, stays where it is and does not
+    count, and so does one whose outcome is unknown: it is retried by its id.
     """
     rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
     return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)

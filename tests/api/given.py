@@ -5,7 +5,8 @@ from uuid import UUID
 
 from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.hosts.hosts import add_server_instance, find_host
+from atlas.engine.hosts.hosts import find_host
+from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs import NewJob, enqueue
 from atlas.engine.tenants import Tenant
 from atlas.engine.triggers import add_trigger
@@ -25,7 +26,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
     async with pool.acquire() as conn:
         job = await enqueue(conn, NewJob("x.work", {"of": tenant.slug}, tenant.id), actor=DANA)
         host = await find_host(conn, f"box-{tenant.slug}", tenant_id=tenant.id)
-        await add_server_instance(conn, host, name=f"web-{tenant.slug}", actor=DANA)
+        instance = await add_server_instance(conn, host, name=f"web-{tenant.slug}", actor=DANA)
         described = {"label": "t", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
         trigger = await add_trigger(conn, tenant.id, described, actor=DANA)
         await save_workflow(conn, {**DOCUMENT, "key": f"greet-{tenant.slug}"}, actor=DANA, tenant_id=tenant.id)
@@ -40,6 +41,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
     return {
         "job_id": job.id,
         "host_id": host.id,
+        "instance_id": instance.id,
         "trigger_id": trigger.id,
         "run_id": run,
         "intent_id": intent,

@@ -111,6 +111,29 @@ async def test_the_event_of_a_new_job_names_its_server(world, admin, pool):
     assert meta == instance
 
 
+async def test_a_tenant_moves_its_server_and_removes_it_when_its_jobs_have_ended(world, admin):
+    old = f"/hosts/{world.hosts['acme'].id}/instances"
+    instance = (await admin.post(old, json={"name": "web"})).json()["id"]
+    host_id = (await admin.post("/hosts", json={"name": "box-2"})).json()["id"]
+    asked = {"job_type": "SERVER_RESTART", "payload": {"serverInstanceId": instance}}
+    job = (await admin.post("/jobs", json=asked)).json()["id"]
+    foreign = await admin.patch(f"{old}/{instance}", json={"host_id": str(world.hosts["other"].id)})
+    moved = await admin.patch(f"{old}/{instance}", json={"host_id": host_id})
+
+    assert (foreign.status_code, foreign.json()["errors"][0]["field"]) == (422, "host_id")
+    assert (moved.status_code, moved.json()["host_id"]) == (200, host_id)
+    assert (await admin.get(f"/jobs/{job}")).json()["host_id"] == host_id
+    assert (await admin.get(f"{old}/{instance}")).status_code == 404
+    address = f"/hosts/{host_id}/instances/{instance}"
+    refused = await admin.delete(address)
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409,
+        "The server instance web has jobs: 1 queued. Wait until they have ended, or cancel them.",
+    )
+    await admin.post(f"/jobs/{job}/cancel")
+    assert [(await admin.delete(address)).status_code for _ in range(2)] == [204, 404]
+
+
 async def test_a_failure_is_retried_and_a_repeated_result_changes_nothing(world, host, place, pool):
     id = await give(pool, world, max_retries=1)
     job = (await host.get(place, params={"wait": 0})).json()

@@ -32,6 +32,7 @@ BODIES = {
     "POST /hosts": {"name": "h"},
     "PATCH /hosts/{host_id}": {"is_active": True},
     "POST /hosts/{host_id}/instances": {"name": "i"},
+    "PATCH /hosts/{host_id}/instances/{instance_id}": {"name": "j"},
     "POST /tokens": {"subject": "s", "role": "enqueuer"},
     "POST /tenants": {"slug": "third", "name": "Third"},
     "PATCH /tenants/{slug_or_id}": {"name": "Renamed"},

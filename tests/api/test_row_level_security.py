@@ -97,6 +97,10 @@ async def test_nothing_of_another_tenant_can_be_changed_or_created(conn, owner, 
         "select atlas.switch_gate(false, null, null, 'user', 'mallory', '{}')",
         "select * from atlas.enqueue('other', 'x.work')",
         f"select atlas.publish_event(gen_random_uuid(), '{other}', 'x', '{{}}', null, 'mallory', null)",
+        f"select atlas.move_server_instance('{things['other']['instance_id']}', '{things['acme']['host_id']}')",
+        f"select atlas.move_server_instance('{things['other']['instance_id']}', '{things['other']['host_id']}')",
+        f"select atlas.move_server_instance('{things['acme']['instance_id']}', '{things['other']['host_id']}')",
+        f"delete from atlas.server_instances where id = '{things['other']['instance_id']}'",
         f"select * from atlas.claim_leased('remote:x', null, '{other}', array['x.work'], 10, 30)",
     ]
     refused = 0

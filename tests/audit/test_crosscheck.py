@@ -8,7 +8,8 @@ import pytest
 from atlas.actors import Actor
 from atlas.audit import Event, cross_check, prune, record, seal
 from atlas.engine.commands.definitions import add_definition, edit_definition
-from atlas.engine.hosts.hosts import add_host, add_server_instance, edit_host
+from atlas.engine.hosts.hosts import add_host, edit_host
+from atlas.engine.hosts.server_instances import add_server_instance, edit_server_instance, remove_server_instance
 from atlas.engine.jobs import NewJob, cancel, claim, enqueue, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.delete import delete
@@ -228,7 +229,9 @@ async def things(conn, monkeypatch):
     await add_rule(conn, label="for all", effect="block", except_workflows=["a"], actor=DANA)
     await add_rule(conn, label="gone", effect="block", actor=DANA)
     await remove_rule(conn, "gone", actor=DANA)
-    await add_server_instance(conn, host, name="web", actor=DANA)
+    server = await add_server_instance(conn, host, name="web", actor=DANA)
+    await edit_server_instance(conn, server, name="web-1", actor=DANA)
+    await remove_server_instance(conn, await add_server_instance(conn, host, name="old", actor=DANA), actor=DANA)
     token, _ = await add_token(conn, subject="ben", role="auditor", actor=DANA)
     session, _ = await open_session(conn, token, actor=DANA)
     await end_session(conn, session, actor=DANA)

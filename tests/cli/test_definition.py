@@ -76,6 +76,32 @@ async def test_a_host_is_added_with_its_server_instances(atlas):
     assert all(f"{one['name']} {one['id']}" in words for one in listed["instances"])
 
 
+async def test_a_server_instance_is_renamed_moved_and_removed(atlas):
+    await atlas("host", "add", "rack-1", "--instance", "db-1")
+    other = (await atlas("host", "add", "rack-2", "--json")).document["id"]
+    edited = await atlas("host", "instance", "edit", "db-1", "--name", "db-main", "--host", "rack-2")
+    assert edited.stdout == "Server instance db-main is changed. It is on rack-2.\n"
+    unit = orjson.dumps({"serverInstanceId": await _id_of(atlas, "db-main")}).decode()
+    made = (await atlas("enqueue", "SERVER_RESTART", "--input", unit, "--json")).document["id"]
+
+    assert "give what to change" in (await atlas("host", "instance", "edit", "db-main")).refusal
+    assert (
+        "There is no host nowhere." in (await atlas("host", "instance", "edit", "db-main", "--host", "nowhere")).refusal
+    )
+    refused = (await atlas("host", "instance", "remove", "db-main")).refusal
+    assert "has jobs: 1 queued. Wait until they have ended, or cancel them." in refused
+    await atlas("jobs", "cancel", made)
+    removed = (await atlas("host", "instance", "remove", "db-main", "--json")).document
+    assert (removed["name"], removed["host_id"]) == ("db-main", other)
+    assert "There is no server instance db-main." in (await atlas("host", "instance", "remove", "db-main")).refusal
+
+
+async def _id_of(atlas, name):
+    hosts = (await atlas("host", "list", "--json")).document["hosts"]
+    [found] = [one["id"] for host in hosts for one in host["instances"] if one["name"] == name]
+    return found
+
+
 async def test_the_examples_are_loaded_once_and_keep_what_was_changed(conn):
     keys = await load_examples(conn, actor=DANA)
     assert keys == sorted(read_examples())

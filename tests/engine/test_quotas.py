@@ -8,7 +8,8 @@ import pytest
 
 from atlas.engine import quotas
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.hosts.hosts import add_host, add_server_instance
+from atlas.engine.hosts.hosts import add_host
+from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.quotas import QUOTAS, QuotaReached
 from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant

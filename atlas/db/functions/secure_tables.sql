@@ -43,8 +43,8 @@ begin
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, recurring_jobs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
-      (tenant_role, 'hosts, server_instances, workflows, intents, job_triggers, idempotency_keys', 'select, insert'),
-      (tenant_role, 'jobs, workflow_runs, workflow_steps, approvals, policy_rules', 'select, insert, delete'),
+      (tenant_role, 'hosts, workflows, intents, job_triggers, idempotency_keys', 'select, insert'),
+      (tenant_role, 'server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules', 'select, insert, delete'),
       (tenant_role, 'job_secrets, audit_private', 'insert'),
       (tenant_role, 'audit_log', 'select'),
       (tenant_role, 'audit_log', 'insert ' || row_columns)
@@ -54,7 +54,7 @@ begin
   loop
     execute format('grant %s on %I to %I', one.rights, one.name, one.role);
   end loop;
-  -- A tenant may change its rows, but not what they refer to: no verb does, and a reference could lead to another tenant's row.
+  -- A tenant may change its rows, but not what they refer to: a reference could lead to another tenant's row.
   for one in
     select c.relname as name, string_agg(quote_ident(a.attname), ', ') as columns
     from pg_class c
@@ -79,10 +79,16 @@ begin
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb) to %I', engine_role);
-  -- It reads the tokens of all tenants and of operators, and returns yes or no.
-  execute format('alter function is_same_person(uuid, text, text) owner to %I', owner_role);
-  revoke execute on function is_same_person(uuid, text, text) from public;
-  execute format('grant execute on function is_same_person(uuid, text, text) to %I, %I', engine_role, tenant_role);
+  -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; the other
+  -- changes what rows refer to, and checks that all of them are the tenant's.
+  for one in
+    select p.oid::regprocedure as signature from pg_proc p
+    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance')
+  loop
+    execute format('alter function %s owner to %I', one.signature, owner_role);
+    execute format('revoke execute on function %s from public', one.signature);
+    execute format('grant execute on function %s to %I, %I', one.signature, engine_role, tenant_role);
+  end loop;
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
 
   -- Bypassing the policies, where the login may grant it, spares the planner: behind a policy it does not look at the statistics

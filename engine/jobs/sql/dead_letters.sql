@@ -1,5 +1,5 @@
--- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds, behind which the others
--- would never be reached, and not those whose outcome is unknown. Those are retried one by one: a retry may do again what was
+-- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds or whose server instance was
+-- removed, behind which the others would never be reached, and not those whose outcome is unknown. Those are retried one by one: a retry may do again what was
 -- done already. Without a tenant it looks across all (operators).
 select d.id
 from atlas.jobs d
@@ -12,5 +12,6 @@ where d.dead_lettered_at is not null
     where a.tenant_id = d.tenant_id
       and a.dedupe_hash = d.dedupe_hash
       and a.status in ('queued', 'running'))
+  and (d.server_instance_id is null or exists (select from atlas.server_instances s where s.id = d.server_instance_id))
 order by d.id
 limit :limit;

@@ -1,6 +1,14 @@
--- The host of a job, from its server instance or as named, within the job's tenant; and whether its type is published.
+-- The host of a job, from its server instance or as named, within the job's tenant; and whether its type is published. The instance
+-- stays where it is until the job is enqueued: a move waits for this transaction, and this one for a move.
+-- Called by engine/jobs/placement.py.
+with instance as (
+  select host_id
+  from atlas.server_instances
+  where id = :instance_id::uuid and tenant_id = :tenant_id
+  for share
+)
 select s.host_id as instance_host, h.id as host, h.is_active,
   exists (select from atlas.job_types y where y.key = :job_type) as known_type
 from (select) nothing
-left join atlas.server_instances s on s.id = :instance_id::uuid and s.tenant_id = :tenant_id
+left join instance s on true
 left join atlas.hosts h on h.id = coalesce(:host_id::uuid, s.host_id) and h.tenant_id = :tenant_id;

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.hosts.hosts import Host, add_host, add_server_instance, find_host, list_hosts
+from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
 from atlas.engine.hosts.leased_jobs import (
     Failure,
     JobLease,
@@ -21,6 +21,7 @@ from atlas.engine.hosts.leased_jobs import (
     renew_lease,
     report_leased_progress,
 )
+from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs import (
     NewJob,
     admit,

@@ -1,0 +1,171 @@
+"""Server instances: the servers on hosts, which jobs name, and which are renamed, moved to another host and removed."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from atlas.actors import Actor
+from atlas.audit import record
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.etags import etag_of, require_match
+from atlas.engine.hosts.hosts import Host, check_new_name, host_event
+from atlas.engine.quotas import require_room
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.ids import as_id, new_id
+
+ADD = statement("engine/hosts/sql/add_server_instance.sql")
+FIND = statement("engine/hosts/sql/find_server_instance.sql")
+HOLD = statement("engine/hosts/sql/hold_server_instance.sql")
+HOLD_JOBS = statement("engine/hosts/sql/hold_server_jobs.sql")
+LIST = statement("engine/hosts/sql/list_server_instances.sql")
+MOVE = statement("engine/hosts/sql/move_server_instance.sql")
+REMOVE = statement("engine/hosts/sql/remove_server_instance.sql")
+RENAME = statement("engine/hosts/sql/rename_server_instance.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInstance:
+    """A server that runs on a host."""
+
+    id: UUID
+    tenant_id: UUID
+    host_id: UUID
+    name: str
+    created_at: datetime
+
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of(self.id, self.host_id, self.name)
+
+
+async def add_server_instance(conn: Connection, host: Host, *, name: str, actor: Actor) -> ServerInstance:
+    """Add a server of a host, so that jobs can name it."""
+    check_new_name(name)
+    async with conn.transaction():
+        await require_room(conn, "servers_of_a_host", host.tenant_id, of=str(host.id))
+        row = await fetch_row(conn, ADD, id=new_id(), host_id=host.id, name=name)
+        if row is None:
+            raise _taken(name)
+        made = ServerInstance(**row)
+        await _record(conn, "SERVER_INSTANCE_ADDED", made, actor)
+    return made
+
+
+async def edit_server_instance(
+    conn: Connection,
+    instance: ServerInstance,
+    *,
+    name: str | None = None,
+    host_id: UUID | None = None,
+    actor: Actor,
+    if_match: Collection[str] | None = None,
+) -> ServerInstance:
+    """Rename a server instance, or move it to another host of its tenant; what is None stays as it is.
+
+    Its queued jobs go with it, and so do failed and canceled ones, which a retry would queue. While one of its jobs
+    runs it is not moved.
+    """
+    if name is not None:
+        check_new_name(name)
+    async with conn.transaction():
+        if host_id not in (None, instance.host_id):
+            # Before the rows are held: whoever adds a server holds the quota and waits for rows.
+            await require_room(conn, "servers_of_a_host", instance.tenant_id, of=str(host_id))
+        held = await _hold(conn, instance, if_match)
+        facts: dict[str, str] = {}
+        if name not in (None, held.name):
+            facts["former_name"] = held.name
+            await _rename(conn, held, str(name))
+        if host_id is not None and host_id != held.host_id:
+            moved = await _move(conn, held, host_id)
+            facts |= {"former_host_id": str(held.host_id), "jobs_moved": str(moved)}
+        edited = await find_server_instance(conn, str(held.id), tenant_id=held.tenant_id)
+        if facts:
+            await _record(conn, "SERVER_INSTANCE_EDITED", edited, actor, **facts)
+    return edited
+
+
+async def remove_server_instance(
+    conn: Connection, instance: ServerInstance, *, actor: Actor, if_match: Collection[str] | None = None
+) -> ServerInstance:
+    """Remove a server instance of which no job is queued or runs. Its ended jobs stay, and cannot be retried."""
+    async with conn.transaction():
+        held = await _hold(conn, instance, if_match)
+        await _require_none(conn, held, "queued", "running")
+        await fetch(conn, REMOVE, id=held.id)
+        await _record(conn, "SERVER_INSTANCE_REMOVED", held, actor)
+    return held
+
+
+async def find_server_instance(
+    conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None, host_id: UUID | None = None
+) -> ServerInstance:
+    """Return the instance of this id, or of this name in a tenant; raises NotFound where there is none."""
+    values = {"id": as_id(name_or_id), "name": name_or_id, "tenant_id": tenant_id, "host_id": host_id}
+    row = await fetch_row(conn, FIND, **values)
+    if row is None:
+        raise _unknown(name_or_id)
+    return ServerInstance(**row)
+
+
+async def list_server_instances(
+    conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
+) -> list[ServerInstance]:
+    """Return the server instances of a host, oldest first; or so many of them after one."""
+    rows = await fetch(conn, LIST, host_id=host_id, after=after, limit=limit)
+    return [ServerInstance(**row) for row in rows]
+
+
+async def _hold(conn: Connection, instance: ServerInstance, if_match: Collection[str] | None) -> ServerInstance:
+    row = await fetch_row(conn, HOLD, id=instance.id)
+    if row is None:
+        raise _unknown(instance.id)
+    held = ServerInstance(**row)
+    require_match(held.etag, if_match, "server instance", held.name)
+    return held
+
+
+async def _rename(conn: Connection, held: ServerInstance, name: str) -> None:
+    try:
+        async with conn.transaction():
+            await fetch(conn, RENAME, id=held.id, name=name)
+    except asyncpg.UniqueViolationError:
+        raise _taken(name) from None
+
+
+async def _move(conn: Connection, held: ServerInstance, host_id: UUID) -> int:
+    """Returns how many queued jobs went to the host."""
+    await _require_none(conn, held, "running")
+    moved: int | None = await fetch_value(conn, MOVE, id=held.id, host_id=host_id)
+    if moved is None:
+        raise InvalidInput("The server instance", [FieldError("host_id", f"there is no host {host_id}")])
+    return moved
+
+
+async def _require_none(conn: Connection, held: ServerInstance, *statuses: str) -> None:
+    """Raise Conflict if the instance has jobs in one of these states; the others stay in theirs."""
+    counts = {row["status"]: row["count"] for row in await fetch(conn, HOLD_JOBS, id=held.id)}
+    found = [f"{counts[status]:,} {status}" for status in statuses if status in counts]
+    if found:
+        raise Conflict(
+            f"The server instance {held.name} has jobs: {' and '.join(found)}.",
+            remedy="Wait until they have ended, or cancel them.",
+        )
+
+
+async def _record(conn: Connection, action: str, instance: ServerInstance, actor: Actor, **facts: str) -> None:
+    facts = {"name": instance.name, "host_id": str(instance.host_id), **facts}
+    await record(conn, host_event(action, "server_instance", instance.id, instance.tenant_id, actor, **facts))
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"There is already a server instance {name}.", remedy="Choose another name.")
+
+
+def _unknown(name_or_id: object) -> NotFound:
+    return NotFound("server instance", name_or_id, remedy="`atlas host list` shows the server instances there are.")

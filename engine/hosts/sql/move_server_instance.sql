@@ -1,0 +1,2 @@
+-- To another host of its tenant, with its jobs; returns how many of those are queued. Called by engine/hosts/server_instances.py.
+select atlas.move_server_instance(:id, :host_id);
