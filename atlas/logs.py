@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable
+from uuid import UUID
 
 import structlog
 
@@ -51,6 +52,19 @@ def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
     """A logger with ids bound: job_id, tenant_id, worker_id and the like."""
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(name, **bound)
     return logger
+
+
+def job_facts(
+    job_id: UUID, *, tenant_id: UUID, job_type: str, attempt: int, worker_id: str | None
+) -> dict[str, str | int | None]:
+    """What every line about a job says, under the same names."""
+    return {
+        "job_id": str(job_id),
+        "tenant_id": str(tenant_id),
+        "definition_key": job_type,
+        "attempt_no": attempt,
+        "worker_id": worker_id,
+    }
 
 
 def redact_logs(redact: Redact) -> None:

@@ -148,6 +148,20 @@ DOWNLOADS = re.compile(
 )
 
 
+def test_every_log_line_about_a_job_says_all_of_it():
+    """`job_facts` alone names the ids of a job in the log, so that no line lacks some of them."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for floor in ("engine", "workers", "scheduler", "api")
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and re.fullmatch(r"(.+\.)?log\.(debug|info|warning|error|exception)", ast.unparse(node.func))
+        and any(word.arg == "job_id" for word in node.keywords)
+    ]
+    assert found == []
+
+
 def test_no_file_names_an_address_that_packages_come_from():
     naming = [
         str(path.relative_to(ROOT))

@@ -186,23 +186,15 @@ class AttemptRunner:
         try:
             finish = self._decided(slot, job, job_type, error)
         except Exception as failure:
-            log.error("outcome cannot be recorded", job_id=str(job.id), job_type=job.job_type, exc_info=failure)
+            log.error("outcome cannot be recorded", **job.log_facts(self._lease.worker_id), exc_info=failure)
             # Only the class names: the messages may be unreadable, or hold secrets.
             message = (
                 f"The attempt ended in {type(error).__name__}, which cannot be recorded: {type(failure).__name__}."
             )
             finish = decide(job, self._lease.worker_id, PermanentError(message), ATLAS)
         if finish.level is not None:
-            log.warning(
-                "attempt failed",
-                job_id=str(job.id),
-                tenant_id=str(job.tenant_id),
-                job_type=job.job_type,
-                attempt_no=job.attempt,
-                worker_id=self._lease.worker_id,
-                reason=finish.message,
-                action=finish.action,
-            )
+            facts = job.log_facts(self._lease.worker_id)
+            log.warning("attempt failed", **facts, reason=finish.message, action=finish.action)
         return finish
 
     def _decided(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:

@@ -239,7 +239,7 @@ class ClaimLoop:
                 within=self._lease.seconds,
             )
         except NOT_STORABLE as error:
-            log.error("an outcome could not be stored", worker_id=claimant.id, reason=str(error))
+            log.error("outcomes are recorded one by one", worker_id=claimant.id, jobs=len(finishes), reason=str(error))
             together = TurnResult(again=True)
             for one in finishes:
                 turn = await self._finish_one(conn, claimant, one)
@@ -255,6 +255,7 @@ class ClaimLoop:
             job = self._held.get(finish.job_id)
             if job is None:
                 return TurnResult()
+            log.error("an outcome could not be stored", **job.log_facts(claimant.id), reason=str(error))
             refusal = PermanentError(f"The outcome could not be stored: {error}.")
             failure = decide(job, claimant.id, refusal, ATLAS)
             return await take_turn(conn, claimant, [failure], within=self._lease.seconds)
@@ -291,7 +292,10 @@ class ClaimLoop:
     def _drop_finished(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish]) -> None:
         """Drop the jobs whose outcome was recorded or refused. One that was to be requeued and canceled is canceled."""
         for job_id, attempt in turn.lost:
-            log.warning("outcome refused: already recorded, or lease lost", job_id=str(job_id), attempt_no=attempt)
+            job = self._held.get(job_id)
+            known = {} if job is None else job.log_facts(claimant.id)
+            facts = {**known, "job_id": str(job_id), "attempt_no": attempt, "worker_id": claimant.id}
+            log.warning("outcome refused: already recorded, or lease lost", **facts)
         canceled = {job_id for job_id, _ in turn.canceled}
         refused = canceled.union(job_id for job_id, _ in turn.lost)
         for one in finishes:

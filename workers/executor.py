@@ -56,6 +56,7 @@ class Executor:
         job_ended: JobEnded,
         occupy_slots: Callable[[int], None],
     ) -> None:
+        self._lease = lease
         self._runner = AttemptRunner(size, pool, lease, report, right)
         self._job_ended = job_ended
         self._occupy_slots = occupy_slots
@@ -140,7 +141,7 @@ class Executor:
         for slot in self._slots:
             if slot.job is not None and slot.deadline is not None and slot.deadline <= now:
                 if slot.reason is not None:
-                    log.warning("handler ignores its cancellation", job_id=str(slot.job.id), job_type=slot.job.job_type)
+                    log.warning("handler ignores its cancellation", **slot.job.log_facts(self._lease.worker_id))
                 self.stop_one(slot, "timeout")
 
     async def close(self) -> None:

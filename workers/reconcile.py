@@ -33,7 +33,7 @@ class Reconciler:
         self._is_requested = False
         self._running = asyncio.Lock()
         # What was held under ids whose lease was lost, until it is known which of those claims the database has.
-        self._lost_attempts: dict[str, list[tuple[UUID, int]]] = {}
+        self._lost_jobs: dict[str, list[ClaimedJob]] = {}
 
     @property
     def is_due(self) -> bool:
@@ -50,13 +50,12 @@ class Reconciler:
 
     def lose_lease(self, worker_id: str) -> None:
         """What is held under this id is not the worker's any more. Which of it was undone is recorded later."""
-        attempts = [(job.id, job.attempt) for job in self._held.jobs]
-        if attempts:
-            self._lost_attempts.setdefault(worker_id, []).extend(attempts)
+        if jobs := self._held.jobs:
+            self._lost_jobs.setdefault(worker_id, []).extend(jobs)
 
     def reset(self) -> None:
         """Nothing is held: there is nothing to reconcile but what was lost."""
-        self._is_requested = bool(self._lost_attempts)
+        self._is_requested = bool(self._lost_jobs)
 
     async def run(self, conn: Connection, *, calls_in_flight: int) -> None:
         """Reconcile now. While calls are in flight it remains due, as they may claim more."""
@@ -75,11 +74,12 @@ class Reconciler:
 
     async def _record_lost(self, conn: Connection) -> None:
         """Record the undone among the claims under lost leases."""
-        for worker_id in list(self._lost_attempts):
-            undone = await record_undone(conn, worker_id, self._lost_attempts[worker_id])
-            del self._lost_attempts[worker_id]
-            if undone:
-                log.error("claims under a lost lease were undone by the server", worker_id=worker_id, jobs=len(undone))
+        for worker_id, jobs in list(self._lost_jobs.items()):
+            undone = await record_undone(conn, worker_id, [(job.id, job.attempt) for job in jobs])
+            del self._lost_jobs[worker_id]
+            for job in jobs:
+                if job.id in undone:
+                    log.error("claim under a lost lease was undone by the server", **job.log_facts(worker_id))
 
     async def _stop_undone(
         self,
@@ -96,8 +96,8 @@ class Reconciler:
         undone = await record_undone(conn, claimant.id, [(job.id, job.attempt) for job in missing])
         lost = [job for job in missing if job.id in undone and self._held.get(job.id) is job]
         if lost:
-            log.error("claims were undone by the server; their handlers stop", worker_id=claimant.id, jobs=len(lost))
             for job in lost:
+                log.error("claim was undone by the server; its handler stops", **job.log_facts(claimant.id))
                 self._held.drop(job.id)
             self._stop_lost(lost)
 

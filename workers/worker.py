@@ -240,6 +240,8 @@ class Worker:
     def _lose_lease(self) -> None:
         """Stop everything: what is held is not this worker's any more."""
         log.error("lease lost; the worker registers again", worker_id=self.id, jobs=len(self._held))
+        for job in self._held.jobs:
+            log.warning("job lost with the lease", **job.log_facts(self.id))
         self._lease.lose()
         self._executor.take_back()
         self._executor.stop_all("lost")
@@ -265,7 +267,8 @@ class Worker:
 
     async def let_go(self) -> None:
         """Give back what handlers still run. Call it last in a process: nothing they do after it is recorded."""
-        log.warning("handlers did not stop", worker_id=self.id, jobs=len(self._unfinished))
+        for job in self._unfinished:
+            log.warning("handler did not stop", **job.log_facts(self.id))
         if self._unfinished:
             await self._lease.retire(self._pool, [release(job) for job in self._unfinished])
 

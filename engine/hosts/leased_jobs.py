@@ -156,8 +156,8 @@ async def claim_for_worker(
         try:
             claimed.append(await _open(conn, holder, row, asked_at))
         except SecretsUnreadable as error:
-            facts = {"job_id": str(row["id"]), "tenant_id": str(tenant_id), "reason": str(error)}
-            log.error("a job's secrets cannot be read", **facts)
+            facts = _claimed(row).log_facts(holder.name)
+            log.error("a job's secrets cannot be read", **facts, reason=str(error))
     return claimed
 
 
@@ -240,7 +240,7 @@ async def _claim(conn: Connection, holder: LeaseHolder, **values: Any) -> list[A
 
 async def _open(conn: Connection, holder: LeaseHolder, row: Any, asked_at: float) -> LeasedJob:
     """The claimed job with its secrets revealed. Where they cannot be read, its attempt fails here."""
-    job = ClaimedJob(*row[1:14])
+    job = _claimed(row)
     lease = JobLease(holder, job.id, job.attempt)
     try:
         text, _ = await reveal(conn, job.id, job.tenant_id, job.input)
@@ -250,6 +250,10 @@ async def _open(conn: Connection, holder: LeaseHolder, row: Any, asked_at: float
             await _finish(conn, lease, held, decide(job, holder.name, error, holder.policy), Notes())
         raise
     return LeasedJob(lease, job, read_stored(text), asked_at, row["server_instance_id"])
+
+
+def _claimed(row: Any) -> ClaimedJob:
+    return ClaimedJob(*row[1:14])
 
 
 async def _held(conn: Connection, lease: JobLease) -> _Held:

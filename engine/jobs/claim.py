@@ -13,6 +13,7 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch_value, retry_deadlocks, statement
+from atlas.logs import job_facts
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
@@ -49,6 +50,12 @@ class ClaimedJob:
     @property
     def has_retries_left(self) -> bool:
         return self.retry_count < self.max_retries
+
+    def log_facts(self, worker_id: str) -> dict[str, str | int | None]:
+        """What a log line about this attempt says."""
+        return job_facts(
+            self.id, tenant_id=self.tenant_id, job_type=self.job_type, attempt=self.attempt, worker_id=worker_id
+        )
 
 
 @dataclass(slots=True)

@@ -67,15 +67,8 @@ class JobContext:
     def log(self) -> structlog.stdlib.BoundLogger:
         """A logger with the job's ids bound."""
         if self._log is None:
-            self._log = get_logger(
-                "job",
-                job_id=str(self._job.id),
-                tenant_id=str(self._job.tenant_id),
-                job_type=self._job.job_type,
-                attempt_no=self._job.attempt,
-                worker_id=self.worker_id,
-                correlation_id=self._job.correlation_id,
-            )
+            facts = self._job.log_facts(self.worker_id)
+            self._log = get_logger("job", **facts, correlation_id=self._job.correlation_id)
         return self._log
 
     @property

@@ -10,7 +10,7 @@ commits in between. Any number of workers and schedulers may reap at the same ti
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import orjson
@@ -30,6 +30,17 @@ UNDONE = statement("engine/jobs/sql/undone.sql")
 PROMOTE = statement("engine/jobs/sql/promote.sql")
 
 REAP_BATCH = 500
+
+
+class ReapedJob(NamedTuple):
+    """A job that was taken back. The verdict is requeued, poisoned or canceled."""
+
+    id: UUID
+    worker_id: str
+    verdict: str
+    tenant_id: UUID
+    job_type: str
+    attempt: int
 
 
 def new_worker_id() -> str:
@@ -81,9 +92,9 @@ async def retire_worker(conn: Connection, worker_id: str) -> None:
     await fetch(conn, RETIRE, worker=worker_id)
 
 
-async def reap(conn: Connection, *, limit: int = REAP_BATCH) -> list[tuple[UUID, str, str]]:
-    """Take back jobs whose lease expired: (job, worker, requeued | poisoned | canceled). At most `limit` per worker."""
-    return [(row["id"], row["worker_id"], row["verdict"]) for row in await fetch(conn, REAP, limit=limit)]
+async def reap(conn: Connection, *, limit: int = REAP_BATCH) -> list[ReapedJob]:
+    """Take back jobs whose lease expired, at most `limit` per worker."""
+    return [ReapedJob(*row) for row in await fetch(conn, REAP, limit=limit)]
 
 
 async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False) -> list[tuple[UUID, int]]:

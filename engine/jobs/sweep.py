@@ -5,7 +5,7 @@ import asyncpg
 from atlas.db.pool import Connection
 from atlas.engine.jobs.gate import expire
 from atlas.engine.jobs.lease import promote, reap
-from atlas.logs import get_logger
+from atlas.logs import get_logger, job_facts
 
 log = get_logger("sweep")
 
@@ -23,8 +23,11 @@ async def sweep(conn: Connection) -> None:
 
 
 async def _take_back(conn: Connection) -> None:
-    for job_id, worker_id, verdict in await reap(conn):
-        log.warning("lease expired", job_id=str(job_id), lost_worker=worker_id, verdict=verdict)
+    for one in await reap(conn):
+        facts = job_facts(
+            one.id, tenant_id=one.tenant_id, job_type=one.job_type, attempt=one.attempt, worker_id=one.worker_id
+        )
+        log.warning("lease expired", **facts, verdict=one.verdict)
 
 
 async def _open_gate(conn: Connection) -> None:

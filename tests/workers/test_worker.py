@@ -8,7 +8,7 @@ import orjson
 import pytest
 import structlog
 
-from atlas.engine.jobs import NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
+from atlas.engine.jobs import SYSTEM_TENANT, NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
 from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted
@@ -336,7 +336,10 @@ async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(p
     found = await row(pool, bad)
     assert (found["status"], found["retry_count"]) == ("failed", 1)
     assert "cannot be recorded: TypeError" in orjson.loads(found["error"])["message"]
-    assert [line["job_id"] for line in lines if line["event"] == "attempt failed"] == [str(bad)]
+    [line] = [line for line in lines if line["event"] == "attempt failed"]
+    assert (line["job_id"], line["tenant_id"]) == (str(bad), str(SYSTEM_TENANT))
+    assert (line["definition_key"], line["attempt_no"]) == ("test.notes", found["attempt_count"])
+    assert line["worker_id"]
     [good] = await given("test.noop")
     await drain(concurrency=1)
     assert (await row(pool, good))["status"] == "succeeded"

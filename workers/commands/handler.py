@@ -17,15 +17,13 @@ from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.redact import Redactor
 from atlas.errors import AtlasError, InvalidInput
-from atlas.logs import get_logger, redact_logs
+from atlas.logs import redact_logs
 from atlas.programs.runner import Order, ProgramNotStarted, ProgramResult, RunningProgram, start
 from atlas.programs.terminal_text import ending, last_line, plain
 from atlas.workers.commands.output import shown
 
 # How long a job waits whose definition was disabled after it was claimed.
 DISABLED_SECONDS = 30.0
-
-log = get_logger("command")
 
 
 class CommandFailed(AtlasError):
@@ -100,7 +98,7 @@ async def _result(run: RunningProgram, ctx: JobContext) -> ProgramResult:
         try:
             _note(await run.stop(), ctx)
         except AtlasError as error:
-            log.warning("program that was stopped left no result", job_id=str(ctx.job_id), reason=error.message)
+            ctx.log.warning("program that was stopped left no result", reason=error.message)
         raise
     _note(result, ctx)
     return result
@@ -151,4 +149,4 @@ async def _progress(ctx: JobContext, percent: float, message: str | None) -> Non
         await ctx.progress(percent, text)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         # The program goes on without it.
-        log.warning("progress could not be stored", job_id=str(ctx.job_id), reason=str(error) or type(error).__name__)
+        ctx.log.warning("progress could not be stored", reason=str(error) or type(error).__name__)

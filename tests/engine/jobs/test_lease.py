@@ -3,11 +3,13 @@
 import asyncio
 
 import orjson
+import structlog
 
 from atlas.audit.crosscheck import cross_check
 from atlas.engine.jobs import NewJob, cancel, claim, enqueue_many, finish, heartbeat, list_attempts, reap, take_turn
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.lease import record_undone, retire_worker
+from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import (
     DANA,
@@ -32,10 +34,23 @@ async def test_a_heartbeat_renews_a_living_lease_and_never_a_lapsed_one(conn):
     assert not await heartbeat(conn, "nobody", lease=60, running=0)
 
 
+async def test_the_log_names_all_of_a_job_whose_lease_expired(conn, monkeypatch):
+    # A logger that was used before a test keeps where it writes.
+    monkeypatch.setattr("atlas.engine.jobs.sweep.log", structlog.get_logger("sweep"))
+    worker, job = await given_claimed(conn)
+    await lose_lease(conn, worker)
+    with structlog.testing.capture_logs() as lines:
+        await sweep(conn)
+
+    [line] = [line for line in lines if line["event"] == "lease expired"]
+    assert line.items() >= job.log_facts(worker.id).items()
+    assert (line["verdict"], line["definition_key"], line["attempt_no"]) == ("requeued", job.job_type, 1)
+
+
 async def test_an_expired_lease_requeues_the_job_uncounted_and_later(conn):
     worker, job = await given_claimed(conn)
     await lose_lease(conn, worker)
-    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+    assert [row[:3] for row in await reap(conn)] == [(job.id, worker.id, "requeued")]
 
     row = await load(conn, job.id)
     assert (row["status"], row["retry_count"], row["lost_count"], row["claimed_by"]) == ("queued", 0, 1, None)
@@ -95,7 +110,7 @@ async def test_a_job_that_began_longer_ago_than_an_int_holds_milliseconds_comes_
     worker, job = await given_claimed(conn)
     await began_long_ago(conn, job)
     await lose_lease(conn, worker)
-    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+    assert [row[:3] for row in await reap(conn)] == [(job.id, worker.id, "requeued")]
     [lost] = await list_attempts(conn, job.id)
     assert (lost["status"], lost["duration_ms"]) == ("lost", 2**31 - 1)
 
@@ -154,14 +169,14 @@ async def test_a_lost_job_that_was_asked_to_stop_is_canceled(conn):
     worker, job = await given_claimed(conn)
     await cancel(conn, job.id, actor=DANA)
     await lose_lease(conn, worker)
-    assert await reap(conn) == [(job.id, worker.id, "canceled")]
+    assert [row[:3] for row in await reap(conn)] == [(job.id, worker.id, "canceled")]
     assert (await load(conn, job.id))["status"] == "canceled"
 
 
 async def test_jobs_of_a_worker_that_signed_off_or_vanished_come_back(conn):
     worker, job = await given_claimed(conn)
     await retire_worker(conn, worker.id)
-    assert await reap(conn) == [(job.id, worker.id, "requeued")]
+    assert [row[:3] for row in await reap(conn)] == [(job.id, worker.id, "requeued")]
 
     vanished, second = await given_claimed(conn, "other")
     await conn.execute("delete from atlas.job_workers where worker_id = $1", vanished.id)
