@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from atlas.db.pool import Pool, connect, open_pool
@@ -20,6 +21,10 @@ SERVER_PREFIX = "atlas-tests-"
 FILES_PREFIX = "atlas-test-files-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
+
+# On a busy machine any example may take long, and that is no finding.
+hypothesis.settings.register_profile("atlas", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile("atlas")
 
 
 def server_folder(run: str) -> Path:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prisma import Json
 
@@ -19,12 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 def examples(number: int) -> settings:
     """The same examples in every run; for the proof many more, and new ones."""
-    return settings(
-        max_examples=20 * number if PROOF else number,
-        deadline=None,
-        derandomize=not PROOF,
-        suppress_health_check=list(HealthCheck),
-    )
+    return settings(max_examples=20 * number if PROOF else number, derandomize=not PROOF)
 
 
 NUMBERS = st.integers(-2, 3)

@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -212,9 +212,4 @@ def online() -> Path:
 
 
 def test_random_lives_agree_with_the_model(machine_url):
-    run_state_machine_as_test(
-        Life,
-        settings=settings(
-            max_examples=RUNS, stateful_step_count=STEPS, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    run_state_machine_as_test(Life, settings=settings(max_examples=RUNS, stateful_step_count=STEPS))
