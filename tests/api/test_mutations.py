@@ -30,12 +30,14 @@ HELD = (
     "update atlas.jobs set status = 'running', claimed_by = $2, attempt_count = 1, started_at = now(), host_id = $3,"
     " lease_expires_at = now() + interval '1 minute' where id = $1"
 )
+STOPPED = """update atlas.system_state set value = value || '{"engine_enabled": false}' where key = 'atlas_online'"""
 OPEN = "update atlas.jobs set status = 'queued', finished_at = null where id = $1"
 # What must be true before a change is possible: a statement, and the names of what it is about.
 BEFORE = {
     "POST /jobs/{job_id}/retry": (FAILED, "job_id"),
     "POST /jobs/dead-letters/retry": (FAILED, "job_id"),
     "POST /runs/{run_id}/retry": (FAILED, "run_id"),
+    "PUT /system/engine-enabled": (STOPPED,),
     "POST /runs/{run_id}/signal": (OPEN, "run_id"),
     "POST /agent/hosts/{host_id}/jobs/{job_id}/result": (HELD, "job_id", "host", "host_id"),
     "POST /worker/jobs/{job_id}/complete": (HELD, "job_id", "worker", "nobody"),
@@ -47,7 +49,7 @@ BEFORE = {
 async def things(pool, world):
     await furnish_installation(pool)
     found = await furnish_tenant(pool, world.acme)
-    found["token_id"] = world.ids["acme", "enqueuer"]
+    found["token_id"] = world.ids["acme", "auditor"]  # who changes nothing, and so may lose it at any point
     return found | {
         "host": f"host:{found['host_id']}",
         "worker": f"remote:{world.ids['acme', 'worker']}",

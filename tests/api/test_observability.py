@@ -232,7 +232,7 @@ async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_log(
     assert line["correlation_id"] == "order-4711"
     assert line["job_id"] == made.json()["id"]
     assert line["tenant_id"] == made.json()["tenant_id"]
-    assert {"attempt_no", "worker_id", "job_type"} <= line.keys()
+    assert {"attempt_no", "worker_id", "definition_key"} <= line.keys()
     event = (await admin.get("/audit", params={"entity_id": made.json()["id"], "action": "JOB_CREATED"})).json()[
         "items"
     ][0]
