@@ -170,6 +170,7 @@ class Worker:
             await self._wind_down(self._options.grace)
         except asyncio.CancelledError:
             # A caller that cancels does not wait for long; what runs is given back all the same.
+            _forget_cancellation()
             await self._wind_down(0)
             raise
         finally:
@@ -338,3 +339,10 @@ class Worker:
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
         async with self._pool.acquire() as conn, asyncio.timeout(RESPONSE_SECONDS):
             await report_progress(conn, self.id, job.id, job.attempt, percent=percent, message=message)
+
+
+def _forget_cancellation() -> None:
+    """Let this task wait once more: before Python 3.11.4, every timeout in a cancelled task ends as a cancellation."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
