@@ -350,7 +350,7 @@ async def test_no_body_causes_an_internal_error(world, pool):
     print(
         f"bodies {FUZZED}, answers {counts}, slowest {slowest[-1] * 1000:.0f} ms, p99.9 {slowest[int(len(slowest) * 0.999)] * 1000:.0f} ms, memory {growth:+.1f} MiB"
     )
-    assert slowest[int(len(slowest) * 0.999)] < 0.25
+    assert slowest[int(len(slowest) * 0.999)] < 1
     assert not PROOF or growth < 20
 
 
