@@ -1,8 +1,8 @@
 """HTTP/1.1 as uvicorn speaks it, with bounds on what a client may send and hold before its request is served.
 
 The parser keeps what it cannot pass on yet: a head, a trailer, the size of a chunk. So the bytes since it last passed
-something on are counted, and a client that sends more of them than a head may have is refused. Whoever is silent, or
-sends a head too slowly, is ended by the sweep of ClientConnections.
+something on are counted, and a client that sends more of them than a head may have is refused. A silent one, or one
+that sends a head too slowly, is ended by the sweep of ClientConnections.
 """
 
 import asyncio

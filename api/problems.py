@@ -195,7 +195,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (DatabaseError, 503, "unavailable"),
     (AtlasError, 503, "unavailable"),
 )
-# After these the connection is closed: what is still to come on it cannot be told from the next request.
+# After these the connection is closed: what is still to come on it cannot be distinguished from the next request.
 _CLOSING = (BodyTooLarge, BodyTooSlow, MalformedRequest, HeadTooLarge, HeadTooSlow, TooManyConnections)
 # Reasons without the names of Python types.
 _REASONS = {

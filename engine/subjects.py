@@ -1,4 +1,4 @@
-"""Subjects of tenants' tokens: names that nobody takes for those of Atlas itself or of its operators.
+"""Subjects of tenants' tokens: names that cannot be mistaken for those of Atlas itself or of its operators.
 
 Audit rows and approvals show a subject to people, so it is compared as people read it: without case, accents, spaces
 and punctuation, and with letters that look alike made equal. A name is written in one of the alphabets that Unicode

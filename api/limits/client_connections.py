@@ -2,7 +2,7 @@
 
 A connection that waits for a request costs a file and nothing else, so it is kept only while there is room: at the
 limit the one that has waited longest is closed for the new one. A new one is refused only if all others are being
-served. So silent connections, however many, keep nobody out.
+served. So silent connections, however many, keep no other client out.
 """
 
 import resource

@@ -18,7 +18,7 @@ from atlas.api.problems import TooManyRequests
 
 # How long a request waits for others of its share, and for those of all shares.
 SHARE_SECONDS = 5.0
-# A database that has ended nobody's work for so long, while requests wait for it, counts as frozen.
+# A database that has ended no request's work for so long, while requests wait for it, counts as frozen.
 STALLED_SECONDS = 2.0
 AGAIN_SECONDS = 2.0
 

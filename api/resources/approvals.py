@@ -123,11 +123,11 @@ async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
 @router.post(
     "/approvals/{approval_id:uuid}/decision",
     operation_id="decide_approval",
-    summary="Approve or reject; whoever requested the work may not",
+    summary="Approve or reject; the requester of the work may not",
 )
 @requires(*MANAGERS)
 async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
-    """Nor may whoever goes back to the same token: a second name does not make a second person."""
+    """Nor may a subject that goes back to the same token: a second name does not make a second person."""
     try:
         async with call.transaction() as conn:
             status = await decide_approval(

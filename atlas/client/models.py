@@ -229,7 +229,7 @@ class GateStatus(ApiModel):
         description="How many of them confirmed that they start nothing. The right of the others to start has lapsed.",
     )
     engine_reason: str | None = Field(default=None, description="Why the engine was switched.")
-    engine_by: str | None = Field(default=None, description="Who switched the engine; null if nobody ever did.")
+    engine_by: str | None = Field(default=None, description="Who switched the engine; null if it was never switched.")
     engine_since: datetime | None = Field(default=None, description="When the engine was switched.")
 
 

@@ -74,7 +74,7 @@ async def edit_server_instance(
         check_new_name(name)
     async with conn.transaction():
         if host_id not in (None, instance.host_id):
-            # Before the rows are held: whoever adds a server holds the quota and waits for rows.
+            # Before the rows are held: a request that adds a server holds the quota and waits for rows.
             await require_room(conn, "servers_of_a_host", instance.tenant_id, of=str(host_id))
         held = await _hold(conn, instance, if_match)
         facts: dict[str, str] = {}

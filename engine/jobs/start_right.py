@@ -3,8 +3,8 @@
 A claim shows that the gate was open when it was made. It gives the right to start handlers until START_SECONDS after
 it was sent, by a clock that goes on while the process, or its machine, sleeps. A later claim, or reading the open gate,
 prolongs the right. So a process that is frozen, cut off or busy starts nothing once the right has lapsed: the clock is
-read right before each start. Whoever closes the gate waits until every worker has confirmed that it starts nothing more
-(then its right is revoked), and no longer than LAPSE_SECONDS: then every right has lapsed.
+read right before each start. The switch that closes the gate waits until every worker has confirmed
+that it starts nothing more (then its right is revoked), and no longer than LAPSE_SECONDS: then every right has lapsed.
 """
 
 import asyncio

@@ -44,7 +44,7 @@ class Trigger:
     tenant_id: UUID
     spec: TriggerSpec
     zone: str
-    # False while nobody has published its job type or saved its workflow. Those who fire do not read it.
+    # False while its job type is not published, or its workflow not saved. Those who fire do not read it.
     target_exists: bool
     last_fire_at: datetime | None
     next_fire_at: datetime | None

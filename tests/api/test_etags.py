@@ -1,4 +1,4 @@
-"""Entity tags: an edit that names a state changes that state alone, whoever else edits at the same time."""
+"""Entity tags: an edit that names a state changes that state alone, whatever other edits come at the same time."""
 
 import asyncio
 from uuid import UUID
@@ -55,14 +55,14 @@ async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, k
 
     assert edited.is_success, edited.text
     assert edited.headers["etag"] == second != first
-    told = assert_problem(stale, 412)
-    assert told["type"] == "urn:atlas:problem:stale"
-    assert "has changed since it was read. Read it again" in told["detail"]
+    received = assert_problem(stale, 412)
+    assert received["type"] == "urn:atlas:problem:stale"
+    assert "has changed since it was read. Read it again" in received["detail"]
     assert await etag(operator, kind, ids) == second
     assert await conn.fetchval("select count(*) from atlas.audit_log") == events
     for wanted in (f"{first}, {second}", "*"):
         assert (await edit(operator, kind, ids, 2, **{"If-Match": wanted})).is_success
-    assert (await edit(operator, kind, ids, 3)).is_success  # whoever names no state edits any
+    assert (await edit(operator, kind, ids, 3)).is_success  # an edit that names no state edits any
     assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": f"W/{second}"}), 412)
     assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": "unquoted"}), 422, "header.If-Match")
 

@@ -136,7 +136,7 @@ async def test_a_frozen_database_ends_reads_in_time_and_is_nobodys_fault(databas
             clients = [world.client("acme", "tenant_admin"), world.client("other", "tenant_admin"), world.client()]
             assert [(await client.get("/jobs")).status_code for client in clients] == [200] * 3
             proxy.silent = True
-            # Far below the 25 s of a write, which holds its connection, and of which nobody should have to know.
+            # Far below the 25 s of a write, which holds its connection, which no reader should notice.
             writing = asyncio.create_task(clients[0].post("/intents", json={"workflow": "x"}))
             async with asyncio.timeout(10):
                 reads = [client.get(path) for client in clients for path in ("/jobs", "/audit", "/runs") * 3]

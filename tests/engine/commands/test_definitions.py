@@ -146,8 +146,8 @@ async def test_a_format_is_enforced_and_an_unknown_one_is_refused(conn):
     await enqueue_definition(conn, "sync-dropbox", payload, actor=DANA, tenant_id=tenant.id)
 
     misspelt = {"type": "object", "properties": {"a": {"format": "uuuid"}, "format": {"type": "string"}}}
-    told = await wrong(conn, argv=["/opt/sync"], arg_schema=misspelt)
-    assert "arg_schema.properties.a.format: is not one of JSON Schema" in told
+    received = await wrong(conn, argv=["/opt/sync"], arg_schema=misspelt)
+    assert "arg_schema.properties.a.format: is not one of JSON Schema" in received
 
 
 async def test_the_formats_of_a_handlers_model_are_left_to_the_model(conn):
