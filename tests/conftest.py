@@ -22,8 +22,9 @@ FILES_PREFIX = "atlas-test-files-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
 
-# On a busy machine any example may take long, and that is no finding.
-hypothesis.settings.register_profile("atlas", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+# A busy machine is slow, and fixtures of a function serve all its examples.
+_UNCHECKED = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
+hypothesis.settings.register_profile("atlas", deadline=None, suppress_health_check=_UNCHECKED)
 hypothesis.settings.load_profile("atlas")
 
 
