@@ -81,7 +81,14 @@ class AttemptRunner:
                 raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
             text = await self._reveal(job, context) if job_type.has_secrets else job.input
             value = job_type.parse(text)
-            output = await self._call(slot, job_type, value, context)
+            arguments = (value, context) if job_type.takes_context else (value,)
+            if boot_seconds() >= self._right.until:
+                await self._wait_to_start(slot)
+            # Not in a method of its own: another coroutine for each job would take 0.5 µs.
+            if job_type.is_async:
+                output = await job_type.handler(*arguments)
+            else:
+                output = await self._call_in_thread(slot, job_type, arguments, context)
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
                 raise _stopped(reason, limit)
             return self._returned(job, job_type, context, output)
@@ -109,14 +116,6 @@ class AttemptRunner:
         if context.redactor is not None:
             redact_logs(context.redactor.text)
         return text
-
-    async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
-        arguments = (value, context) if job_type.takes_context else (value,)
-        if boot_seconds() >= self._right.until:
-            await self._wait_to_start(slot)
-        if job_type.is_async:
-            return await job_type.handler(*arguments)
-        return await self._call_in_thread(slot, job_type, arguments, context)
 
     async def _wait_to_start(self, slot: Slot) -> None:
         """The right to start has lapsed since the claim: wait until the gate was read. The job's time begins then."""

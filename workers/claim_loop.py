@@ -11,8 +11,10 @@ releases the jobs that it claimed.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
+from operator import attrgetter
 
 import asyncpg
 
@@ -39,6 +41,9 @@ REFUSED_SECONDS = 0.1
 LARGEST_CALL = 16 * 2**20
 # What Postgres raises for an outcome that it cannot store.
 NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+
+_status = attrgetter("status")
+_output = attrgetter("output")
 
 log = get_logger("worker")
 
@@ -80,7 +85,7 @@ class ClaimLoop:
         self._outbox: list[Finish] = []
         self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
         self._tasks: list[asyncio.Task[None]] = []
-        self.outcomes: dict[str, int] = {}
+        self.outcomes: Counter[str] = Counter()
         self.before_finish: Callable[[], Awaitable[None]] | None = None
 
     def start(self) -> None:
@@ -207,9 +212,9 @@ class ClaimLoop:
         """The outcomes to record next: all, unless their outputs are too large for one statement."""
         taken, self._outbox = self._outbox, []
         size = 0
-        for count, one in enumerate(taken):
-            if one.output is not None:
-                size += len(one.output)
+        for count, output in enumerate(map(_output, taken)):
+            if output is not None:
+                size += len(output)
                 if size > LARGEST_CALL and count:
                     self._outbox = taken[count:]
                     return taken[:count]
@@ -296,17 +301,14 @@ class ClaimLoop:
             known = {} if job is None else job.log_facts(claimant.id)
             facts = {**known, "job_id": str(job_id), "attempt_no": attempt, "worker_id": claimant.id}
             log.warning("outcome refused: already recorded, or lease lost", **facts)
+        recorded = finishes
         canceled = {job_id for job_id, _ in turn.canceled}
-        refused = canceled.union(job_id for job_id, _ in turn.lost)
-        for one in finishes:
-            if not refused or one.job_id not in refused:
-                self.outcomes[one.status] = self.outcomes.get(one.status, 0) + 1
-            elif one.job_id in canceled:
-                continue
-            # The other connection may have claimed a requeued job again, and its response came first.
-            job = self._held.get(one.job_id)
-            if job is not None and job.attempt == one.attempt:
-                self._held.drop(one.job_id)
+        if canceled or turn.lost:
+            lost = {job_id for job_id, _ in turn.lost}
+            self._held.drop_finished([one for one in finishes if one.job_id in lost])
+            recorded = [one for one in finishes if one.job_id not in lost and one.job_id not in canceled]
+        self.outcomes.update(map(_status, recorded))
+        self._held.drop_finished(recorded)
         stopped = JobCanceled("Canceled before its retry.")
         self._outbox += [decide(job, claimant.id, stopped, ATLAS) for job in map(self._held.get, canceled) if job]
 

@@ -1,11 +1,12 @@
 """The claimed jobs of one worker that have no recorded outcome yet."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from uuid import UUID
 
 from atlas.engine.jobs.claim import ClaimedJob
+from atlas.engine.jobs.finish import Finish
 from atlas.waiting import wait_for
 
 
@@ -44,17 +45,21 @@ class HeldJobs:
     def drop(self, job_id: UUID) -> None:
         """Hold this job no longer: its outcome is recorded, or it belongs to another worker."""
         self._jobs.pop(job_id, None)
-        if not self._jobs:
-            self._empty.set()
-        if self._dropped is not None:
-            self._dropped.set()
+        self._were_dropped()
+
+    def drop_finished(self, finishes: Iterable[Finish]) -> None:
+        """Hold these jobs no longer, unless as a later attempt: the worker's other connection may have claimed it."""
+        jobs = self._jobs
+        for one in finishes:
+            job = jobs.get(one.job_id)
+            if job is not None and job.attempt == one.attempt:
+                del jobs[one.job_id]
+        self._were_dropped()
 
     def clear(self) -> None:
         """Hold nothing any more."""
         self._jobs.clear()
-        self._empty.set()
-        if self._dropped is not None:
-            self._dropped.set()
+        self._were_dropped()
 
     async def wait_until_dropped(self, jobs: Sequence[ClaimedJob], seconds: float) -> None:
         """Wait until none of these jobs is held, at most this long."""
@@ -70,3 +75,9 @@ class HeldJobs:
     async def wait_until_empty(self, seconds: float) -> None:
         """Wait until nothing is held, at most this long."""
         await wait_for(self._empty, within=seconds)
+
+    def _were_dropped(self) -> None:
+        if not self._jobs:
+            self._empty.set()
+        if self._dropped is not None:
+            self._dropped.set()

@@ -7,6 +7,7 @@ The statement is fenced by worker, attempt and lease: a finish whose lease was l
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -136,6 +137,7 @@ def with_event(
     return row
 
 
+@lru_cache(maxsize=1024)
 def attempt_meta(attempt: int) -> str:
     """The facts of an event of which nothing but the attempt's number is said."""
     return f'{{"attempt":{attempt}}}'
