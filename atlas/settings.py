@@ -5,7 +5,7 @@ import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError, field_validator
@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from atlas.errors import SettingsError
 
 _WEB_ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?")
-EMAIL_PROVIDERS = ("microsoft", "resend", "outbox", "none")
+EMAIL_PROVIDERS = ("microsoft", "resend", "smtp", "outbox", "none")
 
 
 class Settings(BaseSettings):
@@ -56,6 +56,14 @@ class Settings(BaseSettings):
     outbound_email_from: str | None = None
     resend_api_key: str | None = None
     resend_api_url: str | None = None
+    smtp_host: str | None = None
+    # Unset: 587 for starttls, 465 for tls, 25 for none.
+    smtp_port: int | None = Field(default=None, ge=1, le=65535)
+    smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_user: str | None = None
+    smtp_password: str | None = None
+    smtp_connections: int = Field(default=4, ge=1, le=100)
+    smtp_messages_per_minute: int | None = Field(default=None, ge=1, le=100_000)
     ms_tenant_id: str | None = None
     ms_client_id: str | None = None
     ms_client_secret: str | None = None
@@ -151,7 +159,7 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         variable = str(first["loc"][0]).upper() if first["loc"] else "settings"
-        shown = "" if "SECRET" in variable or "KEY" in variable or "URL" in variable else f" = {first['input']!r}"
+        shown = "" if re.search("SECRET|KEY|URL|PASSWORD", variable) else f" = {first['input']!r}"
         reason = first["msg"].removeprefix("Value error, ")
         reason = reason[0].lower() + reason[1:]
         raise SettingsError(

@@ -32,9 +32,11 @@ def register_email(settings: Settings) -> "Mailer":
     from atlas.http import tls_context
     from atlas.workers.email.handler import Mailer
     from atlas.workers.email.routing import check_senders
+    from atlas.workers.email.smtp import check_server
 
     check_senders(settings)
-    if settings.resend_api_key or settings.ms_client_secret:
+    check_server(settings)
+    if settings.resend_api_key or settings.ms_client_secret or settings.smtp_host:
         tls_context()
     mailer = Mailer(settings)
 

@@ -30,6 +30,7 @@ from atlas.workers.email.outcomes import (
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing, Provider
 from atlas.workers.email.resend import Resend
 from atlas.workers.email.routing import Routes, TenantRoute
+from atlas.workers.email.smtp import Smtp
 
 
 @dataclass(slots=True)
@@ -58,7 +59,11 @@ class Mailer:
     def __init__(self, settings: Settings) -> None:
         self._routes = Routes(settings)
         self._outbox = Outbox(settings)
-        self._providers: dict[str, Provider] = {"microsoft": Microsoft(settings), "resend": Resend(settings)}
+        self._providers: dict[str, Provider] = {
+            "microsoft": Microsoft(settings),
+            "resend": Resend(settings),
+            "smtp": Smtp(settings),
+        }
 
     async def send(self, mail: EmailInput, ctx: JobContext) -> dict[str, Any]:
         """Send one mail and return the job's output."""

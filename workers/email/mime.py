@@ -23,13 +23,15 @@ _PLAIN_TEXT = re.compile(r"[\t\x20-\x7e]{0,900}(?:\n[\t\x20-\x7e]{0,900})*")
 _PLAIN_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 !#$&+-.^_`{}~()[]@=,;'")
 
 
-def render(mail: EmailInput, *, sender: Address, message_id: str, headers: dict[str, str]) -> bytes:
-    """The whole mail. Blind copies are named: this text is stored, not given to a mail server."""
+def render(
+    mail: EmailInput, *, sender: Address, message_id: str, headers: dict[str, str], names_bcc: bool = True
+) -> bytes:
+    """The whole mail. `names_bcc` is for a text that is stored: one for a mail server does not name blind copies."""
     header = (
         f"Message-ID: <{message_id}>\r\nDate: {_date(int(time.time()))}\r\n"
         f"From: {_address(sender)}\r\nTo: {_addresses(mail.to)}\r\n"
     )
-    for name, addresses in (("Cc", mail.cc), ("Bcc", mail.bcc), ("Reply-To", mail.reply_to)):
+    for name, addresses in (("Cc", mail.cc), ("Bcc", mail.bcc if names_bcc else ()), ("Reply-To", mail.reply_to)):
         if addresses:
             header += f"{name}: {_addresses(addresses)}\r\n"
     header += f"Subject: {_text('Subject', mail.subject)}\r\n"

@@ -41,7 +41,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
     """The settings that no message may repeat."""
-    return tuple(secret for secret in (settings.ms_client_secret, settings.resend_api_key) if secret)
+    known = (settings.ms_client_secret, settings.resend_api_key, settings.smtp_password)
+    return tuple(secret for secret in known if secret)
 
 
 def shown_message(text: str, secrets: tuple[str, ...] = ()) -> str:

@@ -32,10 +32,12 @@ DEFAULT_SENDER = Address("atlas@localhost", "Atlas")
 NEEDS = {
     "microsoft": ("ms_tenant_id", "ms_client_id", "ms_client_secret"),
     "resend": ("resend_api_key",),
+    "smtp": ("smtp_host",),
     "outbox": (),
     "none": (),
 }
-_DEFAULT_SENDER = {"microsoft": "ms_sender_upn", "resend": "outbound_email_from", "outbox": "outbound_email_from"}
+# Where it is not OUTBOUND_EMAIL_FROM.
+_DEFAULT_SENDER = {"microsoft": "ms_sender_upn"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Routes:
             raise NotSent(
                 "No mail provider is set up, so mails are refused.",
                 permanent=True,
-                remedy="Set OUTBOUND_EMAIL_PROVIDER to microsoft, resend or outbox.",
+                remedy="Set OUTBOUND_EMAIL_PROVIDER to microsoft, resend, smtp or outbox.",
             )
         for name in NEEDS[provider]:
             if getattr(self._settings, name) is None:
@@ -98,7 +100,7 @@ class Routes:
                 return _address(f"AGENT_EMAIL_{_key(agent)}", found)
         if route.email.sender is not None:
             return _address(f"email.from of the tenant {route.slug}", route.email.sender)
-        variable = _DEFAULT_SENDER[provider]
+        variable = _DEFAULT_SENDER.get(provider, "outbound_email_from")
         value = getattr(self._settings, variable)
         if value is not None:
             return _address(variable.upper(), value)
@@ -119,6 +121,8 @@ class Routes:
         elif provider == "resend":
             # Resend limits the requests of an account per second, for all senders together.
             paces.append(Pace("resend", self._settings.resend_messages_per_minute, at_once=1))
+        elif provider == "smtp" and self._settings.smtp_messages_per_minute is not None:
+            paces.append(Pace("smtp", self._settings.smtp_messages_per_minute))
         if with_tenant and route.email.per_minute is not None:
             paces.append(Pace(f"tenant:{route.tenant_id}", route.email.per_minute))
         return paces

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from atlas.workers.email.addresses import parse_address
 
-ProviderName = Literal["microsoft", "resend", "outbox", "none"]
+ProviderName = Literal["microsoft", "resend", "smtp", "outbox", "none"]
 
 
 class TenantEmailSettings(BaseModel):
