@@ -44,6 +44,7 @@ from atlas.api.resources import (
 )
 from atlas.api.routing import PREFIX, DirectApp
 from atlas.db.pool import Pool
+from atlas.db.prisma import load_client
 from atlas.engine.idempotency import delete_old_responses
 from atlas.engine.sessions import delete_expired_sessions
 from atlas.logs import get_logger
@@ -86,6 +87,7 @@ def create_app(
     settings: Settings, pool: Pool, url: str, *, tick: Tick | None = None, rates: Rates | None = None
 ) -> FastAPI:
     """The API on an open pool. `url` is the database's address for LISTEN; `tick` runs due jobs in-process."""
+    load_client()  # now, so that no request waits for the import
     api = AppState(settings, pool, url, tick=tick, rates=rates or Rates())
     app = DirectApp(
         title=TITLE, version=__version__, lifespan=_run, docs_url=None, redoc_url=None, redirect_slashes=False

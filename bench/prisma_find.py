@@ -20,7 +20,7 @@ from prisma import Json
 from prisma.models import Job
 
 from atlas.db.pool import Pool, Queryable, open_pool
-from atlas.prisma_client import AtlasPrisma, packaged_schema
+from atlas.prisma_client import AsyncpgPrisma, packaged_schema
 from atlas.test_databases import TestDatabases
 
 ROUNDS = 25
@@ -41,12 +41,12 @@ class Cost(NamedTuple):
 
 async def run(pool: Pool) -> dict[str, Any]:
     """Milliseconds of CPU and of waiting for one lookup each way, and how they compare."""
-    on_pool = await _compare(pool, AtlasPrisma(pool))
+    on_pool = await _compare(pool, AsyncpgPrisma(pool))
     async with pool.acquire() as conn:
-        return {"pool": on_pool, "connection": await _compare(conn, AtlasPrisma.on(conn))}
+        return {"pool": on_pool, "connection": await _compare(conn, AsyncpgPrisma.on(conn))}
 
 
-async def _compare(bare_source: Queryable, prisma: AtlasPrisma) -> dict[str, float]:
+async def _compare(bare_source: Queryable, prisma: AsyncpgPrisma) -> dict[str, float]:
     job_id = await _make_job(prisma)
 
     async def typed() -> Job | None:
@@ -89,7 +89,7 @@ def _median(values: Iterable[float]) -> float:
     return round(statistics.median(values), 4)
 
 
-async def _make_job(prisma: AtlasPrisma) -> str:
+async def _make_job(prisma: AsyncpgPrisma) -> str:
     tenant = await prisma.tenant.find_unique_or_raise(where={"slug": "system"})
     job = await prisma.job.create(
         {"tenantId": tenant.id, "jobType": "bench.find", "input": Json.keys(to="someone", lines=[1, 2, 3])}

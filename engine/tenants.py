@@ -4,16 +4,18 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
+import asyncpg
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.prisma import as_json, prisma_on
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
@@ -23,11 +25,11 @@ from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
-ADD = statement("engine/sql/add_tenant.sql")
-EDIT = statement("engine/sql/edit_tenant.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import TenantUpdateInput, TenantWhereInput, TenantWhereUniqueInput
+
 HOLD = statement("engine/sql/hold_tenant.sql")
-FIND = statement("engine/sql/find_tenant.sql")
-LIST = statement("engine/sql/list_tenants.sql")
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LIMITS = ("in_flight", "requests_per_second", "email", "quotas")
@@ -60,9 +62,12 @@ async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = 
     """Add a tenant. Its time zone is the clock that its schedules follow."""
     _check(slug, name, timezone)
     async with conn.transaction():
-        row = await fetch_row(conn, ADD, id=new_id(), slug=slug, name=name, timezone=timezone)
-        if row is None:
-            raise Conflict(f"There is already a tenant {slug}.", remedy="Choose another slug.")
+        try:
+            row = await prisma_on(conn).tenant.create(
+                {"id": str(new_id()), "slug": slug, "name": name, "timezone": timezone}
+            )
+        except asyncpg.UniqueViolationError as error:
+            raise Conflict(f"There is already a tenant {slug}.", remedy="Choose another slug.") from error
         tenant = _tenant(row)
         await record(
             conn,
@@ -90,14 +95,18 @@ async def edit_tenant(
     wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
     _check(tenant.slug, wanted["name"], wanted["timezone"], changes.get("limits"), changes.get("retention"))
     facts = {name: wanted[name] for name in sorted(changes) if name in wanted}
-    columns = {
-        name: facts[name] if name in ("name", "timezone") else orjson.dumps(facts[name]).decode() for name in facts
-    }
+    texts = {name: facts[name] for name in ("name", "timezone") if name in facts}
+    documents = {name: as_json(facts[name]) for name in ("limits", "retention") if name in facts}
+    data = cast("TenantUpdateInput", texts | documents)
+    where: TenantWhereUniqueInput = {"id": str(tenant.id)}
     async with conn.transaction():
+        tenants = prisma_on(conn).tenant
         if if_match is not None:
-            held = await fetch_row(conn, HOLD, id=tenant.id)
-            require_match(held and _tenant(held).etag, if_match, "tenant", tenant.slug)
-        row = await fetch_row(conn, EDIT, id=tenant.id, **(dict.fromkeys(wanted) | columns))
+            await fetch_value(conn, HOLD, id=tenant.id)
+            held = await tenants.find_unique(where)
+            require_match(None if held is None else _tenant(held).etag, if_match, "tenant", tenant.slug)
+        # What `data` does not name stays as it is in the row, which another may have changed since it was read.
+        row = await tenants.update(data, where)
         if row is None:
             raise NotFound("tenant", tenant.slug)
         await record(
@@ -115,7 +124,9 @@ def know_limit(name: str, model: type[BaseModel]) -> None:
 async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
     """The tenant of this slug or id; `NotFound` where there is none."""
     slug, id = str(slug_or_id), as_id(str(slug_or_id))
-    row = await fetch_row(conn, FIND, slug=slug, id=id) if id is not None or _SLUG.fullmatch(slug) else None
+    where: TenantWhereUniqueInput = {"slug": slug} if id is None else {"id": str(id)}
+    is_usable = id is not None or _SLUG.fullmatch(slug)
+    row = await prisma_on(conn).tenant.find_unique(where) if is_usable else None
     if row is None:
         raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
     return _tenant(row)
@@ -123,12 +134,20 @@ async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
 
 async def list_tenants(conn: Connection, *, after: str | None = None, limit: int | None = None) -> list[Tenant]:
     """All tenants by slug, or so many of them after a slug."""
-    return [_tenant(row) for row in await fetch(conn, LIST, after=after, limit=limit)]
+    where: TenantWhereInput = {} if after is None else {"slug": {"gt": after}}
+    return [_tenant(row) for row in await prisma_on(conn).tenant.find_many(limit, where=where, order={"slug": "asc"})]
 
 
-def _tenant(row: Any) -> Tenant:
-    texts = {name: orjson.loads(row[name]) for name in ("limits", "retention")}
-    return Tenant(**{name: row[name] for name in Tenant.__slots__ if name not in texts}, **texts)
+def _tenant(row: "models.Tenant") -> Tenant:
+    return Tenant(
+        id=UUID(row.id),
+        slug=row.slug,
+        name=row.name,
+        timezone=row.timezone,
+        limits=cast("dict[str, Any]", row.limits),
+        retention=cast("dict[str, Any]", row.retention),
+        created_at=row.createdAt,
+    )
 
 
 def _check(

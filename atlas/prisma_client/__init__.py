@@ -1,6 +1,6 @@
 """Prisma's generated, typed client over asyncpg: no Rust engine, no second process, the shared pool."""
 
-from atlas.prisma_client.client import AtlasPrisma
+from atlas.prisma_client.client import AsyncpgPrisma
 from atlas.prisma_client.errors import ConnectionLost, UnsupportedQuery
 from atlas.prisma_client.schema import (
     Default,
@@ -15,7 +15,7 @@ from atlas.prisma_client.schema import (
 )
 
 __all__ = [
-    "AtlasPrisma",
+    "AsyncpgPrisma",
     "ConnectionLost",
     "Default",
     "Enum",

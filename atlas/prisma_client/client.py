@@ -2,15 +2,17 @@
 
 import asyncio
 from datetime import timedelta
-from typing import Any, NoReturn, Self
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import asyncpg
-from prisma import Prisma
-from prisma._base_client import USE_CLIENT_DEFAULT, UseClientDefault
-from prisma._constants import DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
+from prisma import Prisma, actions, models
+from prisma._base_client import USE_CLIENT_DEFAULT, AsyncBasePrisma, UseClientDefault
+from prisma._constants import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
 from prisma._types import PrismaMethod
 from prisma.client import Batch
 from prisma.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
+from prisma.metadata import PRISMA_MODELS
 from pydantic import BaseModel
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool
@@ -25,40 +27,66 @@ from atlas.prisma_client.transactions import Transaction
 _RAW = ("query_raw", "query_first", "execute_raw")
 
 
-class AtlasPrisma(Prisma):
-    """Prisma's typed calls on the shared pool: `AtlasPrisma(pool).job.find_unique(where={"id": …})`.
+class AsyncpgPrisma(Prisma):
+    """Prisma's typed calls on the shared pool: `AsyncpgPrisma(pool).job.find_unique(where={"id": …})`.
 
-    `AtlasPrisma.on(conn)` works on one connection, inside the transaction that is open there.
+    `AsyncpgPrisma.on(conn)` works on one connection, inside the transaction that is open there. Making one is cheap:
+    the actions of a model (`.job`) are made when they are used.
     """
 
-    __slots__ = ("_is_open", "_schema", "_source")
+    __slots__ = ("_is_open", "_native_errors", "_schema", "_source")
 
     def __init__(self, pool: Pool, *, schema: Schema | None = None) -> None:
         self._bind(Pooled(pool), schema or packaged_schema())
 
     @classmethod
-    def on(cls, connection: Connection, *, schema: Schema | None = None) -> Self:
-        """A client whose every call runs on this connection; it commits nothing that it did not open."""
-        return cls._bound(Bound(connection), schema or packaged_schema())
+    def on(cls, connection: Connection, *, schema: Schema | None = None, native_errors: bool = False) -> Self:
+        """A client whose every call runs on this connection; it commits nothing that it did not open.
 
-    @classmethod
-    def _bound(cls, source: Bound, schema: Schema) -> Self:
+        With `native_errors`, errors of the database are raised as asyncpg's, not as Prisma's.
+        """
         client = cls.__new__(cls)
-        client._bind(source, schema)
+        client._bind(Bound(connection), schema or packaged_schema(), native_errors)
         return client
 
-    def _bind(self, source: Source, schema: Schema) -> None:
-        super().__init__(use_dotenv=False)
+    def _moved_to(self, source: Bound) -> Self:
+        """The same client on another source."""
+        client = type(self).__new__(type(self))
+        client._bind(source, self._schema, self._native_errors)
+        return client
+
+    def _bind(self, source: Source, schema: Schema, native_errors: bool = False) -> None:
+        # The generated constructor would make the actions of every model, which takes longer than a short query.
+        AsyncBasePrisma.__init__(
+            self,
+            use_dotenv=False,
+            log_queries=False,
+            datasource=None,
+            connect_timeout=DEFAULT_CONNECT_TIMEOUT,
+            http=None,
+        )
+        self._active_provider = "postgresql"
         self._source: Source = source
         self._schema = schema
+        self._native_errors = native_errors
         self._is_open = True
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The actions of a model. They are not kept: client and actions would hold each other."""
+            found = _actions().get(name)
+            if found is None:
+                raise AttributeError(f"The Prisma client has no attribute {name!r}.")
+            kind, model = found
+            return kind(self, model)
 
     @property
     def connection(self) -> Connection:
         """The one connection this client works on, for hand-written SQL beside its calls."""
         if isinstance(self._source, Bound):
             return self._source.conn
-        raise UnsupportedQuery("`connection` of a client on a pool", remedy="Open `tx()`, or use AtlasPrisma.on(conn).")
+        raise UnsupportedQuery("`connection` of a client on a pool", remedy="Open `tx()`, or use `on(conn)`.")
 
     async def connect(self, timeout: int | timedelta | UseClientDefault = USE_CLIENT_DEFAULT) -> None:
         """Make sure that the database answers. The pool is open already, so no call has to wait for this."""
@@ -90,20 +118,14 @@ class AtlasPrisma(Prisma):
         *,
         max_wait: int | timedelta = DEFAULT_TX_MAX_WAIT,
         timeout: int | timedelta = DEFAULT_TX_TIMEOUT,
-    ) -> Transaction["AtlasPrisma"]:
+    ) -> Transaction[Self]:
         """A transaction as a context manager; on a client that is in one already, a savepoint.
 
         `max_wait` is how long to wait for a connection, `timeout` how long the transaction may take
         before it is rolled back and TransactionExpiredError raised.
         """
         self._check_open()
-        return Transaction(
-            self,
-            self._source,
-            lambda source: self._bound(source, self._schema),
-            max_wait=max_wait,
-            timeout=timeout,
-        )
+        return Transaction(self, self._source, self._moved_to, max_wait=max_wait, timeout=timeout)
 
     def batch_(self) -> Batch:
         """Collect writes and make them in one transaction."""
@@ -136,6 +158,8 @@ class AtlasPrisma(Prisma):
                     call = Operation(self._schema, asked, model, arguments, root_selection or [])
                     result = await OPERATIONS[method](conn, call)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            if self._native_errors:
+                raise
             raise translate(error, model=asked) from error
         return {"data": {"result": result}}
 
@@ -150,10 +174,12 @@ class AtlasPrisma(Prisma):
         self._check_open()
         try:
             async with self._source.connection() as conn, conn.transaction():
-                together = self.on(conn, schema=self._schema)
+                together = self._moved_to(Bound(conn))
                 for call in calls:
                     await together._execute(**call)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            if self._native_errors:
+                raise
             raise translate(error) from error
 
     def _model(self, result: type[BaseModel] | None) -> Model:
@@ -167,3 +193,9 @@ class AtlasPrisma(Prisma):
     def _check_open(self) -> None:
         if not self._is_open:
             raise ClientNotConnectedError
+
+
+@cache
+def _actions() -> dict[str, tuple[type[Any], type[BaseModel]]]:
+    """The generated actions and the model of each attribute, such as `job`."""
+    return {name.lower(): (getattr(actions, f"{name}Actions"), getattr(models, name)) for name in PRISMA_MODELS}

@@ -2,7 +2,11 @@
 
 import asyncpg
 import pytest
+from prisma import Json
+from prisma.errors import PrismaError
 
+from atlas.db.prisma import prisma_on
+from atlas.prisma_client import packaged_schema
 from tests.api.given import furnish_installation, furnish_tenant
 
 TABLES = """
@@ -207,6 +211,78 @@ async def test_a_connection_does_not_keep_the_tenant_of_its_last_borrower(pool, 
         assert await conn.fetchval("select count(distinct tenant_id) from atlas.jobs") == 2
         assert await conn.fetchval("select current_user") == "atlas_engine"
         assert await conn.fetchval("select nullif(current_setting('atlas.tenant', true), '')") is None
+
+
+async def test_the_typed_client_reads_no_row_of_another_tenant(world, things):
+    foreign, seen = [], 0
+    for name, model in packaged_schema().models.items():
+        include = {field.name: True for field in model.fields.values() if field.relation}
+        async with world.app.state.api.db.transaction(world.acme.id) as conn:
+            try:
+                rows = await getattr(prisma_on(conn), name.lower()).find_many(include=include)
+            except asyncpg.InsufficientPrivilegeError:
+                continue  # nothing at all is shown
+        seen += len(rows)
+        foreign += [row for row in rows if str(world.other.id) in str(row) or "other" in str(row)]
+    assert seen > 20
+    assert foreign == []
+
+
+async def test_the_typed_client_finds_nothing_by_the_ids_of_another_tenant(world, things):
+    theirs = {name: str(value) for name, value in things["other"].items()}
+    async with world.app.state.api.db.transaction(world.acme.id) as conn:
+        db = prisma_on(conn)
+        assert await db.tenant.find_unique(where={"slug": "other"}) is None
+        assert await db.job.find_unique(where={"id": theirs["job_id"]}) is None
+        assert await db.job.count(where={"tenantId": str(world.other.id)}) == 0
+        assert await db.host.find_first(where={"instances": {"some": {"id": theirs["instance_id"]}}}) is None
+        assert await db.intent.find_many(cursor={"id": theirs["intent_id"]}) == []
+        assert await db.tenant.find_unique(where={"id": str(world.acme.id)}) is not None
+
+
+# What a tenant might try by the typed client: `mine` and `theirs` are ids of rows, `tenant` is the other's id.
+TYPED_ATTEMPTS = {
+    "update": lambda db, mine, theirs, tenant: db.host.update({"name": "x"}, {"id": theirs["host_id"]}),
+    "update_many": lambda db, mine, theirs, tenant: db.host.update_many({"isActive": False}, {"tenantId": tenant}),
+    "update_all": lambda db, mine, theirs, tenant: db.jobtrigger.update_many({"label": "x"}, {}),
+    "give_away": lambda db, mine, theirs, tenant: db.host.update_many({"tenantId": tenant}, {}),
+    "delete": lambda db, mine, theirs, tenant: db.serverinstance.delete({"id": theirs["instance_id"]}),
+    "delete_all": lambda db, mine, theirs, tenant: db.serverinstance.delete_many(),
+    "create": lambda db, mine, theirs, tenant: db.event.create({"tenantId": tenant, "name": "x", "createdBy": "m"}),
+    "create_many": lambda db, mine, theirs, tenant: db.event.create_many(
+        [{"tenantId": tenant, "name": "x", "createdBy": "m", "context": Json({})}]
+    ),
+    "upsert": lambda db, mine, theirs, tenant: db.host.upsert(
+        {"id": theirs["host_id"]}, {"create": {"name": "x", "tenantId": tenant}, "update": {"name": "x"}}
+    ),
+    "nested_create": lambda db, mine, theirs, tenant: db.host.create(
+        {"name": "x", "tenant": {"connect": {"id": tenant}}}
+    ),
+    "nested_connect": lambda db, mine, theirs, tenant: db.host.update(
+        {"instances": {"connect": [{"id": theirs["instance_id"]}]}}, {"id": mine["host_id"]}
+    ),
+    "nested_reference": lambda db, mine, theirs, tenant: db.serverinstance.create(
+        {"name": "x", "tenantId": mine["tenant_id"], "hostId": theirs["host_id"]}
+    ),
+    "nested_move": lambda db, mine, theirs, tenant: db.serverinstance.update(
+        {"host": {"connect": {"id": theirs["host_id"]}}}, {"id": mine["instance_id"]}
+    ),
+    "own_limits": lambda db, mine, theirs, tenant: db.tenant.update({"limits": Json({})}, {"id": mine["tenant_id"]}),
+    "raw": lambda db, mine, theirs, tenant: db.execute_raw("update atlas.hosts set name = 'x' || name"),
+}
+
+
+@pytest.mark.parametrize("attempt", TYPED_ATTEMPTS)
+async def test_the_typed_client_changes_nothing_of_another_tenant(owner, world, things, attempt):
+    before = await fingerprint(owner, world.other)
+    ids = {slug: {name: str(value) for name, value in ids.items()} for slug, ids in things.items()}
+    ids["acme"]["tenant_id"] = str(world.acme.id)
+    try:
+        async with world.app.state.api.db.transaction(world.acme.id) as conn:
+            await TYPED_ATTEMPTS[attempt](prisma_on(conn), ids["acme"], ids["other"], str(world.other.id))
+    except (asyncpg.PostgresError, PrismaError):
+        pass  # refused outright; what went through is kept, so that the comparison would see more
+    assert await fingerprint(owner, world.other) == before
 
 
 async def fingerprint(owner, tenant):

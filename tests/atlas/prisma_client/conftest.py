@@ -6,7 +6,7 @@ from typing import Any
 import pytest_asyncio
 
 from atlas.db.pool import Pool, open_pool
-from atlas.prisma_client import AtlasPrisma
+from atlas.prisma_client import AsyncpgPrisma
 from atlas.test_databases import TestDatabases
 from tests.atlas.prisma_client.workshop import SCHEMA, TABLES, Workshop
 
@@ -39,15 +39,15 @@ async def clean_pool(module_pool: Pool) -> Pool:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def db(clean_pool: Pool) -> AtlasPrisma:
-    return AtlasPrisma(clean_pool)
+async def db(clean_pool: Pool) -> AsyncpgPrisma:
+    return AsyncpgPrisma(clean_pool)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def tenant(db: AtlasPrisma) -> Any:
+async def tenant(db: AsyncpgPrisma) -> Any:
     return await db.tenant.find_unique_or_raise(where={"slug": "system"})
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def workshop(clean_pool: Pool) -> Workshop:
-    return Workshop(AtlasPrisma(clean_pool, schema=SCHEMA))
+    return Workshop(AsyncpgPrisma(clean_pool, schema=SCHEMA))

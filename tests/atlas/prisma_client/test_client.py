@@ -23,7 +23,7 @@ from prisma.models import Job, Tenant
 from pydantic import BaseModel
 
 from atlas.errors import AtlasError
-from atlas.prisma_client import AtlasPrisma, UnsupportedQuery, packaged_schema
+from atlas.prisma_client import AsyncpgPrisma, UnsupportedQuery, packaged_schema
 from atlas.prisma_client.schema import parse_schema
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -52,7 +52,7 @@ async def test_it_is_a_prisma_client_and_serves_the_models_methods(db, monkeypat
 async def test_every_model_of_the_schema_can_be_read_with_all_its_relations(clean_pool):
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none")
-        client = AtlasPrisma.on(conn)
+        client = AsyncpgPrisma.on(conn)
         for name, model in packaged_schema().models.items():
             actions = getattr(client, name.lower())
             include = {field.name: True for field in model.fields.values() if field.relation}
@@ -74,7 +74,7 @@ async def test_a_model_it_does_not_know_is_refused(db):
 
 
 async def test_a_table_that_is_missing_is_named(clean_pool):
-    client = AtlasPrisma(clean_pool, schema=parse_schema('model Ghost {\n  id Int @id\n\n  @@map("ghosts")\n}\n'))
+    client = AsyncpgPrisma(clean_pool, schema=parse_schema('model Ghost {\n  id Int @id\n\n  @@map("ghosts")\n}\n'))
     with pytest.raises(TableNotFoundError, match="`ghosts`") as missing:
         await JobActions(client, Ghost).find_many()
     assert (missing.value.code, missing.value.table) == ("P2021", "ghosts")
@@ -83,7 +83,7 @@ async def test_a_table_that_is_missing_is_named(clean_pool):
 async def test_a_type_it_cannot_carry_is_named(clean_pool):
     schema = parse_schema("model Clock {\n  id Int @id\n  time DateTime @db.Time(6)\n}\n")
     with pytest.raises(UnsupportedQuery, match=r"the type of Clock.time, Time\(6\)") as refusal:
-        await JobActions(AtlasPrisma(clean_pool, schema=schema), Clock).find_many()
+        await JobActions(AsyncpgPrisma(clean_pool, schema=schema), Clock).find_many()
     assert isinstance(refusal.value, AtlasError)
     assert isinstance(refusal.value, prisma.errors.PrismaError)
     assert refusal.value.remedy
@@ -92,17 +92,17 @@ async def test_a_type_it_cannot_carry_is_named(clean_pool):
 async def test_a_column_that_is_missing_or_null_is_reported(clean_pool):
     schema = parse_schema('model Ghost {\n  id Int @id @map("no_such_column")\n\n  @@map("tenants")\n}\n')
     with pytest.raises(DataError, match="no_such_column"):
-        await JobActions(AtlasPrisma(clean_pool, schema=schema), Ghost).find_many()
+        await JobActions(AsyncpgPrisma(clean_pool, schema=schema), Ghost).find_many()
     schema = parse_schema('model Ghost {\n  id Int? @unique @map("subject")\n\n  @@map("api_tokens")\n}\n')
     with pytest.raises(MissingRequiredValueError):
-        await JobActions(AtlasPrisma(clean_pool, schema=schema), Ghost).create({"id": None})
+        await JobActions(AsyncpgPrisma(clean_pool, schema=schema), Ghost).create({"id": None})
 
 
 async def test_a_row_without_any_given_value_takes_all_its_defaults(clean_pool):
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none; create table atlas.ghosts (id serial primary key)")
         schema = parse_schema('model Ghost {\n  id Int @id @default(autoincrement())\n\n  @@map("ghosts")\n}\n')
-        ghosts = JobActions(AtlasPrisma.on(conn, schema=schema), Ghost)
+        ghosts = JobActions(AsyncpgPrisma.on(conn, schema=schema), Ghost)
         assert (await ghosts.create({})).id == 1
         assert await ghosts.create_many([{}, {}, {"id": 9}]) == 3
         assert [ghost.id for ghost in await ghosts.find_many(order={"id": "asc"})] == [1, 2, 3, 9]
@@ -125,7 +125,7 @@ async def watched(pool):
     statements = []
     async with pool.acquire() as conn:
         conn.add_query_logger(statements.append)
-        yield AtlasPrisma.on(conn), statements
+        yield AsyncpgPrisma.on(conn), statements
         conn.remove_query_logger(statements.append)
 
 

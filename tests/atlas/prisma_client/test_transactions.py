@@ -14,7 +14,7 @@ from prisma.errors import (
     UniqueViolationError,
 )
 
-from atlas.prisma_client import AtlasPrisma, ConnectionLost, UnsupportedQuery
+from atlas.prisma_client import AsyncpgPrisma, ConnectionLost, UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,7 +45,7 @@ async def test_hand_written_sql_joins_a_transaction_of_the_client(db):
 
 async def test_the_client_joins_a_transaction_opened_by_hand(db, clean_pool):
     async with clean_pool.acquire() as conn:
-        client = AtlasPrisma.on(conn)
+        client = AsyncpgPrisma.on(conn)
         assert not client.is_transaction()
         async with conn.transaction():
             assert client.is_transaction()
@@ -66,7 +66,7 @@ async def test_a_rollback_takes_back_both_sides(db, clean_pool):
     async with clean_pool.acquire() as conn:
         with pytest.raises(Mishap):
             async with conn.transaction():
-                await AtlasPrisma.on(conn).jobtype.create({"key": "typed"})
+                await AsyncpgPrisma.on(conn).jobtype.create({"key": "typed"})
                 await conn.execute(BY_HAND, "by hand")
                 raise Mishap
     assert await keys(db) == []
@@ -212,7 +212,7 @@ async def test_a_constraint_that_is_checked_at_commit_is_reported(workshop, clea
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none; create temp table later (id int unique deferrable initially deferred)")
         await conn.execute("insert into later values (1)")
-        client = AtlasPrisma.on(conn)
+        client = AsyncpgPrisma.on(conn)
         with pytest.raises(DataError, match="duplicate key"):
             async with client.tx() as tx:
                 await tx.execute_raw("insert into later values (1)")
@@ -262,7 +262,7 @@ async def test_a_batch_in_a_transaction_belongs_to_it(db):
 
 
 async def test_a_client_answers_until_it_is_disconnected(clean_pool):
-    client = AtlasPrisma(clean_pool)
+    client = AsyncpgPrisma(clean_pool)
     assert client.is_connected()
     async with client as entered:
         assert entered is client
@@ -286,7 +286,7 @@ async def test_the_connection_is_only_there_where_there_is_one(db, clean_pool):
     with pytest.raises(UnsupportedQuery, match="connection"):
         _ = db.connection
     async with clean_pool.acquire() as conn:
-        client = AtlasPrisma.on(conn)
+        client = AsyncpgPrisma.on(conn)
         assert client.connection is conn
     with pytest.raises(ConnectionLost):
         await client.jobtype.count()
@@ -295,9 +295,9 @@ async def test_the_connection_is_only_there_where_there_is_one(db, clean_pool):
 async def test_a_lost_server_is_said_plainly(databases):
     async with databases.database() as url:
         pool = await asyncpg.create_pool(url, min_size=1, max_size=1)
-        client = AtlasPrisma(pool)
+        client = AsyncpgPrisma(pool)
         async with pool.acquire() as conn:
-            bound = AtlasPrisma.on(conn)
+            bound = AsyncpgPrisma.on(conn)
             with pytest.raises(ConnectionLost) as lost:
                 await bound.query_raw("select pg_terminate_backend(pg_backend_pid())")
             assert lost.value.remedy
@@ -311,7 +311,7 @@ async def test_a_lost_server_is_said_plainly(databases):
             await client.connect()
         gone = await asyncpg.create_pool(url, min_size=0, max_size=1)
     with pytest.raises(DataError, match="does not exist"):
-        await AtlasPrisma(gone).jobtype.count()
+        await AsyncpgPrisma(gone).jobtype.count()
     await gone.close()
 
 
@@ -332,5 +332,5 @@ async def test_no_engine_process_and_no_dotenv_are_involved(db, monkeypatch, tmp
     monkeypatch.setattr(prisma._base_client, "load_env", never)
     monkeypatch.setattr(prisma.engine._query.AsyncQueryEngine, "connect", never)
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    async with AtlasPrisma(db._source.pool) as client:
+    async with AsyncpgPrisma(db._source.pool) as client:
         assert await client.jobtype.count() == 0

@@ -8,7 +8,7 @@ from prisma import fields
 from prisma.actions import JobActions
 from prisma.bases import _PrismaModel
 
-from atlas.prisma_client import AtlasPrisma
+from atlas.prisma_client import AsyncpgPrisma
 from atlas.prisma_client.schema import parse_schema
 
 SCHEMA = parse_schema(r"""
@@ -215,7 +215,7 @@ class Mark(_PrismaModel):
 class Workshop:
     """The generated actions, which are the same for every model, on the models above."""
 
-    def __init__(self, client: AtlasPrisma) -> None:
+    def __init__(self, client: AsyncpgPrisma) -> None:
         self.client = client
         self.gadget: Any = JobActions(client, Gadget)
         self.person: Any = JobActions(client, Person)

@@ -1,0 +1,50 @@
+"""The typed client on a connection that is already held: `prisma_on(conn).tenant.find_unique(where={"slug": "acme"})`.
+
+A call is one statement of the caller's transaction: it has the role and the settings of that transaction, so row-level
+security holds for it, and it commits with the audit row beside it. Errors of the database are asyncpg's, as for every
+other statement there.
+
+Importing Prisma's generated code takes longer than most commands run. So the first call imports it, not this module;
+programs that serve requests call `load_client` while they start.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from atlas.db.pool import Connection
+from atlas.errors import AtlasError
+from atlas.source import SOURCE
+
+if TYPE_CHECKING:
+    from prisma import Json
+
+    from atlas.prisma_client import AsyncpgPrisma
+
+
+class ClientNotGenerated(AtlasError):
+    """The typed client was not generated from `schema.prisma`."""
+
+
+@cache
+def load_client() -> "type[AsyncpgPrisma]":
+    """Import the generated code."""
+    try:
+        from atlas.prisma_client import AsyncpgPrisma
+    except (ImportError, RuntimeError) as error:  # Prisma raises either, by the name that is missing
+        command = f"prisma generate --schema {SOURCE / 'schema.prisma'}"
+        raise ClientNotGenerated(
+            f"The Prisma client cannot be imported: {error}.", remedy=f"Run `make setup`, or `{command}`."
+        ) from error
+    return AsyncpgPrisma
+
+
+def prisma_on(conn: Connection) -> "AsyncpgPrisma":
+    """The typed client on this connection. Making one costs a few microseconds; there is nothing to close."""
+    return load_client().on(conn, native_errors=True)
+
+
+def as_json(value: Any) -> "Json":
+    """A value of a Json field, as calls take it. Read, such a field is the value itself."""
+    from prisma import Json
+
+    return Json(value)

@@ -1,0 +1,56 @@
+"""The typed client on a held connection: in its transaction, with asyncpg's errors, made and prepared once."""
+
+import subprocess
+import sys
+
+import asyncpg
+import pytest
+
+from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.db.prisma import as_json, prisma_on
+
+DANA = Actor("user", "dana")
+
+
+async def test_a_typed_write_and_its_audit_row_are_rolled_back_together(conn):
+    transaction = conn.transaction()
+    await transaction.start()
+    made = await prisma_on(conn).tenant.create({"slug": "acme", "name": "Acme", "limits": as_json({"in_flight": 2})})
+    await record(conn, Event("TENANT_ADDED", "tenant", made.id, DANA, made.id, meta={}))
+    assert made.limits == {"in_flight": 2}
+    assert await conn.fetchval("select count(*) from atlas.audit_log where entity_id = $1", made.id) == 1
+    await transaction.rollback()
+
+    assert await prisma_on(conn).tenant.count(where={"slug": "acme"}) == 0
+    assert await conn.fetchval("select count(*) from atlas.audit_log where entity_id = $1", made.id) == 0
+
+
+async def test_errors_of_the_database_are_those_of_every_other_statement(conn):
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await prisma_on(conn).tenant.create({"slug": "system", "name": "Another"})
+    async with conn.transaction():
+        await conn.execute("set local role atlas_tenant")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await prisma_on(conn).session.find_many()
+
+
+async def test_a_statement_is_prepared_once_however_many_clients_are_made(conn):
+    for slug in ("a", "b", "c"):
+        await prisma_on(conn).tenant.find_unique(where={"slug": slug})
+        await prisma_on(conn).tenant.find_many(5, where={"slug": {"gt": slug}}, order={"slug": "asc"})
+    prepared = await conn.fetch("select statement from pg_prepared_statements where statement like 'select t0.%'")
+    assert len(prepared) == 2
+
+
+async def test_a_model_that_does_not_exist_is_named(conn):
+    with pytest.raises(AttributeError, match="no attribute 'tenants'"):
+        prisma_on(conn).tenants  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "module", ["atlas.engine.tenants", "atlas.cli.main", "atlas.cli.tenant", "atlas.workers.worker"]
+)
+def test_the_generated_code_is_imported_by_the_first_call_alone(module):
+    loaded = f"import sys, {module}; print('prisma' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "False"
