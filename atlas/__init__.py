@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run
     from atlas.errors import AtlasError
     from atlas.scheduler.recurring import Recurring, at_start
+    from atlas.scheduler.recurring_run import RecurringContext
     from atlas.workers.email import know_email
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "NewJob",
     "PermanentError",
     "Recurring",
+    "RecurringContext",
     "RetryAfter",
     "Run",
     "Snooze",
@@ -75,6 +77,7 @@ _HOMES = {
     "atlas.engine.workflows.run_context": ("Run",),
     "atlas.errors": ("AtlasError",),
     "atlas.scheduler.recurring": ("Recurring", "at_start"),
+    "atlas.scheduler.recurring_run": ("RecurringContext",),
     "atlas.workers.email": ("know_email",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -70,7 +70,7 @@ def edit(
     ] = None,
     retention: Annotated[
         str | None,
-        typer.Option(metavar=OBJECT, help="Days to keep jobs, attempts, events and steps; null keeps them for ever."),
+        typer.Option(metavar=OBJECT, help="Days to keep jobs, attempts, events, steps, recurring; null is for ever."),
     ] = None,
     json: Json = False,
 ) -> None:

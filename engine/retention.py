@@ -20,10 +20,11 @@ AGES = statement("engine/sql/retention_ages.sql")
 PRUNE_JOBS = statement("engine/sql/prune_jobs.sql")
 PRUNE_INTENTS = statement("engine/sql/prune_intents.sql")
 PRUNE_EVENTS = statement("engine/sql/prune_events.sql")
+PRUNE_RECURRING = statement("engine/sql/prune_recurring.sql")
 FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
 
 # Days, if a tenant has no ages of its own. `null` in a tenant's own ages keeps that kind for ever.
-DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30}
+DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30, "recurring": 30}
 FOR_EVER_DAYS = 100_000
 BATCH = 500
 _FIRST = UUID(int=0)
@@ -43,6 +44,8 @@ class Pruned:
     approvals: int = 0
     events: int = 0
     fires: int = 0
+    # Runs of recurring functions.
+    recurring: int = 0
 
     @property
     def total(self) -> int:
@@ -71,18 +74,9 @@ async def read_ages(conn: Queryable) -> list[Ages]:
 
 async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[Pruned]:
     """Sweep one tenant, one transaction a batch; the caller may wait between batches."""
-    async for removed in _sweep_jobs(pool, ages, batch):
-        yield removed
-    async for removed in _sweep_intents(pool, ages, batch):
-        yield removed
-    before = ages.before("events")
-    while before is not None:
-        async with borrow(pool, within=BATCH_SECONDS) as conn:
-            row = await fetch_row(conn, PRUNE_EVENTS, tenant_id=ages.tenant_id, before=before, limit=batch)
-        assert row is not None
-        yield Pruned(events=row["events"], fires=row["fires"])
-        if max(row["events"], row["fires"]) < batch:
-            return
+    for sweep in (_sweep_jobs, _sweep_intents, _sweep_events, _sweep_recurring):
+        async for removed in sweep(pool, ages, batch):
+            yield removed
 
 
 async def forget_workers(conn: Connection) -> int:
@@ -104,6 +98,28 @@ async def _sweep_intents(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pr
     if before is not None:
         async for row in _walk(pool, PRUNE_INTENTS, ages, before, batch, {"before": before}):
             yield Pruned(intents=row["intents"], approvals=row["approvals"])
+
+
+async def _sweep_events(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
+    async for row in _repeat(pool, PRUNE_EVENTS, ages, "events", batch):
+        yield Pruned(events=row["events"], fires=row["fires"])
+
+
+async def _sweep_recurring(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
+    async for row in _repeat(pool, PRUNE_RECURRING, ages, "recurring", batch):
+        yield Pruned(recurring=row["runs"])
+
+
+async def _repeat(pool: Pool, query: Statement, ages: Ages, kind: str, batch: int) -> AsyncIterator[Any]:
+    """Run a statement that removes the oldest rows of a tenant, until it removes less than a batch."""
+    before = ages.before(kind)
+    while before is not None:
+        async with borrow(pool, within=BATCH_SECONDS) as conn:
+            row = await fetch_row(conn, query, tenant_id=ages.tenant_id, before=before, limit=batch)
+        assert row is not None
+        yield row
+        if max(row.values()) < batch:
+            return
 
 
 async def _walk(

@@ -7,6 +7,7 @@ from atlas.engine.alerts import Alert, find_alerts, save_findings
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.recurring_runs import sweep_runs
 from atlas.engine.retention import forget_workers, prune, read_ages
 from atlas.engine.usage import meter_usage
 from atlas.logs import get_logger
@@ -40,9 +41,11 @@ class Maintenance:
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
 
     async def sweep(self) -> None:
-        """Requeue the jobs of lost workers, end an `offline --for` that is over, make due jobs ready."""
+        """Requeue the jobs of lost workers, end an `offline --for` that is over, make due jobs ready, end lost runs."""
         async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             await sweep(conn)
+            for run in await sweep_runs(conn):
+                log.warning("the process of a recurring function was lost", **run.log_facts())
 
     async def watch(self) -> None:
         """Store the current alerts, and log each when it begins and when it is over."""

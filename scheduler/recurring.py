@@ -2,42 +2,28 @@
 
 The schedule is in the database, the function only in the memory of the processes that registered it. A process without
 the function leaves the schedule alone. One process claims a run under a lease. The next run is set whatever the
-outcome, and missed intervals are skipped.
+outcome, and missed intervals are skipped. Every run leaves a row in the history.
 """
 
 import asyncio
-import contextvars
-import inspect
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from atlas.db.pg_json import stored_text
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
-from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
-from atlas.engine.recurring import (
-    Key,
-    RecurringRow,
-    RecurringRun,
-    claim_runs,
-    finish_run,
-    list_recurring,
-    remove_recurring,
-    renew_run,
-    save_recurring,
-)
+from atlas.engine.jobs.start_right import StartRight, boot_seconds
+from atlas.engine.recurring import Key, RecurringRow, list_recurring, remove_recurring, save_recurring
+from atlas.engine.recurring_runs import Outcome, RecurringRun, claim_runs, finish_run, renew_run
 from atlas.engine.tenants import find_tenant
 from atlas.engine.validation import check_name
-from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.logs import get_logger
 from atlas.scheduler.loops import log_failure
-from atlas.threads import awaitable
+from atlas.scheduler.recurring_run import Function, RecurringContext, check_function, run_function
 from atlas.waiting import wait_for
 
-Function = Callable[[], Awaitable[Any] | Any]
 Starter = Callable[["Recurring"], Awaitable[None]]
 
 LEASE_SECONDS = 30.0
@@ -45,7 +31,6 @@ SHORTEST_WAIT = 1.0
 RELOAD_SECONDS = 60.0
 # A next run beyond the calendar could not be set, and the run that ended would start again and again.
 LONGEST_REPEAT = timedelta(days=36_525)
-LONGEST_ERROR = 2000
 
 log = get_logger("scheduler.recurring")
 
@@ -101,21 +86,30 @@ class Recurring:
     ) -> None:
         """Run `fn` at `start_at` and every so often after it; with a repeat of zero, once.
 
-        A schedule that is stored under this tenant and id is replaced.
+        A schedule that is stored under this tenant and id is replaced. What ran once for this start does not run again
+        while its history is kept.
         """
         if not self.is_running:
             raise Conflict("The recurring functions are not running.", remedy="Call start() before register().")
-        _check(id, start_at, repeat_every, timeout)
+        _check(id, start_at, repeat_every, timeout, fn)
         async with self._pool.acquire() as conn:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key in self._functions:
                 raise Conflict(f"{id!r} is registered in this process already.", remedy="Unregister it first.")
+            # Before it is stored: it may be due at once.
             self._functions[key] = fn
+            is_stored = False
             try:
-                await save_recurring(conn, key, start_at=start_at, repeat_every=repeat_every, timeout=timeout)
-            except BaseException:
-                del self._functions[key]
-                raise
+                is_stored = await save_recurring(
+                    conn, key, start_at=start_at, repeat_every=repeat_every, timeout=timeout
+                )
+            finally:
+                if not is_stored:
+                    del self._functions[key]
+        if not is_stored:
+            log.info(
+                "a recurring function ran once for this start and does not run again", tenant_id=str(key[0]), id=id
+            )
         self._registered.set()
         self._changed.set()
 
@@ -124,7 +118,7 @@ class Recurring:
         async with self._pool.acquire() as conn:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key not in self._functions:
-                raise NotFound("recurring function", id, remedy="It is not registered in this process.")
+                raise NotFound("recurring function", id, remedy="It is not registered in this process, or ran once.")
             await remove_recurring(conn, key)
             del self._functions[key]
 
@@ -162,25 +156,29 @@ class Recurring:
             self.tracked = await list_recurring(conn)
         right.grant(asked_at)
         for run in runs:
-            self._runs[run.key] = asyncio.create_task(self._run(run, asked, right), name=f"recurring {run.key[1]}")
+            task = self._run(run, self._functions.get(run.key), asked, right)
+            self._runs[run.key] = asyncio.create_task(task, name=f"recurring {run.key[1]}")
 
     async def _wait(self) -> None:
         """Wait a second, then until the next run is due or a run has ended. A registration ends the wait at once."""
         await wait_for(self._registered, within=SHORTEST_WAIT)
         if not self._registered.is_set():
-            due = [row.due_in for row in self.tracked if row.due_in is not None and self._may_run(row)]
+            due = [row.due_in for row in self.tracked if self._may_run(row)]
             await wait_for(self._changed, within=min([RELOAD_SECONDS, *due]) - SHORTEST_WAIT)
 
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
-    async def _run(self, run: RecurringRun, held: float, right: StartRight) -> None:
+    async def _run(self, run: RecurringRun, function: Function | None, held: float, right: StartRight) -> None:
         keeping = asyncio.create_task(self._keep(run, held, asyncio.current_task()))
-        outcome, error = "stopped", None
+        outcome: Outcome = "stopped"
+        error: str | None = "It was unregistered before it started."
         try:
-            outcome, error = await _outcome(self._functions[run.key], run.timeout_seconds, right)
-            if error is not None:
-                log.warning("a recurring function failed", tenant_id=str(run.key[0]), id=run.key[1], reason=error)
+            if function is not None:
+                error = "Its process stopped, or could not renew its lease."
+                outcome, error = await run_function(function, RecurringContext(run), run.timeout_seconds, right)
+            if outcome in ("failed", "timeout"):
+                log.warning("a recurring function failed", **run.log_facts(), reason=error)
         finally:
             keeping.cancel()
             finishing = asyncio.create_task(self._finish(run, outcome, error))
@@ -206,73 +204,31 @@ class Recurring:
             asked = time()
             try:
                 async with borrow(self._pool, within=held + self._lease - asked) as conn:
-                    ours = await renew_run(conn, self._name, run, lease=self._lease)
+                    ours = await renew_run(conn, run, lease=self._lease)
                 held = asked
             except Exception as error:
-                log_failure(log, "a lease could not be renewed", error, id=run.key[1])
+                log_failure(log, "a lease could not be renewed", error, **run.log_facts())
                 ours = time() < held + self._lease
         if task is not None:
-            log.warning("a recurring function lost its lease and is stopped", id=run.key[1])
+            log.warning("a recurring function lost its lease and is stopped", **run.log_facts())
             task.cancel()
 
-    async def _finish(self, run: RecurringRun, outcome: str, error: str | None) -> None:
+    async def _finish(self, run: RecurringRun, outcome: Outcome, error: str | None) -> None:
         try:
             async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
-                await finish_run(conn, self._name, run, outcome=outcome, error=error)
+                became = await finish_run(conn, run, outcome=outcome, error=error)
         except Exception as raised:
             # Its lease will expire, and the run is claimed again.
-            log_failure(log, "a run's outcome was not recorded", raised, id=run.key[1])
+            log_failure(log, "a run's outcome was not recorded", raised, **run.log_facts())
+            return
+        if became is None:
+            log.warning("a run ended after it was taken for lost", **run.log_facts(), outcome=outcome)
+        if became == "removed":
+            self._functions.pop(run.key, None)
 
 
-async def _outcome(function: Function, timeout_seconds: float | None, right: StartRight) -> tuple[str, str | None]:
-    """Call the function and return its outcome and error. Only a cancellation from outside is raised."""
-    try:
-        async with asyncio.timeout(timeout_seconds) as limit:
-            await _call(function, right)
-    except NotStarted:
-        # So long ago was it claimed that the gate may be closed by now: it is claimed again.
-        return "stopped", None
-    except asyncio.CancelledError as raised:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return _failed(raised)
-    except (Exception, KeyboardInterrupt, SystemExit) as raised:
-        if limit.expired():
-            return "timeout", f"It took longer than {timeout_seconds} s."
-        return _failed(raised)
-    return "succeeded", None
-
-
-async def _call(function: Function, right: StartRight) -> None:
-    if inspect.iscoroutinefunction(function):
-        right.check()
-        await function()
-        return
-
-    def work() -> None:
-        right.check()
-        awaitable(function)()
-
-    # A future, not a task: a task that ends in SystemExit ends the event loop too.
-    call = partial(contextvars.copy_context().run, work)
-    thread = asyncio.get_running_loop().run_in_executor(None, call)
-    try:
-        await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        # A thread cannot be stopped: the run lasts until it returns.
-        await asyncio.wait([thread])
-        raise
-
-
-def _failed(error: BaseException) -> tuple[str, str]:
-    kind, message = type(error).__name__, str(error).strip()
-    shown = message if isinstance(error, AtlasError) and message else f"{kind}: {message}" if message else kind
-    return "failed", stored_text(shown)[:LONGEST_ERROR]
-
-
-def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timedelta | None) -> None:
-    wrong = check_name("id", id)
+def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timedelta | None, fn: Function) -> None:
+    wrong = [*check_name("id", id), *check_function(fn)]
     if repeat_every < timedelta():
         wrong.append(FieldError("repeat_every", "is negative"))
     if repeat_every > LONGEST_REPEAT:

@@ -8,6 +8,7 @@ from runpy import run_path
 import pytest
 
 import atlas
+from atlas.engine.retention import DEFAULT_DAYS
 from atlas.settings import Settings
 from tests.support import ROOT
 
@@ -26,6 +27,13 @@ def test_the_page_of_settings_has_every_setting_and_its_default():
     for name, shown in rows:
         if fields[name] is not None:
             assert shown == f"`{fields[name]}`", name
+
+
+def test_the_page_of_settings_has_every_age_of_retention():
+    _, _, section = (ROOT / "docs" / "settings.md").read_text().partition("## Retention of a tenant\n")
+    rows = re.findall(r"^\| `([a-z]+)` \|.*\| `(\d+)` \|$", section.partition("\n## ")[0], re.MULTILINE)
+
+    assert {kind: int(days) for kind, days in rows} == DEFAULT_DAYS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

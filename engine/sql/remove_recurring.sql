@@ -1,4 +1,4 @@
--- a schedule -> removed. A run in progress ends by itself and records nothing.
+-- a schedule -> removed. A run in progress ends by itself, and its history stays.
 delete from atlas.recurring_jobs
 where tenant_id = :tenant_id
   and id = :id

@@ -1,10 +1,14 @@
 -- nothing, or a schedule -> this schedule. Its next run is its start; if that is in the past, it is due at once.
--- Returns whether it is another schedule than before.
+-- A function that is to run once, and did at this start, stays removed: every process that registers it does so at each start.
+-- Returns whether it is another schedule than before. The caller holds the schedule that is there.
 with before as (
   select start_at, repeat_seconds, timeout_seconds from atlas.recurring_jobs where tenant_id = :tenant_id and id = :id
 )
 insert into atlas.recurring_jobs as r (tenant_id, id, start_at, repeat_seconds, timeout_seconds, next_run_at)
-values (:tenant_id, :id, :start_at, :repeat_seconds, :timeout_seconds, :start_at)
+select :tenant_id, :id, :start_at::timestamptz, :repeat_seconds::float8, :timeout_seconds::float8, :start_at
+where exists (select from before)
+  or :repeat_seconds > 0
+  or not atlas.recurring_is_over(:tenant_id, :id, :start_at)
 on conflict (tenant_id, id) do update
 set start_at        = excluded.start_at,
     repeat_seconds  = excluded.repeat_seconds,

@@ -4,6 +4,7 @@
 create type trigger_type as enum ('event', 'schedule');
 create type misfire_policy as enum ('skip', 'latest', 'all');
 create type fire_result as enum ('fired', 'swallowed', 'failed');
+create type recurring_outcome as enum ('succeeded', 'failed', 'timeout', 'stopped', 'lost');
 
 create table job_triggers (
   id                    uuid primary key default gen_random_uuid(),
@@ -74,24 +75,41 @@ create table recurring_jobs (
   tenant_id        uuid not null,
   id               text not null check (id <> ''),
   start_at         timestamptz(6) not null,
-  -- 0: once.
+  -- 0: once. Its row goes when that run has ended.
   repeat_seconds   float8 not null check (repeat_seconds >= 0),
   timeout_seconds  float8 check (timeout_seconds > 0),
-  -- Null: it ran, once, and is done.
-  next_run_at      timestamptz(6),
-  locked_by        text,
-  lease_expires_at timestamptz(6),
-  -- Counts the runs, and is the fence of what a run may write.
+  next_run_at      timestamptz(6) not null,
+  -- The last run, which may not have ended yet.
+  run_id           uuid,
   run_count        int not null default 0,
-  last_started_at  timestamptz(6),
-  last_finished_at timestamptz(6),
-  last_outcome     text check (last_outcome in ('succeeded', 'failed', 'timeout', 'stopped')),
-  last_error       text,
   created_at       timestamptz(6) not null default clock_timestamp(),
   updated_at       timestamptz(6) not null default clock_timestamp(),
-  primary key (tenant_id, id),
-  constraint recurring_jobs_lock_is_whole check ((locked_by is null) = (lease_expires_at is null))
+  primary key (tenant_id, id)
 ) with (fillfactor = 70);
+
+-- Every run of a recurring function, also of those that are no longer registered. One that has not ended holds a lease, which its
+-- process renews.
+create table recurring_runs (
+  id               uuid primary key default gen_random_uuid(),
+  tenant_id        uuid not null,
+  recurring_id     text not null,
+  due_at           timestamptz(6) not null,
+  -- Above 1: the run before it, which was due at the same time, was stopped or lost.
+  attempt_no       int not null check (attempt_no > 0),
+  worker_id        text not null,
+  started_at       timestamptz(6) not null default clock_timestamp(),
+  lease_expires_at timestamptz(6),
+  -- Of a lost run: when its lease ended.
+  finished_at      timestamptz(6),
+  outcome          recurring_outcome,
+  error            text,
+  constraint recurring_runs_end_is_whole check (
+    (finished_at is null) = (outcome is null) and (finished_at is null) = (lease_expires_at is not null))
+);
+-- A function runs once at a time, whoever registered it.
+create unique index recurring_runs_running on recurring_runs (tenant_id, recurring_id) where finished_at is null;
+create index recurring_runs_history on recurring_runs (tenant_id, recurring_id, started_at, id);
+create index recurring_runs_finished on recurring_runs (tenant_id, finished_at) where finished_at is not null;
 
 create table usage_hourly (
   tenant_id     uuid not null,

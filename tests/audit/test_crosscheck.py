@@ -21,6 +21,7 @@ from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
 from atlas.engine.recurring import remove_recurring, save_recurring
+from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
 from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
@@ -343,9 +344,12 @@ async def test_things_whose_first_events_were_removed_by_order_are_compared_with
 
 AUDITED = (
     *("jobs", "tenants", "api_tokens", "sessions", "approvals", "policy_rules", "job_definitions", "workflows"),
-    *("job_triggers", "hosts", "server_instances", "intents", "events", "recurring_jobs"),
+    *("job_triggers", "hosts", "server_instances", "intents", "events", "recurring_jobs", "recurring_runs"),
 )
-TRACES = "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,handled_at}"
+TRACES = (
+    "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,handled_at,"
+    "next_run_at,run_id,run_count}"
+)
 RECORDER = f"""
 create table atlas.recorded (xid xid8, name text, was text, became text);
 create function atlas.recorder() returns trigger language plpgsql security definer as $$
@@ -354,7 +358,8 @@ declare
   became jsonb := to_jsonb(new) - '{TRACES}'::text[];
 begin
   if was is distinct from became and (tg_table_name <> 'jobs' or was->'status' is distinct from became->'status') then
-    insert into atlas.recorded values (pg_current_xact_id(), tg_table_name, was->>'status', became->>'status');
+    insert into atlas.recorded values (pg_current_xact_id(), tg_table_name,
+      coalesce(was->>'status', was->>'outcome'), coalesce(became->>'status', became->>'outcome'));
   end if;
   return null;
 end $$;
@@ -363,7 +368,10 @@ TRIGGER = """
 create trigger recorder after insert or update or delete on atlas.{} for each row execute function atlas.recorder()
 """
 # What docs/audit.md names as not audited.
-BY_DESIGN = {("jobs", "queued", "running"), ("jobs", "running", "queued")}
+BY_DESIGN = {
+    *(("jobs", "queued", "running"), ("jobs", "running", "queued")),
+    *(("recurring_runs", None, outcome) for outcome in (None, "succeeded", "stopped")),
+}
 
 
 @pytest.fixture
@@ -382,7 +390,14 @@ async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(o
     schedule = {"start_at": datetime.now(UTC), "repeat_every": timedelta(hours=1)}
     await save_recurring(conn, key, **schedule)
     await save_recurring(conn, key, **schedule)  # the same again changes nothing
+    for outcome in ("stopped", "succeeded", "failed", "timeout", "lost"):
+        await owner.execute("update atlas.recurring_jobs set next_run_at = now()")
+        [run] = await claim_runs(conn, "w", [key], lease=0 if outcome == "lost" else 60)
+        await (sweep_runs(conn) if outcome == "lost" else finish_run(conn, run, outcome=outcome))
     await remove_recurring(conn, key)
+    await save_recurring(conn, key, start_at=datetime.now(UTC), repeat_every=timedelta())
+    [run] = await claim_runs(conn, "w", [key], lease=60)
+    assert await finish_run(conn, run, outcome="succeeded") == "removed"
     worker, job = await given_claimed(conn, "lost")
     await lose_lease(conn, worker)
     assert job.id in [one.id for one in await reap(conn)]
@@ -398,5 +413,7 @@ async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(o
     )
     assert {tuple(row) for row in silent} == BY_DESIGN
     actions = {row["action"] for row in await owner.fetch("select distinct action from atlas.audit_log")}
-    assert {"WORKER_LOST", "RECURRING_REGISTERED", "RECURRING_REMOVED", "EVENT_PUBLISHED"} <= actions
-    assert await owner.fetchval("select count(*) from atlas.audit_log where action = 'RECURRING_REGISTERED'") == 1
+    assert {"WORKER_LOST", "EVENT_PUBLISHED"} <= actions
+    counted = "select action, count(*) from atlas.audit_log where entity_type = 'recurring' group by 1"
+    expected = {"RECURRING_REGISTERED": 2, "RECURRING_FAILED": 3, "RECURRING_REMOVED": 2}
+    assert dict(await owner.fetch(counted)) == expected

@@ -10,6 +10,8 @@ import pytest
 from atlas.engine.jobs import claim, delete, finish, switch
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.verdicts import PermanentError, decide
+from atlas.engine.recurring import list_recurring, remove_recurring, save_recurring
+from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
 from atlas.engine.retention import Pruned, forget_workers, id_at, prune, read_ages
 from atlas.engine.usage import meter_usage, read_usage
 from atlas.engine.workflows.events import publish_event
@@ -328,3 +330,30 @@ async def test_workers_that_ended_long_ago_are_forgotten_unless_they_hold_someth
     assert await forget_workers(conn) == 1
     left = {row["worker_id"] for row in await conn.fetch("select worker_id from atlas.job_workers")}
     assert left == {holder.id, alive.id}
+
+
+async def test_runs_of_recurring_functions_go_at_their_age_but_for_the_last_of_each(pool, conn):
+    tenant = await given_tenant(conn, "acme")
+    keys = [(tenant, "tidy"), (tenant, "gone")]
+    for key in keys:
+        await save_recurring(conn, key, start_at=datetime(2026, 1, 1, tzinfo=UTC), repeat_every=timedelta(hours=1))
+        for _ in range(3):
+            [run] = await claim_runs(conn, "w", [key], lease=60)
+            await finish_run(conn, run, outcome="succeeded")
+            await conn.execute("update atlas.recurring_jobs set next_run_at = clock_timestamp()")
+    await claim_runs(conn, "w", keys[:1], lease=60)
+    await remove_recurring(conn, keys[1])
+    await conn.execute("update atlas.recurring_runs set finished_at = finished_at - interval '10 days'")
+
+    assert (await sweep(pool)).recurring == 0
+    await keep(conn, tenant, recurring=9)
+    # A run in progress stays, whenever it began; and then it is the last one.
+    assert (await sweep(pool, batch=2)).recurring == 6
+    assert await conn.fetchval("select count(*) from atlas.recurring_runs where finished_at is null") == 1
+    counts = await conn.fetch("select meta->>'runs' as n from atlas.audit_log where action = 'RECURRING_PRUNED'")
+    assert [row["n"] for row in counts] == ["2", "2", "2"]
+
+    await conn.execute("update atlas.recurring_runs set lease_expires_at = clock_timestamp() - interval '10 days'")
+    await sweep_runs(conn)
+    assert (await sweep(pool)).recurring == 0
+    assert [one.last_outcome for one in await list_recurring(conn)] == ["lost"]

@@ -2,16 +2,21 @@
 
 import asyncio
 import threading
+import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import structlog
 
 from atlas.engine.jobs import switch
-from atlas.engine.recurring import claim_runs, finish_run, list_recurring, renew_run
+from atlas.engine.recurring import list_recurring
+from atlas.engine.recurring_runs import claim_runs, finish_run, list_runs, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.scheduler.recurring import Recurring
+from atlas.scheduler.recurring_run import RecurringContext
 from tests.support import DANA, until
 
 NOW = datetime.now(UTC)
@@ -45,9 +50,17 @@ async def ended(conn: Any, id: str = "tidy", run: int = 1) -> Any:
     async with asyncio.timeout(10):
         while True:
             found = await row(conn, id)
-            if found.run_count >= run and found.locked_by is None and found.last_outcome is not None:
+            if found.run_count >= run and found.last_outcome is not None:
                 return found
             await asyncio.sleep(0.01)
+
+
+async def ran_once(conn: Any, id: str = "tidy") -> Any:
+    """The last run of a function that runs once, when it has ended."""
+    ended = "select finished_at is not null from atlas.recurring_runs where recurring_id = $1 order by started_at desc"
+    await until(lambda: conn.fetchval(ended, id))
+    owner = await conn.fetchval("select tenant_id from atlas.recurring_runs where recurring_id = $1", id)
+    return (await list_runs(conn, (owner, id)))[0]
 
 
 async def make_due(conn: Any) -> None:
@@ -79,6 +92,8 @@ async def noop() -> None: ...
         ({"start_at": datetime(2027, 1, 1)}, "start_at"),
         ({"timeout": timedelta()}, "timeout"),
         ({"id": ""}, "id"),
+        ({"fn": lambda ctx, more: None}, "fn"),
+        ({"fn": lambda *, ctx: None}, "fn"),
     ],
 )
 async def test_a_wrong_registration_is_refused_by_its_field(conn, recurring, changes, field):
@@ -126,14 +141,20 @@ async def test_a_second_registration_in_this_process_is_refused_and_another_proc
     assert len(await list_recurring(conn)) == 1
 
 
-async def test_an_unchanged_schedule_keeps_its_next_run_when_it_is_registered_anew(conn, recurring):
+async def test_what_runs_once_is_gone_after_its_run_and_is_not_run_again_by_another_process(conn, recurring, acme):
     await recurring.register("acme", "tidy", NOW - DAY, ONCE, noop)
-    done = await ended(conn)
+    await until(lambda: not recurring._functions)
     other = await recurring.another()
     await other.register("acme", "tidy", NOW - DAY, ONCE, noop)
+    await recurring.register("acme", "tidy", NOW - DAY, ONCE, noop)
+    assert await list_recurring(conn) == []
 
-    assert done.next_run_at is None
-    assert (await row(conn)).next_run_at is None
+    # Another start is another run.
+    await recurring.register("acme", "tidy", NOW - DAY / 2, ONCE, noop)
+    await until(lambda: conn.fetchval("select not exists (select from atlas.recurring_jobs)"))
+    assert [one.outcome for one in await list_runs(conn, (acme, "tidy"))] == ["succeeded", "succeeded"]
+    actions = await conn.fetch("select action from atlas.audit_log where entity_type = 'recurring' order by id")
+    assert [one["action"] for one in actions] == ["RECURRING_REGISTERED", "RECURRING_REMOVED"] * 2
 
 
 async def test_an_instance_without_the_function_tracks_it_and_leaves_it_alone(conn, recurring):
@@ -183,7 +204,7 @@ async def test_the_next_run_is_set_whatever_the_outcome(conn, recurring, what, o
 async def test_a_plain_function_runs_in_a_thread(conn, recurring):
     threads = []
     await recurring.register("acme", "tidy", NOW, ONCE, lambda: threads.append(threading.current_thread()))
-    assert (await ended(conn)).last_outcome == "succeeded"
+    assert (await ran_once(conn)).outcome == "succeeded"
     assert threads[0] is not threading.main_thread()
 
 
@@ -193,12 +214,12 @@ async def test_a_plain_function_that_tries_to_end_the_program_has_failed(conn, r
         raise exit
 
     await recurring.register("acme", "tidy", NOW, ONCE, tidy)
-    assert exit.__name__ in (await ended(conn)).last_error
+    assert exit.__name__ in (await ran_once(conn)).error
 
 
 async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(conn, recurring):
     await recurring.register("acme", "tidy", NOW, ONCE, lambda: next(iter(())))
-    assert (await ended(conn)).last_outcome == "failed"
+    assert (await ran_once(conn)).outcome == "failed"
 
 
 async def test_one_instance_runs_a_due_function_and_the_others_do_not_wait(conn, recurring):
@@ -226,7 +247,7 @@ async def test_due_functions_run_beside_each_other(conn, recurring):
     meeting = asyncio.Barrier(3)
     for id in ("a", "b", "c"):
         await recurring.register("acme", id, NOW, ONCE, meeting.wait, timeout=timedelta(seconds=5))
-    assert {(await ended(conn, id)).last_outcome for id in ("a", "b", "c")} == {"succeeded"}
+    assert {(await ran_once(conn, id)).outcome for id in ("a", "b", "c")} == {"succeeded"}
 
 
 async def test_a_lease_frees_the_run_of_an_instance_that_died(conn, recurring, acme):
@@ -236,11 +257,12 @@ async def test_a_lease_frees_the_run_of_an_instance_that_died(conn, recurring, a
     [run] = await claim_runs(conn, "a process that dies", [(acme, "tidy")], lease=60)
     assert await claim_runs(conn, "another", [(acme, "tidy")], lease=60) == []
 
-    await conn.execute("update atlas.recurring_jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
+    await conn.execute("update atlas.recurring_runs set lease_expires_at = clock_timestamp() - interval '1 second'")
     [second] = await claim_runs(conn, "another", [(acme, "tidy")], lease=60)
 
-    assert not await finish_run(conn, "a process that dies", run, outcome="succeeded")  # it wakes: too late
-    assert await finish_run(conn, "another", second, outcome="succeeded")
+    assert await finish_run(conn, run, outcome="succeeded") is None  # it wakes: too late
+    assert not await renew_run(conn, run, lease=60)
+    assert await finish_run(conn, second, outcome="succeeded") == "kept"
     assert (await row(conn)).run_count == 2
 
 
@@ -258,9 +280,9 @@ async def test_a_run_whose_lease_cannot_be_renewed_ends_before_another_process_t
 ):
     running, most, taken = [], [], asyncio.Event()
 
-    async def unreachable(_: Any, by: str, run: Any, *, lease: float) -> bool:
-        if by != recurring._name:
-            return await renew_run(_, by, run, lease=lease)
+    async def unreachable(conn: Any, run: Any, *, lease: float) -> bool:
+        if run.worker_id != recurring._name:
+            return await renew_run(conn, run, lease=lease)
         if away == "hangs":
             await asyncio.sleep(60)
         raise OSError("the database is away")
@@ -318,6 +340,7 @@ async def test_a_run_in_progress_ends_by_itself_when_its_function_is_unregistere
             await asyncio.sleep(0.01)
 
     assert story == ["begins", "ends"]
+    assert (await ran_once(conn)).outcome == "succeeded"
     assert await list_recurring(conn) == []
 
 
@@ -339,7 +362,7 @@ async def test_a_stop_gives_the_run_back_and_another_instance_takes_it_up(conn, 
     await other.register("acme", "tidy", NOW - DAY / 2, DAY, quick)
     await asyncio.wait_for(ran.wait(), 5)
 
-    assert (given_back.last_outcome, given_back.locked_by) == ("stopped", None)
+    assert (given_back.last_outcome, given_back.worker_id) == ("stopped", None)
     assert given_back.next_run_at == NOW - DAY / 2
 
 
@@ -403,10 +426,10 @@ async def test_a_run_that_was_claimed_too_long_ago_for_the_gate_is_not_started(c
 
     monkeypatch.setattr("atlas.engine.jobs.start_right.START_SECONDS", 0.0)
     await recurring.register("acme", "tidy", NOW, DAY, (lambda: ran.append(1)) if in_thread else tidy)
-    await until(lambda: conn.fetchval("select last_outcome = 'stopped' from atlas.recurring_jobs"))
+    await until(lambda: conn.fetchval("select outcome = 'stopped' from atlas.recurring_runs"))
     assert ran == []
     monkeypatch.undo()
-    await until(lambda: conn.fetchval("select last_outcome = 'succeeded' from atlas.recurring_jobs"))
+    await until(lambda: conn.fetchval("select exists (select from atlas.recurring_runs where outcome = 'succeeded')"))
     assert ran == [1]
 
 
@@ -432,8 +455,8 @@ async def test_it_rests_until_the_next_is_due_and_no_longer(conn, recurring):
     now = datetime.now(UTC)
     await recurring.register("acme", "tidy", now + timedelta(seconds=1.5), ONCE, tidy)
     await asyncio.wait_for(ran.wait(), 5)
-    found = await ended(conn)
-    late = (found.last_started_at - found.start_at).total_seconds()
+    found = await ran_once(conn)
+    late = (found.started_at - found.due_at).total_seconds()
     print(f"started {late:.3f} s after it was due")
     assert 0 <= late < 1
 
@@ -450,5 +473,61 @@ async def test_a_poll_that_fails_for_any_reason_is_repeated(conn, recurring, mon
     monkeypatch.setattr("atlas.scheduler.recurring.claim_runs", astray)
     await recurring.register("acme", "tidy", NOW, ONCE, noop)
 
-    assert (await ended(conn)).last_outcome == "succeeded"
+    assert (await ran_once(conn)).outcome == "succeeded"
     assert len(asked) >= 2
+
+
+async def test_a_function_that_takes_its_context_is_told_of_its_run(conn, recurring, acme):
+    seen = []
+
+    async def tidy(ctx: RecurringContext) -> None:
+        ctx.log.error("tidying")
+        seen.append((ctx.tenant_id, ctx.id, ctx.run_id, ctx.attempt, ctx.cancelled))
+
+    with structlog.testing.capture_logs() as logged:
+        await recurring.register("acme", "tidy", NOW, ONCE, tidy)
+        run = await ran_once(conn)
+
+    assert seen == [(acme, "tidy", run.id, 1, False)]
+    [line] = [one for one in logged if one["event"] == "tidying"]
+    facts = {"tenant_id": str(acme), "recurring_id": "tidy", "run_id": str(run.id), "attempt_no": 1}
+    assert line.items() >= {**facts, "worker_id": run.worker_id}.items()
+
+
+async def test_a_function_in_a_thread_sees_that_it_took_too_long(conn, recurring):
+    def tidy(ctx: RecurringContext) -> None:
+        while not ctx.cancelled:
+            time.sleep(0.01)
+
+    await recurring.register("acme", "tidy", NOW, ONCE, tidy, timeout=timedelta(seconds=0.05))
+    assert (await ran_once(conn)).outcome == "timeout"
+
+
+async def test_a_function_in_a_thread_sees_the_stop_and_the_next_attempt_knows_its_number(conn, recurring, acme):
+    attempts: list[int] = []
+
+    def tidy(ctx: RecurringContext) -> None:
+        attempts.append(ctx.attempt)
+        while not ctx.cancelled and ctx.attempt == 1:
+            time.sleep(0.01)
+
+    await recurring.register("acme", "tidy", NOW, ONCE, tidy)
+    await until(lambda: attempts)
+    await recurring.cancel()
+    other = await recurring.another()
+    await other.register("acme", "tidy", NOW, ONCE, tidy)
+    await until(lambda: conn.fetchval("select not exists (select from atlas.recurring_jobs)"))
+
+    assert attempts == [1, 2]
+    runs = await list_runs(conn, (acme, "tidy"))
+    assert [(one.outcome, one.attempt_no) for one in runs] == [("succeeded", 2), ("stopped", 1)]
+
+
+@pytest.mark.parametrize("written", [lambda: fails(), partial(lambda ctx, more: fails(), more=1)])
+async def test_what_a_plain_function_returns_is_awaited(conn, recurring, written):
+    await recurring.register("acme", "tidy", NOW, ONCE, written)
+    assert "no paper" in (await ran_once(conn)).error
+
+
+async def fails() -> None:
+    raise ValueError("no paper")

@@ -11,9 +11,9 @@ select
       and j.status = 'running'
       and j.started_at > clock_timestamp() - :lapse::float8 * interval '1 second')
   or exists (
-    select from atlas.recurring_jobs r
-    where r.locked_by is not null
-      and r.last_started_at > clock_timestamp() - :lapse::float8 * interval '1 second') as handing_out
+    select from atlas.recurring_runs r
+    where r.finished_at is null
+      and r.started_at > clock_timestamp() - :lapse::float8 * interval '1 second') as handing_out
 from atlas.system_state s
 cross join lateral (
   select count(*) as workers, count(*) filter (where w.confirmed_gate >= :version) as confirmed
