@@ -29,6 +29,7 @@ COMMANDS = {
     "outbox": "atlas.cli.outbox:app",
     "trigger": "atlas.cli.trigger:app",
     "event": "atlas.cli.event:app",
+    "recurring": "atlas.cli.recurring:app",
     "tenant": "atlas.cli.tenant:app",
     "token": "atlas.cli.token:app",
     "host": "atlas.cli.host:app",

@@ -1,5 +1,6 @@
 """One row of every kind, for each tenant, so that every address has something to return."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +9,8 @@ from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.recurring import save_recurring
+from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.tenants import Tenant
 from atlas.engine.triggers import add_trigger
 from atlas.engine.workflows.approvals import ask_for_reviews
@@ -38,11 +41,16 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         approval: UUID = await conn.fetchval("select id from atlas.approvals where run_id = $1", intent)
         row: int = await conn.fetchval("select id from atlas.audit_log where tenant_id = $1 limit 1", tenant.id)
         await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)
+        key = (tenant.id, f"tidy {tenant.slug}")
+        await save_recurring(conn, key, start_at=datetime(2026, 1, 1, tzinfo=UTC), repeat_every=timedelta(days=1))
+        [recurring] = await claim_runs(conn, "tests", [key], lease=30)
+        await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
     return {
         "job_id": job.id,
         "host_id": host.id,
         "instance_id": instance.id,
         "trigger_id": trigger.id,
+        "recurring_id": key[1],
         "run_id": run,
         "intent_id": intent,
         "approval_id": approval,

@@ -129,6 +129,7 @@ SETS = {
     "trigger_type": [("TriggerShown", "trigger_type"), ("NewTrigger", "trigger_type")],
     "misfire_policy": [("TriggerShown", "misfire"), ("NewTrigger", "misfire")],
     "fire_result": [("FireShown", "result")],
+    "recurring_outcome": [("RecurringRunShown", "outcome"), ("RecurringShown", "last_outcome")],
     "policy_effect": [("RuleShown", "effect"), ("RuleBody", "effect")],
 }
 

@@ -24,6 +24,11 @@ insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_a
 select $3, n, 'w', 'failed', now() from generate_series(1, 7) n;
 insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)
 select $4, $2, '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 s', 'dana' from generate_series(1, 7) n;
+insert into atlas.recurring_jobs (tenant_id, id, start_at, repeat_seconds, next_run_at)
+select $2, 'r' || n, now(), 60, now() from generate_series(1, 7) n;
+insert into atlas.recurring_runs (tenant_id, recurring_id, due_at, attempt_no, worker_id, started_at, finished_at, outcome)
+select $2, 'tidy acme', now(), 1, 'w', '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 s', now(), 'succeeded'
+from generate_series(1, 7) n;
 insert into atlas.job_workers (worker_id, hostname, version, job_types, started_at, lease_expires_at)
 select 'w' || n, 'h', '1', '{x}', now() - n / 3 * interval '1 s', now() + interval '1 h' from generate_series(1, 7) n;
 insert into atlas.usage_hourly (tenant_id, job_type, hour, runs)

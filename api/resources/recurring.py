@@ -1,0 +1,108 @@
+"""Routes for recurring functions: their schedules and the history of their runs. Programs register them, in code."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path
+from pydantic import AwareDatetime, TypeAdapter
+
+from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Page
+from atlas.engine.recurring import Key, find_owner, list_recurring
+from atlas.engine.recurring_runs import list_runs
+from atlas.errors import NotFound
+
+router = APIRouter(prefix=f"{PREFIX}/recurring", route_class=GuardedRoute, tags=["recurring"])
+
+RecurringId = Annotated[str, Path(min_length=1, max_length=200)]
+RecurringOutcome = Literal["succeeded", "failed", "timeout", "stopped", "lost"]
+
+FUNCTION_POSITION: TypeAdapter[Key] = TypeAdapter(Key)
+RUN_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
+
+
+class RecurringShown(ApiModel):
+    """A recurring function, and how its last run ended."""
+
+    id: str
+    tenant_id: UUID
+    start_at: datetime
+    repeat_seconds: float
+    timeout_seconds: float | None
+    next_run_at: datetime
+    run_count: int
+    worker_id: str | None
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_outcome: RecurringOutcome | None
+    last_error: str | None
+
+
+class RecurringRunShown(ApiModel):
+    """A run of a recurring function."""
+
+    id: UUID
+    tenant_id: UUID
+    recurring_id: str
+    due_at: datetime
+    attempt_no: int
+    worker_id: str
+    started_at: datetime
+    finished_at: datetime | None
+    duration_ms: int | None
+    outcome: RecurringOutcome | None
+    error: str | None
+
+
+@router.get("", operation_id="list_recurring_functions", summary="List the recurring functions, by tenant and id")
+@requires(*READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[RecurringShown]:
+    """Those that programs have registered and not removed. One that runs once is gone after its run."""
+    after = read_cursor(cursor, FUNCTION_POSITION)
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda after, limit: list_recurring(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            RecurringShown.model_validate,
+            after=after,
+            limit=limit,
+            key=lambda one: one.key,
+        )
+
+
+# An id may hold slashes. This address comes first: it would be an id of the next one.
+@router.get(
+    "/{recurring_id:path}/runs",
+    operation_id="list_recurring_runs",
+    summary="List the runs of a recurring function, newest first",
+)
+@requires(*READERS)
+async def show_runs(
+    recurring_id: RecurringId, call: Calling, limit: Limit = 50, cursor: Cursor = None
+) -> Page[RecurringRunShown]:
+    """Also those of a function that is no longer registered, for as long as the tenant's retention keeps them."""
+    after = read_cursor(cursor, RUN_POSITION)
+    async with call.transaction(read_only=True) as conn:
+        owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
+        return await read_page(
+            lambda before, limit: list_runs(conn, (owner, recurring_id), before=before, limit=limit),
+            RecurringRunShown.model_validate,
+            after=after,
+            limit=limit,
+            key=lambda one: (one.started_at, one.id),
+        )
+
+
+@router.get("/{recurring_id:path}", operation_id="get_recurring_function", summary="One recurring function")
+@requires(*READERS)
+async def show_one(recurring_id: RecurringId, call: Calling) -> RecurringShown:
+    """With when it runs next, and how its last run ended. An operator names the tenant where several have this id."""
+    async with call.transaction(read_only=True) as conn:
+        owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
+        found = await list_recurring(conn, tenant_id=owner, id=recurring_id)
+    if not found:
+        raise NotFound("recurring function", recurring_id, remedy="It is no longer registered; /runs has its history.")
+    return RecurringShown.model_validate(found[0])

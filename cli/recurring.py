@@ -1,0 +1,108 @@
+"""`atlas recurring`: the functions that programs run at intervals, and their runs."""
+
+from datetime import timedelta
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import connected, execute
+from atlas.db.pool import Connection
+from atlas.engine.recurring import RecurringRow, find_owner, list_recurring
+from atlas.engine.recurring_runs import PastRun, list_runs
+from atlas.engine.tenants import find_tenant, list_tenants
+from atlas.engine.workflows.registry import near
+from atlas.errors import NotFound
+from atlas.settings import Settings
+
+app = typer.Typer(
+    help="The functions that programs run at intervals, and their runs.", no_args_is_help=True, add_completion=False
+)
+
+NONE_YET = (
+    "There are no recurring functions. A module that `atlas scheduler --app` loads registers them;"
+    " docs/scheduler.md shows how."
+)
+
+
+@app.command("list")
+def show_list(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, json: Json = False
+) -> None:
+    """List the recurring functions, with how their last runs ended."""
+
+    async def work(settings: Settings) -> tuple[list[RecurringRow], dict[UUID, str]]:
+        async with connected(settings) as conn:
+            found = await list_recurring(conn, tenant_id=await _tenant_id(conn, tenant))
+            return found, {one.id: one.slug for one in await list_tenants(conn)}
+
+    found, slugs = execute(work)
+    columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
+    rows = [
+        (
+            *(slugs.get(one.tenant_id, one.tenant_id), one.id, _every(one), one.next_run_at, one.last_started_at),
+            *(_last_outcome(one), one.run_count),
+        )
+        for one in found
+    ]
+    say({"recurring": found}, table(columns, rows) if rows else NONE_YET, json=json)
+
+
+@app.command("show")
+def show_one(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id under which it is registered.")],
+    tenant: Annotated[str | None, typer.Option(help="Its tenant, if several have a function of this id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most runs to show.")] = 20,
+    json: Json = False,
+) -> None:
+    """Show one recurring function and its runs, newest first; also one that is no longer registered."""
+
+    async def work(settings: Settings) -> tuple[RecurringRow | None, list[PastRun]]:
+        async with connected(settings) as conn:
+            owner = await _owner(conn, id, await _tenant_id(conn, tenant))
+            found = await list_recurring(conn, tenant_id=owner, id=id)
+            return next(iter(found), None), await list_runs(conn, (owner, id), limit=limit)
+
+    function, runs = execute(work)
+    columns = ("STARTED", "OUTCOME", "SECONDS", "ATTEMPT", "PROCESS", "ERROR")
+    history = table(columns, map(_run, runs)) if runs else Text("It has not run yet.")
+    say({"function": function, "runs": runs}, Group(Text(_sentence(id, function)), Text(), history), json=json)
+
+
+async def _tenant_id(conn: Connection, tenant: str | None) -> UUID | None:
+    return None if tenant is None else (await find_tenant(conn, tenant)).id
+
+
+async def _owner(conn: Connection, id: str, tenant_id: UUID | None) -> UUID:
+    try:
+        return await find_owner(conn, id, tenant_id=tenant_id)
+    except NotFound as error:
+        named = near(id, [one.id for one in await list_recurring(conn, tenant_id=tenant_id)])
+        error.remedy = f"Near it: {', '.join(named)}." if named else "`atlas recurring list` shows those there are."
+        raise
+
+
+def _sentence(id: str, function: RecurringRow | None) -> str:
+    if function is None:
+        return f"{id} is no longer registered."
+    timeout = "" if function.timeout_seconds is None else f", for at most {timedelta(seconds=function.timeout_seconds)}"
+    now = f" It runs now, in {function.worker_id}." if function.worker_id is not None else ""
+    return (
+        f"{id} runs {_every(function)}{timeout}. It is next due at {function.next_run_at:%Y-%m-%d %H:%M:%S} UTC.{now}"
+    )
+
+
+def _every(function: RecurringRow) -> str:
+    return f"every {timedelta(seconds=function.repeat_seconds)}" if function.repeat_seconds else "once"
+
+
+def _last_outcome(function: RecurringRow) -> str | None:
+    return "running" if function.worker_id is not None else function.last_outcome
+
+
+def _run(run: PastRun) -> tuple[object, ...]:
+    seconds = None if run.duration_ms is None else f"{run.duration_ms / 1000:.3f}"
+    return run.started_at, run.outcome or "running", seconds, run.attempt_no, run.worker_id, run.error
