@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from atlas.scheduler.recurring import Recurring, at_start
     from atlas.scheduler.recurring_run import RecurringContext
     from atlas.workers.email import know_email
+    from atlas.workers.http_call import know_http_call
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "enqueue_many",
     "job",
     "know_email",
+    "know_http_call",
     "open_pool",
     "publish_event",
     "registered_workflows",
@@ -79,6 +81,7 @@ _HOMES = {
     "atlas.scheduler.recurring": ("Recurring", "at_start"),
     "atlas.scheduler.recurring_run": ("RecurringContext",),
     "atlas.workers.email": ("know_email",),
+    "atlas.workers.http_call": ("know_http_call",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

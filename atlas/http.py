@@ -7,6 +7,9 @@ operator chose.
 
 import os
 import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +24,7 @@ RESPONSE_SECONDS = 30.0
 # Servers close idle connections after a minute or more. We close them earlier, so that none is found closed.
 KEEP_SECONDS = 20.0
 LONGEST_RESPONSE = 8 * 1024 * 1024
+LONGEST_WAIT = 7 * 24 * 3600.0
 
 # The server has certainly not received the request.
 NEVER_SENT = (
@@ -58,6 +62,23 @@ async def read_body(response: httpx.Response, *, limit: int = LONGEST_RESPONSE) 
     return b"".join(parts)
 
 
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the response asks to wait, given as a number or as a date; None where it asks for nothing.
+
+    A date is compared with the response's own date, because this machine's clock may be wrong.
+    """
+    found = {name.lower(): value for name, value in headers.items()}
+    asked = found.get("retry-after", "").strip()
+    if not asked:
+        return None
+    if asked.isascii() and asked.replace(".", "", 1).isdigit():
+        return min(float(asked), LONGEST_WAIT)
+    until, now = _date(asked), _date(found.get("date", "")) or datetime.now(UTC)
+    if until is None:
+        return None
+    return min(max(0.0, (until - now).total_seconds()), LONGEST_WAIT)
+
+
 def tls_context() -> ssl.SSLContext:
     """The certificates that outgoing connections trust."""
     return _trusting(os.environ.get("SSL_CERT_FILE") or None)
@@ -89,3 +110,11 @@ def _options() -> dict[str, Any]:
         # A compressed response could be larger than it looks.
         "headers": {"User-Agent": f"atlas/{__version__}", "Accept-Encoding": "identity"},
     }
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     atlas_host: str = "127.0.0.1"
     atlas_port: int = Field(default=8080, ge=0, le=65535)
     atlas_trusted_proxies: Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode] = None
+    # Networks beside the public ones that HTTP_CALL may connect to.
+    atlas_http_allowed_networks: Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode] = None
     atlas_url: str | None = None
     atlas_token: str | None = None
     atlas_operator_token: str | None = None
@@ -109,7 +111,7 @@ class Settings(BaseSettings):
             raise ValueError("must be debug, info, warning or error")
         return value.lower()
 
-    @field_validator("atlas_trusted_proxies", mode="before")
+    @field_validator("atlas_trusted_proxies", "atlas_http_allowed_networks", mode="before")
     @classmethod
     def _are_networks(cls, value: object) -> object:
         if not isinstance(value, str):

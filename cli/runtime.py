@@ -21,6 +21,7 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
 from atlas.workers.email import know_email
+from atlas.workers.http_call import know_http_call
 
 try:
     import uvloop
@@ -85,6 +86,7 @@ async def open_atlas(
     A `program` runs for long; a command should answer within seconds, whatever the state of the database.
     """
     know_email()
+    know_http_call()
     async with reach_database(settings) as addresses:
         url = addresses.url if program else await _free_address(addresses)
         may_migrate = migrate or settings.embedded

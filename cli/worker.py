@@ -25,6 +25,7 @@ from atlas.errors import AtlasError, Refused
 from atlas.settings import Settings
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.email import register_email
+from atlas.workers.http_call import register_http_call
 from atlas.workers.served_types import LoadTypes
 from atlas.workers.user_modules import load_apps
 from atlas.workers.worker import Worker, WorkerOptions
@@ -73,6 +74,7 @@ def worker(
 
     async def work(atlas: Atlas, stop: asyncio.Event) -> Worker:
         register_email(atlas.settings)
+        register_http_call(atlas.settings)
         load_apps(app or [])
         served, commands = await _served(atlas.pool, types, except_)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)

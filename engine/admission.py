@@ -19,7 +19,7 @@ from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
 from atlas.engine.jobs.new_job import NewJob, input_text
-from atlas.engine.jobs.types import canonical, check_input, registered
+from atlas.engine.jobs.types import canonical, check_input, registered, secret_schema
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key
@@ -76,9 +76,11 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
         _check_command(job, terms)
         job = replace(job, definition_id=terms.definition_id)
     audited = job.audit_content or terms.audit_content
-    if not terms.has_secrets:
+    # A type of Atlas's own has secrets also before a worker has published it.
+    schema = terms.schema if terms.has_secrets else secret_schema(terms.key)
+    if schema is None:
         return replace(job, secrets=(), input_json=text, audit_content=audited)
-    public, secrets = split_secrets(terms.schema, job.input, job.tenant_id, secret_key())
+    public, secrets = split_secrets(schema, job.input, job.tenant_id, secret_key())
     return replace(job, input=public, secrets=secrets, input_json=None, audit_content=audited)
 
 

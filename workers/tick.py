@@ -8,6 +8,7 @@ from atlas.engine.jobs.types import registered
 from atlas.settings import Settings
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.email import register_email
+from atlas.workers.http_call import register_http_call
 from atlas.workers.worker import Worker, WorkerOptions
 from atlas.workers.workflows.loop import settle_intents
 
@@ -44,6 +45,7 @@ class Ticker:
             import atlas.workers.workflows.handler  # noqa: F401
 
             register_email(self._settings)
+            register_http_call(self._settings)
             self._has_handlers = True
         await settle_intents(pool)
         return await tick(pool, url, limit=limit)

@@ -20,8 +20,7 @@ from atlas.db.statements import fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob, checked, hash_key, input_text, stored_key
 from atlas.engine.jobs.placement import place
-from atlas.engine.jobs.types import canonical, registered
-from atlas.engine.secrets.fields import has_secrets
+from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
@@ -102,8 +101,7 @@ def _is_special(job: NewJob) -> bool:
     """True for the few jobs that need more than an insert: those of a host, and those with secrets."""
     if job.needs_host or job.secrets:
         return True
-    known = registered().get(job.job_type)
-    return known is not None and known.has_secrets and job.secrets is None
+    return job.secrets is None and secret_schema(job.job_type) is not None
 
 
 async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
@@ -120,9 +118,9 @@ async def _enqueue_special(conn: Connection, jobs: Sequence[NewJob], actor: Acto
 
 def _without_secrets(job: NewJob) -> NewJob:
     """The job with its secrets taken out of its input, and out of a dedupe key that was made from it."""
-    known = registered().get(job.job_type)
-    if job.secrets is None and known is not None and has_secrets(known.input_schema):
-        public, secrets = split_secrets(known.input_schema, job.input, job.tenant_id, secret_key())
+    schema = secret_schema(job.job_type)
+    if job.secrets is None and schema is not None:
+        public, secrets = split_secrets(schema, job.input, job.tenant_id, secret_key())
         job = replace(job, input=public, secrets=secrets, input_json=None)
     if job.secrets and job.dedupe_key is not None:
         job = replace(job, dedupe_key=hide(job.dedupe_key, job.secrets))

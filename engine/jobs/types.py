@@ -6,6 +6,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, TypeVar, get_type_hints
 
 import orjson
@@ -92,6 +93,20 @@ def know_input(key: str, model: Any) -> None:
     The schema that workers publish checks less than the model. A handler in this process takes precedence.
     """
     _models[key] = TypeAdapter(model)
+
+
+def secret_schema(key: str) -> Mapping[str, Any] | None:
+    """The schema of a type whose input has secrets, where this process knows the handler or its model."""
+    known = _registry.get(key)
+    if known is not None:
+        return known.input_schema if known.has_secrets else None
+    return _schema_of_model(_models[key]) if key in _models else None
+
+
+@lru_cache(maxsize=64)
+def _schema_of_model(adapter: TypeAdapter[Any]) -> Mapping[str, Any] | None:
+    schema = adapter.json_schema()
+    return schema if has_secrets(schema) else None
 
 
 def check_input(key: str, text: str) -> None:

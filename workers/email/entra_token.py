@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import msal
 
-from atlas.http import http_client, read_body
+from atlas.http import http_client, read_body, retry_after
 from atlas.settings import Settings
-from atlas.workers.email.provider_responses import PASSING, describe, is_an_id, retry_after, secrets_of, shown_message
+from atlas.workers.email.provider_responses import PASSING, describe, is_an_id, secrets_of, shown_message
 from atlas.workers.email.providers import NotSent
 
 # A token is renewed this long before it expires, or after four fifths of a short lifetime.

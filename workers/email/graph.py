@@ -11,14 +11,13 @@ from urllib.parse import quote, urlsplit
 import httpx
 import orjson
 
-from atlas.http import FAILURES, NEVER_SENT, http_client, read_body
+from atlas.http import FAILURES, NEVER_SENT, http_client, read_body, retry_after
 from atlas.settings import Settings
 from atlas.workers.email.entra_token import EntraTokens
 from atlas.workers.email.provider_responses import (
     describe,
     is_an_id,
     refusal,
-    retry_after,
     server_failure,
     shown_message,
 )

@@ -1,14 +1,13 @@
-"""Reads a provider's response: how long to wait, whether the refusal is permanent, and its message."""
+"""Reads a provider's response: whether the refusal is permanent, and its message."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TypeGuard
 
 import httpx
 
 from atlas.engine.secrets.redact import Redactor
+from atlas.http import retry_after
 from atlas.settings import Settings
 from atlas.workers.email.addresses import shorten
 from atlas.workers.email.providers import MaybeSent, NotSent
@@ -16,27 +15,9 @@ from atlas.workers.email.providers import MaybeSent, NotSent
 LONGEST_MESSAGE = 500
 LONGEST_READ = 16 * 1024
 LONGEST_ID = 2000
-LONGEST_WAIT = 7 * 24 * 3600.0
 
 # Refusals that pass: too early, too many requests, a conflict with a concurrent request.
 PASSING = (408, 409, 412, 423, 425, 429)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the response asks to wait, given as a number or as a date; None where it asks for nothing.
-
-    A date is compared with the response's own date, because this machine's clock may be wrong.
-    """
-    found = {name.lower(): value for name, value in headers.items()}
-    asked = found.get("retry-after", "").strip()
-    if not asked:
-        return None
-    if asked.isascii() and asked.replace(".", "", 1).isdigit():
-        return min(float(asked), LONGEST_WAIT)
-    until, now = _date(asked), _date(found.get("date", "")) or datetime.now(UTC)
-    if until is None:
-        return None
-    return min(max(0.0, (until - now).total_seconds()), LONGEST_WAIT)
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
@@ -88,11 +69,3 @@ def is_an_id(value: object, *, longest: int = LONGEST_ID) -> TypeGuard[str]:
 @lru_cache(maxsize=8)
 def _redactor(secrets: tuple[str, ...]) -> Redactor:
     return Redactor(dict.fromkeys(secrets, "of the mail provider"))
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        found = parsedate_to_datetime(text)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

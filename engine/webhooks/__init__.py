@@ -1,0 +1,1 @@
+"""Webhooks: signatures and addresses of messages over HTTP."""

@@ -1,0 +1,165 @@
+"""Makes the request of an HTTP_CALL job, and decides by the response whether it is made again."""
+
+import asyncio
+import time
+from typing import Any, NamedTuple
+
+import httpx
+import orjson
+
+from atlas.engine.jobs import JobContext, PermanentError, RetryAfter
+from atlas.engine.webhooks.signature import sign
+from atlas.errors import AtlasError
+from atlas.guarded_transport import AddressRefused, GuardedTransport
+from atlas.http import CONNECT_SECONDS, FAILURES, http_client, retry_after
+from atlas.settings import Settings
+from atlas.workers.http_call.call_input import LONGEST_TIMEOUT, HttpCall, fill_in
+
+# So much of a response is kept.
+KEPT_BYTES = 64 * 1024
+KEPT_HEADERS = 40
+KEPT_VALUE = 500
+KEPT_MESSAGE = 300
+# Requests that may succeed later, beside every 5xx: a timeout, too early, too many.
+PASSING = (408, 425, 429)
+# Of each part; the job's own timeout is for the whole.
+_PARTS = httpx.Timeout(LONGEST_TIMEOUT, connect=CONNECT_SECONDS)
+
+
+class CallFailed(AtlasError):
+    """There was no response, or one that may be another the next time."""
+
+
+class CallRefused(PermanentError):
+    """The response says that the same request will not succeed."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.facts = {"status": status}
+
+
+class HttpRequest(NamedTuple):
+    """A request as it is sent."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    content: bytes
+
+
+class HttpReply(NamedTuple):
+    """The beginning of a response."""
+
+    status: int
+    headers: httpx.Headers
+    content: bytes
+    is_cut: bool
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    @property
+    def body(self) -> Any:
+        """JSON as a value where it is whole, anything else as text."""
+        if "json" in self.headers.get("content-type", "") and not self.is_cut:
+            try:
+                return orjson.loads(self.content)
+            except orjson.JSONDecodeError:
+                pass
+        return self.text
+
+
+class HttpCaller:
+    """Makes the requests of one process. Make it inside the event loop that uses it, and `close` it at the end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._allowed = settings.atlas_http_allowed_networks or ()
+        self._client: httpx.AsyncClient | None = None
+
+    async def call(self, input: HttpCall, ctx: JobContext) -> dict[str, Any]:
+        """Make the request and return the job's output."""
+        headers = {name: fill_in(value, input.secrets) for name, value in input.headers.items()}
+        secret = None if input.sign is None else input.secrets[input.sign]
+        request = request_of(input, fill_in(input.url, input.secrets), headers, secret, ctx.idempotency_key)
+        return await self._make(request, input.timeout_seconds)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _make(self, request: HttpRequest, seconds: float) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await self._exchange(request)
+        except AddressRefused as error:
+            raise PermanentError(error.message, remedy=error.remedy) from error
+        except FAILURES as error:
+            raise CallFailed(_broken(error, seconds)) from error
+        if 200 <= reply.status < 300:
+            return output_of(reply)
+        raise failure_of(reply)
+
+    async def _exchange(self, request: HttpRequest) -> HttpReply:
+        if self._client is None:
+            self._client = http_client(transport=GuardedTransport(self._allowed))
+        method, url, headers, content = request
+        async with self._client.stream(method, url, headers=headers, content=content, timeout=_PARTS) as response:
+            kept = b""
+            # Not decompressed: a small response could become a large one.
+            async for part in response.aiter_raw():
+                kept += part
+                if len(kept) > KEPT_BYTES:
+                    break
+            return HttpReply(response.status_code, response.headers, kept[:KEPT_BYTES], len(kept) > KEPT_BYTES)
+
+
+def request_of(input: HttpCall, url: str, headers: dict[str, str], secret: str | None, key: str) -> HttpRequest:
+    """The request, with the job's id as idempotency key, and signed where there is a secret."""
+    content, kind = _content(input.body)
+    if content and "content-type" not in {name.lower() for name in headers}:
+        headers["Content-Type"] = kind
+    headers["Idempotency-Key"] = key
+    if secret is not None:
+        headers |= sign(secret, key, int(time.time()), content)
+    return HttpRequest(input.method, url, headers, content)
+
+
+def output_of(reply: HttpReply) -> dict[str, Any]:
+    """What the job keeps of a response."""
+    shown = [(name, value[:KEPT_VALUE]) for name, value in reply.headers.items() if name != "set-cookie"]
+    return {
+        "status": reply.status,
+        "headers": dict(shown[:KEPT_HEADERS]),
+        "body": reply.body,
+        "truncated": reply.is_cut,
+    }
+
+
+def failure_of(reply: HttpReply) -> AtlasError:
+    """The error for a response that is not a success: made again, made again later, or never."""
+    said = " ".join(reply.text[: 4 * KEPT_MESSAGE].split())[:KEPT_MESSAGE]
+    message = f"The server responded with {reply.status}" + (f": {said}" if said else ".")
+    if reply.status in PASSING or reply.status >= 500:
+        wait = retry_after(reply.headers)
+        return CallFailed(message) if not wait else RetryAfter(wait, message)
+    if 300 <= reply.status < 400:
+        message = f"The server redirects with {reply.status}, which is not followed; use the address it leads to."
+    return CallRefused(message, reply.status)
+
+
+def _content(body: Any) -> tuple[bytes, str]:
+    """A text as it is, anything else as JSON."""
+    if body is None:
+        return b"", ""
+    if isinstance(body, str):
+        return body.encode(), "text/plain; charset=utf-8"
+    return orjson.dumps(body), "application/json"
+
+
+def _broken(error: BaseException, seconds: float) -> str:
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return f"The server did not respond within {seconds:g} s."
+    said = str(error).strip(" .") or type(error).__name__
+    return f"The request failed: {said}."
