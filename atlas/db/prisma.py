@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from atlas.db.pool import Connection
+from atlas.db.prisma_types import defer_types
 from atlas.errors import AtlasError
 from atlas.source import SOURCE
 
@@ -28,6 +29,7 @@ class ClientNotGenerated(AtlasError):
 @cache
 def load_client() -> "type[AsyncpgPrisma]":
     """Import the generated code."""
+    defer_types()
     try:
         from atlas.prisma_client import AsyncpgPrisma
     except (ImportError, RuntimeError) as error:  # Prisma raises either, by the name that is missing
@@ -45,6 +47,7 @@ def prisma_on(conn: Connection) -> "AsyncpgPrisma":
 
 def as_json(value: Any) -> "Json":
     """A value of a Json field, as calls take it. Read, such a field is the value itself."""
+    load_client()
     from prisma import Json
 
     return Json(value)

@@ -54,3 +54,16 @@ async def test_a_model_that_does_not_exist_is_named(conn):
 def test_the_generated_code_is_imported_by_the_first_call_alone(module):
     loaded = f"import sys, {module}; print('prisma' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "False"
+
+
+def test_types_that_only_type_checkers_read_are_made_when_one_is_asked_for():
+    code = """
+from atlas.db.prisma import load_client
+load_client()
+import prisma, sys
+made = len(vars(prisma.types)) > 1000
+from prisma.types import TenantWhereInput
+again = prisma.types.TenantWhereInput is TenantWhereInput is sys.modules["prisma.types"].TenantWhereInput
+print(made, again, hasattr(prisma.types, "Nothing"))
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "True", "False"]
