@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
     from atlas.engine.jobs.new_job import NewJob
+    from atlas.engine.jobs.prisma_client import AtlasPrisma
+    from atlas.engine.jobs.prisma_rules import WriteRefused
     from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
     from atlas.engine.jobs.types import job
     from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
@@ -34,6 +36,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Actor",
     "AtlasError",
+    "AtlasPrisma",
     "EnqueueJob",
     "Enqueued",
     "JobContext",
@@ -46,6 +49,7 @@ __all__ = [
     "Run",
     "Snooze",
     "StepFailed",
+    "WriteRefused",
     "at_start",
     "cancel",
     "enqueue",
@@ -71,6 +75,8 @@ _HOMES = {
     "atlas.engine.jobs.repository": ("EnqueueJob", "JobsRepository"),
     "atlas.engine.jobs.types": ("job",),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
+    "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),
+    "atlas.engine.jobs.prisma_rules": ("WriteRefused",),
     "atlas.engine.workflows.errors": ("StepFailed",),
     "atlas.engine.workflows.events": ("publish_event",),
     "atlas.engine.workflows.intents": ("request_workflow",),

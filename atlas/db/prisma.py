@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from atlas.db.pool import Connection
 from atlas.db.prisma_types import defer_types
 from atlas.errors import AtlasError
-from atlas.source import SOURCE
 
 if TYPE_CHECKING:
     from prisma import Json
@@ -33,9 +32,9 @@ def load_client() -> "type[AsyncpgPrisma]":
     try:
         from atlas.prisma_client import AsyncpgPrisma
     except (ImportError, RuntimeError) as error:  # Prisma raises either, by the name that is missing
-        command = f"prisma generate --schema {SOURCE / 'schema.prisma'}"
         raise ClientNotGenerated(
-            f"The Prisma client cannot be imported: {error}.", remedy=f"Run `make setup`, or `{command}`."
+            f"The Prisma client cannot be imported: {error}.",
+            remedy="Run `make setup`; docs/prisma.md has the command for an installed Atlas.",
         ) from error
     return AsyncpgPrisma
 

@@ -1,0 +1,111 @@
+"""The typed client for applications: reads everything, and creates jobs as `enqueue` does."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+from uuid import UUID
+
+import asyncpg
+from prisma._types import PrismaMethod
+from pydantic import BaseModel
+
+from atlas.actors import Actor, system
+from atlas.db.pool import UNREACHABLE, Connection, Pool
+from atlas.engine.admission import Admission, admitted, load_admission
+from atlas.engine.jobs.enqueue import Enqueued, enqueue_many
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.prisma_rules import WRITES, check_write, chosen
+from atlas.prisma_client import AsyncpgPrisma, Schema
+from atlas.prisma_client.errors import missing_value, translate, wrong_value
+from atlas.prisma_client.source import Bound
+
+_PRISMA = system("prisma")
+_IDS = ("id", "tenant_id", "host_id", "server_instance_id")
+
+
+class AtlasPrisma(AsyncpgPrisma):
+    """Prisma's typed client on Atlas's tables: `AtlasPrisma(pool)`, or `AtlasPrisma.on(conn)` in an open transaction.
+
+    `job.create` and `job.create_many` enqueue: admission, dedupe, audit row and wake-up, in one transaction. Writes
+    that would be half of a change raise WriteRefused. Who creates is the job's `createdBy`, else `actor`.
+    """
+
+    __slots__ = ("_actor",)
+
+    def __init__(self, pool: Pool, *, schema: Schema | None = None, actor: Actor = _PRISMA) -> None:
+        super().__init__(pool, schema=schema)
+        self._actor = actor
+
+    @classmethod
+    def on(
+        cls,
+        connection: Connection,
+        *,
+        schema: Schema | None = None,
+        native_errors: bool = False,
+        actor: Actor = _PRISMA,
+    ) -> Self:
+        """A client whose every call runs on this connection; it commits nothing that it did not open."""
+        client = super().on(connection, schema=schema, native_errors=native_errors)
+        client._actor = actor
+        return client
+
+    def _moved_to(self, source: Bound) -> Self:
+        client = super()._moved_to(source)
+        client._actor = self._actor
+        return client
+
+    async def _execute(
+        self,
+        *,
+        method: PrismaMethod,
+        arguments: dict[str, Any],
+        model: type[BaseModel] | None = None,
+        root_selection: list[str] | None = None,
+    ) -> Any:
+        if method in WRITES and model is not None:
+            check_write(self._model(model), method, arguments)
+            if method in ("create", "create_many"):
+                return {"data": {"result": await self._create(method, arguments, model)}}
+        return await super()._execute(method=method, arguments=arguments, model=model, root_selection=root_selection)
+
+    async def _create(self, method: str, arguments: dict[str, Any], model: type[BaseModel]) -> Any:
+        """Enqueue the rows of a call, and return what the actions expect of it."""
+        self._check_open()
+        data = arguments.get("data")
+        if data is None:
+            raise missing_value("Job.data")
+        rows = [data] if method == "create" else data
+        if not isinstance(rows, list | tuple):
+            raise wrong_value("Job.data", "a list", rows)
+        wanted = [chosen(self._model(model), row) for row in rows]
+        try:
+            async with self._source.connection() as conn, conn.transaction():
+                made = await _enqueue(conn, wanted, self._actor, coalesce=bool(arguments.get("skipDuplicates")))
+                if method == "create_many":
+                    return {"count": sum(not each.deduplicated for each in made)}
+                found = {"where": {"id": str(made[0].id)}, "include": arguments.get("include")}
+                inside = self._moved_to(Bound(conn))
+                row = await inside._execute(method="find_unique_or_raise", arguments=found, model=model)
+                return row["data"]["result"]
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            if self._native_errors:
+                raise
+            raise translate(error, model=self._model(model)) from error
+
+
+async def _enqueue(
+    conn: Connection, wanted: Sequence[dict[str, Any]], actor: Actor, *, coalesce: bool
+) -> list[Enqueued]:
+    """Enqueue all of them or none, those of each creator in one call."""
+    terms: dict[tuple[str, UUID], Admission] = {}
+    jobs: dict[Actor, list[NewJob]] = {}
+    for one in wanted:
+        creator = one.pop("created_by", None)
+        ids: dict[str, Any] = {name: UUID(str(one[name])) for name in _IDS if name in one}
+        job = NewJob(**(one | ids))
+        key = (job.job_type, job.tenant_id)
+        if key not in terms:
+            terms[key] = await load_admission(conn, *key)
+        jobs.setdefault(actor if creator is None else Actor("user", creator), []).append(admitted(job, terms[key]))
+    made = [await enqueue_many(conn, each, actor=creator, coalesce=coalesce) for creator, each in jobs.items()]
+    return [each for some in made for each in some]
