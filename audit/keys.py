@@ -29,6 +29,7 @@ from atlas.audit.verifier.signed_notes import (
     key_id,
     parse_keys,
 )
+from atlas.database_home import database_home
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
@@ -136,7 +137,7 @@ def _next_file(settings: Settings) -> Path:
 
 def key_file(settings: Settings) -> Path:
     """Where the private key is."""
-    return settings.atlas_audit_key_file or settings.home / "keys" / "audit.key"
+    return settings.atlas_audit_key_file or database_home(settings) / "keys" / "audit.key"
 
 
 def public_key_file(settings: Settings) -> Path:
@@ -162,7 +163,7 @@ def is_open_to_others(path: Path) -> bool:
 
 def checkpoint_folder(settings: Settings) -> Path:
     """Where copies of checkpoints go. It should be a folder that the database's administrator cannot write."""
-    return settings.atlas_checkpoint_dir or settings.home / "checkpoints"
+    return settings.atlas_checkpoint_dir or database_home(settings) / "checkpoints"
 
 
 def read_keys(paths: Iterable[Path]) -> list[VerifierKey]:
@@ -182,7 +183,7 @@ def read_keys(paths: Iterable[Path]) -> list[VerifierKey]:
 
 def _folder(settings: Settings) -> Path:
     beside = key_file(settings).parent
-    return beside if not beside.exists() or os.access(beside, os.W_OK) else settings.home / "keys"
+    return beside if not beside.exists() or os.access(beside, os.W_OK) else database_home(settings) / "keys"
 
 
 def _make(path: Path) -> None:

@@ -15,6 +15,8 @@ COMMANDS = {
     "scheduler": "atlas.cli.scheduler:scheduler",
     "agent": "atlas.cli.agent:agent",
     "migrate": "atlas.cli.migrate:migrate",
+    "backup": "atlas.cli.backup:backup",
+    "restore": "atlas.cli.backup:restore",
     "doctor": "atlas.cli.doctor:doctor",
     "status": "atlas.cli.status:status",
     "online": "atlas.cli.status:online",

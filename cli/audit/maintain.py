@@ -98,30 +98,36 @@ def begin_epoch(
 ) -> None:
     """Continue sealing in a cluster that was restored, copied or upgraded, after verifying what it holds."""
 
-    async def work(settings: Settings) -> int:
-        _require_key(settings, new_key=new_key, old_key=old_key)
-        async with open_atlas(settings) as atlas:
-            await _require_no_findings(atlas, accept_loss=accept_loss)
-            if not accept_loss and not new_key:
-                # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
-                async with atlas.pool.acquire() as conn:
-                    await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
-            async with atlas.pool.acquire() as conn:
-                key, facts = await _key_of_epoch(conn, settings, new_key=new_key, old_key=old_key)
-            conn = await connect(atlas.owner_url, application="atlas audit new-epoch")
-            try:
-                epoch = await new_epoch(conn, reason=reason, actor=caller(), key=facts)
-            finally:
-                await conn.close()
-            if new_key:
-                # Only now: without a new epoch, a new key has nothing to sign.
-                install_next(settings, key)
-            async with atlas.pool.acquire() as conn:
-                await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
-            return epoch
-
-    epoch = execute(work)
+    epoch = execute(
+        lambda settings: start_epoch(settings, reason=reason, accept_loss=accept_loss, new_key=new_key, old_key=old_key)
+    )
     say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
+
+
+async def start_epoch(
+    settings: Settings, *, reason: str, accept_loss: bool = False, new_key: bool = False, old_key: Path | None = None
+) -> int:
+    """Begin an epoch after verifying what the audit log holds, sign its first seal, and return its number."""
+    _require_key(settings, new_key=new_key, old_key=old_key)
+    async with open_atlas(settings) as atlas:
+        await _require_no_findings(atlas, accept_loss=accept_loss)
+        if not accept_loss and not new_key:
+            # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
+            async with atlas.pool.acquire() as conn:
+                await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
+        async with atlas.pool.acquire() as conn:
+            key, facts = await _key_of_epoch(conn, settings, new_key=new_key, old_key=old_key)
+        conn = await connect(atlas.owner_url, application="atlas audit new-epoch")
+        try:
+            epoch = await new_epoch(conn, reason=reason, actor=caller(), key=facts)
+        finally:
+            await conn.close()
+        if new_key:
+            # Only now: without a new epoch, a new key has nothing to sign.
+            install_next(settings, key)
+        async with atlas.pool.acquire() as conn:
+            await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
+        return epoch
 
 
 async def _key_of_epoch(

@@ -21,6 +21,7 @@ from atlas.audit.verifier.proof import check_proof
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.output import Json, print_json, say
 from atlas.cli.runtime import execute, open_atlas
+from atlas.database_home import database_home
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
@@ -102,7 +103,7 @@ async def _verify_database(
     state: bool,
     json: bool,
 ) -> Report:
-    remembered = settings.home / "audit.verified.json"
+    remembered = database_home(settings) / "audit.verified.json"
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
         outside = outside_copies(settings, checkpoints)
         # Copies of checkpoints and an earlier verification show that it was sealed once.

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from atlas.audit.keys import is_open_to_others, key_file
+from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.setup import client_is_current
 from atlas.settings import Settings
@@ -19,7 +20,14 @@ NO_SPACE = 100 * 2**20
 
 def check_machine(settings: Settings) -> list[Diagnosis]:
     """All local checks."""
-    return [_python(), _prisma_client(), _home(settings.home), _disk(settings.home), *_audit_key(settings)]
+    return [
+        _python(),
+        _prisma_client(),
+        _home(settings.home),
+        _disk(settings.home),
+        *_audit_key(settings),
+        *_restored(settings),
+    ]
 
 
 def _python() -> Diagnosis:
@@ -83,3 +91,12 @@ def _audit_key(settings: Settings) -> list[Diagnosis]:
 def _nearest(home: Path) -> Path:
     """The folder itself, or the one it would be made in."""
     return next(folder for folder in [home, *home.parents] if folder.exists())
+
+
+def _restored(settings: Settings) -> list[Diagnosis]:
+    """What this home was restored from, if it was."""
+    found = restored_from(settings)
+    if found is None:
+        return []
+    text = f"from the backup of {found.taken_at:%Y-%m-%d %H:%M:%S} UTC{'' if found.complete else ', not completed'}"
+    return [finding("restored", text, fail=not found.complete, remedy="Run `atlas restore` again.")]

@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from atlas.database_home import database_home
 from atlas.errors import AtlasError
 from atlas.settings import Settings, load_settings
 
@@ -63,7 +64,7 @@ def secret_key() -> SecretKey:
 
 def key_file(settings: Settings) -> Path:
     """The path of the key."""
-    return settings.atlas_secret_key_file or settings.home / "keys" / "secret.key"
+    return settings.atlas_secret_key_file or database_home(settings) / "keys" / "secret.key"
 
 
 def load_key(file: Path) -> SecretKey:

@@ -1,0 +1,89 @@
+"""`atlas backup`: the database, the keys and the copies of the checkpoints, in one folder."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atlas import __version__
+from atlas.cli.backup.manifest import DUMP, KEYS, Manifest, files_of, sha256_of
+from atlas.cli.backup.progress import progress
+from atlas.cli.output import Json, say
+from atlas.cli.runtime import execute, open_atlas
+from atlas.database_home import database_address
+from atlas.db.schema import schema_name
+from atlas.db.statements import fetch_row, statement
+from atlas.errors import Conflict
+from atlas.postgres.dump import dump
+from atlas.settings import Settings
+
+BACKUP_FACTS = statement("cli/backup/sql/backup_facts.sql")
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the backup.")],
+    without_keys: Annotated[
+        bool, typer.Option("--without-keys", help="Leave the private keys out, where you keep them elsewhere.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Back up the database, the keys and the copies of the checkpoints. Atlas can keep running."""
+    manifest = execute(lambda settings: _back_up(settings, folder, without_keys=without_keys, json=json))
+    size = sum((folder / name).stat().st_size for name in manifest.files)
+    text = f"{folder} holds a backup of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC, {size / 2**20:.1f} MiB."
+    if not without_keys:
+        text += "\nIt holds the keys: keep it where only you can read it, or make backups with --without-keys."
+    say({"folder": str(folder), "bytes": size, **manifest.model_dump(mode="json")}, text, json=json)
+
+
+async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json: bool) -> Manifest:
+    draft = _make_draft(folder)
+    async with open_atlas(settings, size=1) as atlas:
+        async with atlas.pool.acquire() as conn:
+            facts = await fetch_row(conn, BACKUP_FACTS)
+        assert facts is not None
+        # Before the database: what the signer remembers must not be ahead of the audit log in the dump.
+        for name, file in files_of(settings):
+            if file.exists() and not (without_keys and file.suffix == ".key"):
+                target = draft / name
+                target.parent.mkdir(exist_ok=True, mode=0o700)
+                shutil.copy(file, target)
+                if target.parent.name == KEYS:
+                    target.chmod(0o600)
+        with progress("backing up", json=json) as advance:
+            await dump(atlas.owner_url, schema_name(), draft / DUMP, advance)
+    files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
+    manifest = Manifest(
+        atlas=__version__,
+        database=database_address(settings),
+        schema_name=schema_name(),
+        taken_at=facts["now"],
+        audit_rows=facts["audit_rows"],
+        files=files,
+    )
+    manifest.write(draft)
+    _sync(draft)
+    draft.replace(folder)
+    return manifest
+
+
+def _make_draft(folder: Path) -> Path:
+    """A folder beside the one that was named: what is interrupted is not taken for a backup."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Conflict(f"{folder} exists already.", remedy="Name a folder that does not exist yet.")
+    draft = folder.with_name(f"{folder.name}.incomplete")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True, mode=0o700)
+    return draft
+
+
+def _sync(folder: Path) -> None:
+    """Wait until everything is on the disk."""
+    for path in (*folder.rglob("*"), folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,135 @@
+"""`atlas restore`: a backup into a new ATLAS_HOME, or into a database without Atlas. It stays offline afterwards."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import asyncpg
+import typer
+
+from atlas.audit import Event, record
+from atlas.audit.keys import checkpoint_folder
+from atlas.audit.keys import key_file as audit_key_file
+from atlas.cli.audit.maintain import start_epoch
+from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
+from atlas.cli.backup.progress import progress
+from atlas.cli.backup.restored import note_restore, restored_from
+from atlas.cli.output import Json, say, warn
+from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
+from atlas.db.pool import connect
+from atlas.db.schema import schema_name
+from atlas.engine.jobs.gate import switch
+from atlas.engine.secrets.key import key_file as secret_key_file
+from atlas.errors import AtlasError, Conflict
+from atlas.postgres.dump import restore as restore_dump
+from atlas.settings import Settings
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the backup.")],
+    json: Json = False,
+) -> None:
+    """Restore a backup into a new ATLAS_HOME, or into the database of DATABASE_URL, which must not hold Atlas yet.
+
+    Atlas is offline afterwards: what was queued in the backup may have run since.
+    """
+    manifest = execute(lambda settings: _restore(settings, folder, json=json))
+    text = (
+        f"The backup of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC is restored, and Atlas is offline.\n"
+        "Jobs that were queued or running then may have run since. Look at `atlas jobs list`, cancel those that must\n"
+        "not run again, then run `atlas online`."
+    )
+    say({"restored": str(folder), **manifest.model_dump(mode="json")}, text, json=json)
+
+
+async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
+    manifest = Manifest.read(folder)
+    if manifest.schema_name != schema_name():
+        raise Conflict(
+            f"The backup is of the schema {manifest.schema_name}; ATLAS_SCHEMA is {schema_name()}.",
+            remedy=f"Set ATLAS_SCHEMA={manifest.schema_name}.",
+        )
+    settings.home.mkdir(parents=True, exist_ok=True)
+    files = _targets(settings, manifest)
+    _require_no_other_files(folder, files)
+    before = restored_from(settings)
+    again = before is not None and not before.complete
+    if settings.embedded and (settings.home / "postgres" / "data").exists() and not again:
+        raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
+    note_restore(settings, manifest.taken_at, complete=False)
+    for name, target in files.items():
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.copy(folder / name, target)
+        if name.startswith(f"{KEYS}/"):
+            target.chmod(0o600)
+    async with reach_database(settings) as addresses:
+        await _make_room(addresses.owner_url, again=again)
+        with progress("restoring", json=json) as advance:
+            await restore_dump(addresses.owner_url, folder / DUMP, advance)
+        await bring_up_to_date(addresses.owner_url)
+    await _go_offline(settings, manifest)
+    await _begin_epoch(settings, manifest)
+    note_restore(settings, manifest.taken_at, complete=True)
+    return manifest
+
+
+def _targets(settings: Settings, manifest: Manifest) -> dict[str, Path]:
+    """Where each file of the backup beside the database belongs."""
+    audit, targets = audit_key_file(settings), {}
+    for name in manifest.files:
+        kind, _, file = name.partition("/")
+        if kind == CHECKPOINTS:
+            targets[name] = checkpoint_folder(settings) / file
+        elif name == f"{KEYS}/secret.key":
+            targets[name] = secret_key_file(settings)
+        elif kind == KEYS:
+            targets[name] = audit.with_name(audit.stem + file.removeprefix("audit"))
+    return targets
+
+
+def _require_no_other_files(folder: Path, files: dict[str, Path]) -> None:
+    """Refuse to replace a key or a checkpoint that is another's."""
+    for name, target in files.items():
+        if target.exists() and sha256_of(target) != sha256_of(folder / name):
+            raise Conflict(
+                f"{target} exists and is not the one of the backup.",
+                remedy="Move it away, or set ATLAS_HOME to a new folder.",
+            )
+
+
+async def _make_room(url: str, *, again: bool) -> None:
+    """An empty database with Atlas's roles. One that holds Atlas is refused, unless a restore was interrupted there."""
+    conn = await connect(url, application="atlas restore")
+    try:
+        schema = schema_name()
+        if not again and await conn.fetchval("select exists (select from pg_namespace where nspname = $1)", schema):
+            raise Conflict(
+                f"The database holds a schema {schema} already.",
+                remedy="Restore into another database; or drop the schema first if nothing in it is needed.",
+            )
+        await conn.execute(f"drop schema if exists {schema} cascade")
+        # The migrations make the roles, which belong to the server and are not part of a dump.
+        await bring_up_to_date(url)
+        await conn.execute(f"drop schema {schema} cascade")
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Conflict(f"The login may not make a schema: {error}.", remedy="Set ATLAS_OWNER_URL.") from error
+    finally:
+        await conn.close()
+
+
+async def _go_offline(settings: Settings, manifest: Manifest) -> None:
+    """Switch Atlas off, and record the restore in the same transaction."""
+    facts = {"taken_at": manifest.taken_at.isoformat(), "audit_rows": manifest.audit_rows, "atlas": manifest.atlas}
+    reason = f"restored from the backup of {manifest.taken_at:%Y-%m-%d %H:%M} UTC"
+    async with open_atlas(settings, size=1) as atlas, atlas.pool.acquire() as conn, conn.transaction():
+        await switch(conn, online=False, actor=caller(), reason=reason)
+        event = Event("DATABASE_RESTORED", "system", "database", caller(), meta=facts)
+        await record(conn, event)
+
+
+async def _begin_epoch(settings: Settings, manifest: Manifest) -> None:
+    """Let the audit log go on in this cluster. Where that needs a person, say so: the restore itself is complete."""
+    try:
+        await start_epoch(settings, reason=f"restored from the backup of {manifest.taken_at.isoformat()}")
+    except AtlasError as error:
+        warn(AtlasError(f"No new epoch of the audit log was begun: {error.message}", remedy=error.remedy))

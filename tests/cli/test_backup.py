@@ -1,0 +1,135 @@
+"""`atlas backup` and `atlas restore`, as their users run them; and homes that are used with two databases."""
+
+import shutil
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+
+from atlas.audit.sealer import seal_and_sign
+from atlas.cli.backup.restored import note_restore
+from atlas.database_home import database_home
+from atlas.db.pool import connect, open_pool
+from atlas.settings import load_settings
+
+LATER = '{"to": ["a@example.org"], "subject": "Hello", "text": "Hi"}'
+
+
+@pytest.fixture
+async def backup(atlas, tmp_path, pool, database_url):
+    """A backup of an installation with a tenant, a job and a signed audit log."""
+    assert (await atlas("tenant", "add", "acme")).code == 0
+    queued = await atlas("enqueue", "EMAIL_SEND", "--tenant", "acme", "--input", LATER, "--delay", "1h", "--json")
+    assert queued.code == 0, queued
+    await seal_and_sign(pool, load_settings(atlas_home=tmp_path / "home", database_url=database_url))
+    made = await atlas("backup", str(tmp_path / "backup"), "--json")
+    assert made.code == 0, made
+    return tmp_path / "backup"
+
+
+async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, backup, tmp_path):
+    signed = (tmp_path / "home" / "keys" / "audit.pub").read_text()
+    elsewhere = {"DATABASE_URL": None, "ATLAS_HOME": str(tmp_path / "new")}
+    restored = await atlas("restore", str(backup), **elsewhere)
+    assert restored.code == 0, restored
+    assert restored.stderr == ""
+    assert "Atlas is offline" in restored.stdout
+    status = await atlas("status", **elsewhere)
+    assert "restored from the backup of" in status.stdout
+    listed = (await atlas("jobs", "list", "--tenant", "acme", "--json", **elsewhere)).document
+    assert [job["job_type"] for job in listed["jobs"]] == ["EMAIL_SEND"]
+    verified = await atlas("audit", "verify", "--state", **elsewhere)
+    assert verified.code == 0, verified
+    found = await atlas("audit", "tail", "--json", **elsewhere)
+    assert "DATABASE_RESTORED" in found.stdout
+    assert (tmp_path / "new" / "keys" / "audit.pub").read_text() == signed
+    assert "restored" in (await atlas("doctor", **elsewhere)).stdout
+    assert (await atlas("online", **elsewhere)).code == 0
+    again = await atlas("restore", str(backup), **elsewhere)
+    assert "holds a database already" in again.refusal
+
+
+async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_left_out(atlas, backup, tmp_path):
+    manifest = orjson.loads((backup / "backup.json").read_bytes())
+    assert {"database.dump", "keys/audit.key", "keys/audit.pub", "keys/audit.state"} <= manifest["files"].keys()
+    assert any(name.startswith("checkpoints/") for name in manifest["files"])
+    assert (backup / "keys" / "audit.key").stat().st_mode & 0o077 == 0
+    assert backup.stat().st_mode & 0o077 == 0
+    assert (await atlas("backup", str(tmp_path / "second"), "--without-keys")).code == 0
+    assert not list((tmp_path / "second").rglob("*.key"))
+    taken = await atlas("backup", str(backup))
+    assert "exists already" in taken.refusal
+    assert not list(tmp_path.glob("*.incomplete"))
+
+
+async def test_a_restore_refuses_what_is_not_a_backup_was_changed_or_would_replace_something(atlas, backup, tmp_path):
+    nothing = await atlas("restore", str(tmp_path / "nothing"))
+    assert "is not a backup" in nothing.refusal
+    taken = await atlas("restore", str(backup), ATLAS_HOME=str(tmp_path / "fresh"))
+    assert "holds a schema atlas already" in taken.refusal
+    shutil.copytree(backup, tmp_path / "changed")
+    with (tmp_path / "changed" / "database.dump").open("ab") as file:
+        file.write(b"x")
+    changed = await atlas("restore", str(tmp_path / "changed"), ATLAS_HOME=str(tmp_path / "fresh"))
+    assert "was changed" in changed.refusal
+    (tmp_path / "used" / "keys").mkdir(parents=True)
+    (tmp_path / "used" / "keys" / "audit.key").write_text("another")
+    used = await atlas("restore", str(backup), ATLAS_HOME=str(tmp_path / "used"), DATABASE_URL=None)
+    assert "is not the one of the backup" in used.refusal
+    other = await atlas("restore", str(backup), ATLAS_HOME=str(tmp_path / "fresh"), ATLAS_SCHEMA="other")
+    assert "Set ATLAS_SCHEMA=atlas" in other.refusal
+
+
+async def test_a_restore_into_a_database_with_other_tables_leaves_them_alone_and_goes_on_after_a_crash(
+    atlas, backup, databases, tmp_path, monkeypatch
+):
+    async with databases.database(migrated=False) as url:
+        conn = await connect(url)
+        await conn.execute("create table public.orders as select 1 as id")
+        # What a restore leaves that was killed on its way: a part of the schema, and its note.
+        await conn.execute("create schema atlas; create table atlas.half ()")
+        monkeypatch.setenv("DATABASE_URL", url)
+        monkeypatch.setenv("ATLAS_HOME", str(tmp_path / "fresh"))
+        (tmp_path / "fresh").mkdir()
+        note_restore(load_settings(), datetime.now(UTC), complete=False)
+        target = {"DATABASE_URL": url, "ATLAS_HOME": str(tmp_path / "fresh")}
+        unfinished = await atlas("doctor", **target)
+        assert "not completed" in unfinished.stdout
+        restored = await atlas("restore", str(backup), **target)
+        assert restored.code == 0, restored
+        assert await conn.fetchval("select count(*) from public.orders") == 1
+        assert await conn.fetchval("select to_regclass('atlas.half')") is None
+        assert await conn.fetchval("select count(*) from atlas.jobs") == 1
+        assert (await atlas("audit", "verify", **target)).code == 0
+        await conn.close()
+
+
+async def test_a_home_that_is_used_with_another_database_keeps_its_keys_apart_and_raises_no_alarm(
+    atlas, backup, databases, tmp_path
+):
+    first = (tmp_path / "home" / "keys" / "audit.pub").read_text()
+    async with databases.database() as other:
+        assert (await atlas("tenant", "add", "globex", DATABASE_URL=other)).code == 0
+        pool = await open_pool(other, size=1)
+        await seal_and_sign(pool, load_settings(atlas_home=tmp_path / "home", database_url=other))
+        await pool.close()
+        verified = await atlas("audit", "verify", DATABASE_URL=other)
+        assert verified.code == 0, verified
+        again = await atlas("audit", "verify", "--incremental", DATABASE_URL=other)
+        assert again.code == 0, again
+    assert (tmp_path / "home" / "keys" / "audit.pub").read_text() == first
+    [own] = (tmp_path / "home" / "databases").iterdir()
+    assert (own / "keys" / "audit.pub").read_text() != first
+    assert (await atlas("audit", "verify")).code == 0
+
+
+def test_the_folder_of_a_database_does_not_depend_on_its_login(tmp_path):
+    (tmp_path / "home").mkdir()
+
+    def home(url):
+        return database_home(load_settings(atlas_home=tmp_path / "home", database_url=url))
+
+    assert home("postgresql://a:one@db:5432/shop") == tmp_path / "home"
+    assert home("postgresql://b:two@db:5432/shop") == tmp_path / "home"
+    assert home("postgresql://a@db:5432/other") != tmp_path / "home"
+    assert home(None).parent == tmp_path / "home" / "databases"
