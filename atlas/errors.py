@@ -64,6 +64,12 @@ class NotFound(AtlasError):
         self.name = str(name)
 
 
+def no_tenant(name: object) -> NotFound:
+    """The refusal where a tenant does not exist, is not the caller's, or is being removed."""
+    remedy = "`atlas tenant list` shows the tenants there are. Nothing can be added to one that is being removed."
+    return NotFound("tenant", name, remedy=remedy)
+
+
 class Conflict(AtlasError):
     """The request does not fit the current state."""
 

@@ -24,7 +24,7 @@ from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import split_secrets
-from atlas.errors import FieldError, InvalidInput, NotFound, Refused
+from atlas.errors import FieldError, InvalidInput, NotFound, Refused, no_tenant
 
 ADMIT = statement("engine/sql/admit.sql")
 
@@ -55,7 +55,7 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     key = canonical(job_type)
     row = await fetch_row(conn, ADMIT, key=key, tenant_id=tenant_id)
     if row is None:
-        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(tenant_id)
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
     known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]))
     return Admission(key, row["slug"], schema, has_secrets(schema), *known)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.db.statements import Statement, fetch_value, statement
-from atlas.errors import Conflict
+from atlas.db.statements import Statement, fetch_row, fetch_value, statement
+from atlas.errors import Conflict, no_tenant
 
 TAKE = statement("engine/sql/take_quota.sql")
 
@@ -56,12 +56,15 @@ class QuotaReached(Conflict):
 async def require_room(conn: Connection, thing: str, tenant_id: UUID | None, *, of: str = "") -> None:
     """Raise QuotaReached if a tenant, or what belongs to no tenant, has its quota of a thing; `of` names its owner.
 
-    Until the transaction ends, no other adds one.
+    Until the transaction ends, no other adds one. A tenant that is being removed gets nothing new.
     """
     quota = QUOTAS[thing]
     owner = {"tenant_id": tenant_id, "of": of}
-    raised: int | None = await fetch_value(conn, TAKE, thing=thing, **owner)
-    most = quota.most if raised is None else raised
+    allowed = await fetch_row(conn, TAKE, thing=thing, **owner)
+    assert allowed is not None
+    if allowed["is_closed"]:
+        raise no_tenant(tenant_id)
+    most: int = quota.most if allowed["most"] is None else allowed["most"]
     count: int = await fetch_value(conn, quota.count, **{name: owner[name] for name in quota.count.names})
     if count >= most:
         raise QuotaReached(thing, most, of_tenant=tenant_id is not None)

@@ -22,7 +22,7 @@ from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
 from atlas.engine.timezones import check_zone
 from atlas.engine.validation import check_name
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, no_tenant
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Tenant:
     limits: dict[str, Any]
     retention: dict[str, Any]
     created_at: datetime
+    # Since when it is being removed.
+    removing_at: datetime | None
 
     @property
     def etag(self) -> str:
@@ -108,7 +110,7 @@ async def edit_tenant(
         # What `data` does not name stays as it is in the row, which another may have changed since it was read.
         row = await tenants.update(data, where)
         if row is None:
-            raise NotFound("tenant", tenant.slug)
+            raise no_tenant(tenant.slug)
         await record(
             conn,
             Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),
@@ -128,7 +130,7 @@ async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
     is_usable = id is not None or _SLUG.fullmatch(slug)
     row = await prisma_on(conn).tenant.find_unique(where) if is_usable else None
     if row is None:
-        raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(slug_or_id)
     return _tenant(row)
 
 
@@ -147,6 +149,7 @@ def _tenant(row: "models.Tenant") -> Tenant:
         limits=cast("dict[str, Any]", row.limits),
         retention=cast("dict[str, Any]", row.retention),
         created_at=row.createdAt,
+        removing_at=row.removingAt,
     )
 
 

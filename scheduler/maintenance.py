@@ -1,14 +1,19 @@
-"""Maintenance that every scheduler runs: sweeps, alerts, metering, retention. Any number may run it at once."""
+"""Maintenance that every scheduler runs: sweeps, alerts, metering, retention, removals. Any number may do so."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from uuid import UUID
 
-from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import Alert, find_alerts, save_findings
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.recurring_runs import sweep_runs
 from atlas.engine.retention import forget_workers, prune, read_ages
+from atlas.engine.tenant_removal import continue_removal, list_removals
+from atlas.engine.triggers.fire import SCHEDULER
 from atlas.engine.usage import meter_usage
 from atlas.logs import get_logger
 from atlas.scheduler.loops import every
@@ -18,6 +23,9 @@ SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
 METER_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
+REMOVE_SECONDS = 15.0
+# So many times in succession a removal may have to wait, some seconds in all, before others have their turn.
+MOST_WAITS = 40
 # Between two batches, so that a sweep of millions leaves the disk to the claims.
 BATCH_REST_SECONDS = 0.05
 
@@ -39,6 +47,7 @@ class Maintenance:
             group.create_task(every(WATCH_SECONDS, self.watch, stop))
             group.create_task(every(METER_SECONDS, self.meter, stop))
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
+            group.create_task(every(REMOVE_SECONDS, lambda: self.remove(stop), stop))
 
     async def sweep(self) -> None:
         """Requeue the jobs of lost workers, end an `offline --for` that is over, make due jobs ready, end lost runs."""
@@ -84,3 +93,25 @@ class Maintenance:
             forgotten = await forget_workers(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
+
+    async def remove(self, stop: asyncio.Event) -> None:
+        """Go on with the removals of tenants, each until it has to wait for long."""
+        for tenant_id in await list_removals(self._pool):
+            if not await self._remove(tenant_id, stop):
+                log.info("a tenant was removed", tenant_id=str(tenant_id))
+
+    async def _remove(self, tenant_id: UUID, stop: asyncio.Event) -> bool:
+        """Returns True if something is left."""
+        waits = 0
+        async with aclosing(continue_removal(self._transaction, tenant_id, actor=SCHEDULER)) as steps:
+            async for step in steps:
+                await wait_for(stop, within=BATCH_REST_SECONDS)
+                waits = waits + 1 if step.did == "waited" else 0
+                if stop.is_set() or waits > MOST_WAITS:
+                    return True
+        return False
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Connection]:
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn, conn.transaction():
+            yield conn

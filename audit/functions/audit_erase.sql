@@ -1,8 +1,10 @@
--- Deletes a person's values: those equal to p_subject, and the free texts (fields p_texts) of the same entities.
+-- Deletes a person's values: those equal to p_subject, and the free texts (fields p_texts) of the same entities. Without a subject,
+-- all values of a tenant's p_entities; without these too, up to a thousand values of the tenant.
 -- One audit row for each tenant and each thousand values names the commitments that no longer have a value.
--- Called by audit/personal_data.py.
+-- Called by audit/personal_data.py and remove_tenant_rows.
 create or replace function audit_erase(
-  p_subject text, p_tenant uuid, p_texts text[], p_actor_type text, p_actor_id text, p_meta jsonb
+  p_subject text, p_tenant uuid, p_texts text[], p_actor_type text, p_actor_id text, p_meta jsonb,
+  p_entities text[] default null
 ) returns int language plpgsql security definer
 set search_path from current as $$
 declare
@@ -10,7 +12,12 @@ declare
 begin
   with theirs as (
     select ctid, tenant_id, entity_id from audit_private
-    where lower(value) = lower(p_subject) and field <> 'subject' and (p_tenant is null or tenant_id = p_tenant)),
+    where lower(value) = lower(p_subject) and field <> 'subject' and (p_tenant is null or tenant_id = p_tenant)
+    union all
+    select ctid, tenant_id, entity_id from audit_private where entity_id = any (p_entities) and tenant_id = p_tenant
+    union all
+    (select ctid, tenant_id, entity_id from audit_private
+     where p_subject is null and p_entities is null and tenant_id = p_tenant limit 1000)),
   erased as (
     -- A value is never changed, so its place is its name for as long as this statement runs.
     delete from audit_private p

@@ -1,5 +1,6 @@
 -- Intents, and events that were published, which differ from the audit log: another requester than the event's actor, or gone though
--- no order of retention reaches them. Among the newest rows of the log. Across tenants: the whole installation is compared.
+-- no order of retention reaches them, nor the removal of their tenant. Among the newest rows of the log.
+-- Across tenants: the whole installation is compared.
 with newest as (
   select a.action, a.entity_id, a.tenant_id, a.actor_id, a.created_at
   from atlas.audit_log a
@@ -18,4 +19,5 @@ where coalesce(i.requested_by, e.created_by) is distinct from n.actor_id
     where p.entity_id = n.tenant_id::text
       and p.action = case n.action when 'INTENT_REQUESTED' then 'INTENTS_PRUNED' else 'EVENTS_PRUNED' end
       and (p.meta->>'before')::timestamptz > n.created_at))
+  and not (coalesce(i.requested_by, e.created_by) is null and atlas.is_removed(n.tenant_id))
 limit 100;

@@ -1,6 +1,7 @@
 -- The entities of one kind that are not as their last event with a digest left them: changed, made without an event, or gone.
 -- What was made before the rows that were removed by order has nothing left to be compared with, nor has the tenant that the
--- migrations make. Expired sessions are deleted without an event, and approvals with their runs and intents. Across tenants: the whole installation is compared.
+-- migrations make. Expired sessions are deleted without an event, approvals with their runs and intents, and the rest with
+-- their tenant. Across tenants: the whole installation is compared.
 with now as (
   select d.entity_id, d.tenant_id, d.digest, d.created_at from atlas.state_digests(:kind, null, null) d
 ),
@@ -22,6 +23,7 @@ where r.digest is distinct from n.digest
   and not (r.id is null and (n.entity_id = '00000000-0000-7000-8000-000000000001' or n.created_at <= coalesce((
     select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1),
     '-infinity')))
+  and not (n.entity_id is null and :kind <> 'tenant' and atlas.is_removed(r.tenant_id))
   and not (n.entity_id is null and (:kind = 'session' or (:kind = 'approval'
     and not exists (select from atlas.jobs j where j.id = r.run_id) and not exists (select from atlas.intents i where i.id = r.run_id))))
 limit 100;

@@ -47,7 +47,8 @@ begin
       count(*) filter (where t.status = 'timeout') as timed_out, count(*) filter (where t.status = 'canceled') as canceled,
       count(*) filter (where t.status = 'lost') as lost, sum(t.run_seconds) as run_seconds, sum(greatest(0, t.queue_seconds)) as queue_seconds
     from attempts t
-    where t.tenant_id is not null
+    -- A tenant that was removed has no usage any more.
+    where t.tenant_id in (select n.id from tenants n)
     group by 1, 2, 3)
   insert into usage_hourly as u (tenant_id, job_type, hour, runs, succeeded, failed, timed_out, canceled, lost, run_seconds,
     queue_seconds, cost_cents)

@@ -23,7 +23,7 @@ from atlas.engine.jobs.placement import place
 from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
-from atlas.errors import DedupeConflict, FieldError, InvalidInput, NotFound
+from atlas.errors import DedupeConflict, FieldError, InvalidInput, no_tenant
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
@@ -53,7 +53,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
     except asyncpg.PostgresError as error:
         raise _explained(error) from error
     if made is None:
-        raise _no_tenant(str(job.tenant_id))
+        raise no_tenant(str(job.tenant_id))
     wake_local_workers(conn)
     return Enqueued(job.id)
 
@@ -242,7 +242,7 @@ def _explained(error: Exception) -> Exception:
     detail = str(getattr(error, "detail", ""))
     match getattr(error, "sqlstate", None):
         case "AT404":
-            return _no_tenant(detail)
+            return no_tenant(detail)
         case "AT409":
             return DedupeConflict(str(getattr(error, "hint", "")), detail)
         case "23505" if getattr(error, "constraint_name", "") == "jobs_pkey":
@@ -251,10 +251,6 @@ def _explained(error: Exception) -> Exception:
             return InvalidInput("The job", [FieldError(_column(error), "is out of range")])
         case _:
             return error
-
-
-def _no_tenant(tenant: str) -> NotFound:
-    return NotFound("tenant", tenant, remedy="`atlas tenant list` shows the tenants there are.")
 
 
 def _column(error: Exception) -> str:

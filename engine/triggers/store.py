@@ -19,7 +19,7 @@ from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import Cron, known_cron, read_cron
 from atlas.engine.triggers.spec import TARGETS, TriggerSpec, read_trigger
 from atlas.engine.triggers.target import check_target
-from atlas.errors import NotFound
+from atlas.errors import NotFound, no_tenant
 from atlas.ids import new_id
 
 STAY = statement("engine/triggers/sql/stay.sql")
@@ -190,7 +190,7 @@ async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
     """The zone of a tenant's schedules, and the time that decides what is due."""
     row = await fetch_row(conn, CLOCK, tenant_id=tenant_id)
     if row is None:
-        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(tenant_id)
     return row["timezone"], row["now"]
 
 

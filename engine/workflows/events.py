@@ -16,7 +16,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.step_values import INPUT_BYTES, object_text
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, no_tenant
 from atlas.ids import new_id
 
 PUBLISH = statement("engine/workflows/sql/publish_event.sql")
@@ -113,6 +113,6 @@ async def _publish(
         raise InvalidInput("The event", [FieldError("id", "is taken by another event")]) from error
     except asyncpg.PostgresError as error:
         if error.sqlstate == "AT404":
-            raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.") from error
+            raise no_tenant(tenant_id) from error
         raise
     return Published(id, woken)

@@ -16,7 +16,7 @@ from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.policy import Policy, Verdict, load_policy
 from atlas.engine.workflows.step_values import object_text
-from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
+from atlas.errors import AtlasError, FieldError, InvalidInput, no_tenant
 from atlas.ids import new_id
 from atlas.logs import get_logger
 
@@ -115,7 +115,7 @@ async def request_workflows(
     except asyncpg.UniqueViolationError as error:
         raise InvalidInput("The request", [FieldError("id", "is taken by another intent")]) from error
     if not rows:
-        raise NotFound("tenant", tenant_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(tenant_id)
     return [one.id for one in intents]
 
 

@@ -32,14 +32,16 @@ create type lock_name as enum (
   'gate', 'worker', 'limits', 'seal', 'event', 'policy', 'leader', 'metering', 'timezone', 'host', 'quota');
 
 create table tenants (
-  id         uuid primary key default gen_random_uuid(),
-  slug       text not null unique check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
-  name       text not null,
-  timezone   text not null default 'UTC',
-  limits     jsonb not null default '{}',
-  retention  jsonb not null default '{}',
-  created_at timestamptz(6) not null default now(),
-  updated_at timestamptz(6) not null default now()
+  id          uuid primary key default gen_random_uuid(),
+  slug        text not null unique check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  name        text not null,
+  timezone    text not null default 'UTC',
+  limits      jsonb not null default '{}',
+  retention   jsonb not null default '{}',
+  created_at  timestamptz(6) not null default now(),
+  updated_at  timestamptz(6) not null default now(),
+  -- Since when it is being removed: nothing can be added to it any more.
+  removing_at timestamptz(6)
 );
 
 create index tenants_limited on tenants (id) where limits ? 'in_flight';
@@ -62,7 +64,7 @@ create table api_tokens (
   last_used_at timestamptz(6),
   revoked_at   timestamptz(6),
   -- The token that this one was created with; null where it was created on the machine itself. Who asked for work may not
-  -- approve it with a token that goes back to theirs. No foreign key: tokens are revoked, never deleted.
+  -- approve it with a token that goes back to theirs. No foreign key: tokens are revoked, and deleted with their tenant only.
   made_with    uuid,
   constraint only_operators_have_no_tenant check (tenant_id is not null or role in ('operator', 'auditor'))
 );

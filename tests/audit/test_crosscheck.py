@@ -1,6 +1,7 @@
 """The cross-check: jobs, the gate, and what people set up are as their last events tell."""
 
 import re
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,6 +24,7 @@ from atlas.engine.jobs.verdicts import decide as decided
 from atlas.engine.recurring import remove_recurring, save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
 from atlas.engine.sessions import end_session, open_session
+from atlas.engine.tenant_removal import begin_removal, continue_removal
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
@@ -404,6 +406,15 @@ async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(o
     await cancel(conn, job.id, actor=DANA)
     await retry_now(conn, job.id, actor=DANA)
     await delete(conn, job.id, actor=DANA)
+    await begin_removal(conn, things, actor=DANA, cancel=True)
+
+    @asynccontextmanager
+    async def transaction():
+        async with conn.transaction():
+            yield conn
+
+    async for _ in continue_removal(transaction, things.id, actor=DANA):
+        pass
 
     changes = await owner.fetch("select distinct name, was, became from atlas.recorded")
     assert {row["name"] for row in changes} == set(AUDITED)
@@ -413,7 +424,7 @@ async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(o
     )
     assert {tuple(row) for row in silent} == BY_DESIGN
     actions = {row["action"] for row in await owner.fetch("select distinct action from atlas.audit_log")}
-    assert {"WORKER_LOST", "EVENT_PUBLISHED"} <= actions
+    assert {"WORKER_LOST", "EVENT_PUBLISHED", "TENANT_REMOVED"} <= actions
     counted = "select action, count(*) from atlas.audit_log where entity_type = 'recurring' group by 1"
     expected = {"RECURRING_REGISTERED": 2, "RECURRING_FAILED": 3, "RECURRING_REMOVED": 2}
     assert dict(await owner.fetch(counted)) == expected

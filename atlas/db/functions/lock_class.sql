@@ -11,7 +11,7 @@
 --   seal, 0                       one sealer, and the beginning of an epoch
 --   policy, hash of the tenant    one decision at a time where policy rules count
 --   leader, 0                     held for a session by the scheduler that leads
---   metering, 0                   one meter of the audit log, and one count of the jobs
+--   metering, 0                   one meter of the audit log, and one count of the jobs; a tenant's removal takes it after the tenant's row
 --   quota, hash of thing, owner   one addition of a thing at a time where a quota is counted; a move of a server takes it first
 --   timezone, hash of the tenant  shared by those who edit its schedules, exclusive for a change of its time zone
 create or replace function lock_class(p_name lock_name) returns int language sql immutable parallel safe

@@ -78,7 +78,7 @@ begin
     execute format('revoke execute on function %s from public', one.signature);
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
-  execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb) to %I', engine_role);
+  execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb, text[]) to %I', engine_role);
   -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; the other
   -- changes what rows refer to, and checks that all of them are the tenant's.
   for one in

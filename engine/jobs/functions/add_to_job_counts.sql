@@ -32,7 +32,8 @@ begin
     coalesce(sum(entered) filter (where status = 'failed'), 0), coalesce(sum(entered) filter (where status = 'canceled'), 0),
     coalesce(sum(entered) filter (where dead), 0)
   from changes
-  where tenant_id is not null
+  -- A tenant that was removed has no jobs any more.
+  where tenant_id in (select n.id from tenants n)
   group by tenant_id
   on conflict (tenant_id) do update
   set jobs = c.jobs + excluded.jobs, succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed,

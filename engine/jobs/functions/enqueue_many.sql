@@ -26,9 +26,9 @@ declare
   holder record;
 begin
   select t.id into stranger from (select distinct unnest(p_tenant)) t(id)
-  where not exists (select from tenants x where x.id = t.id) limit 1;
+  where not exists (select from tenants x where x.id = t.id and x.removing_at is null) limit 1;
   if found then
-    raise exception 'there is no tenant %', stranger using errcode = 'AT404', detail = stranger::text;
+    raise exception 'there is no tenant %, or it is being removed', stranger using errcode = 'AT404', detail = stranger::text;
   end if;
 
   for round in 1..20 loop

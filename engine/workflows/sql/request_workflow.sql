@@ -1,4 +1,4 @@
--- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Returns the intents whose tenant exists.
+-- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Returns the intents whose tenant exists and is not being removed.
 with asked as (
   insert into atlas.intents (id, tenant_id, workflow, input, input_hash, spend_cents, priority, source, source_ref, correlation_id,
     requested_by, forked_from, forked_step, events_from)
@@ -9,7 +9,7 @@ with asked as (
     :ids::uuid[], :tenants::uuid[], :workflows::text[], :inputs::jsonb[], :spends::int[], :priorities::int[], :sources::text[],
     :source_refs::text[], :correlations::text[], :forked_from::uuid[], :forked_steps::text[])
     u(id, tenant_id, workflow, input, spend_cents, priority, source, source_ref, correlation_id, forked_from, forked_step)
-  join atlas.tenants t on t.id = u.tenant_id
+  join atlas.tenants t on t.id = u.tenant_id and t.removing_at is null
   returning id, tenant_id, workflow
 ),
 event as (

@@ -1,0 +1,7 @@
+-- Holds a tenant that is being removed until the end of a step; no row where it is gone, or another removal is at a step of it.
+-- Called by engine/tenant_removal.py.
+select id, slug, name
+from atlas.tenants
+where id = :id
+  and removing_at is not null
+for no key update skip locked;

@@ -1,0 +1,5 @@
+-- The tenants that are being removed. Looks across tenants: a scheduler goes on with every removal. Called by engine/tenant_removal.py.
+select id
+from atlas.tenants
+where removing_at is not null
+order by removing_at;

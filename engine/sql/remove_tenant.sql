@@ -1,0 +1,14 @@
+-- A tenant that is being removed and has nothing left -> gone, with its counts and what the meter added last. The caller holds it
+-- and the meter. Called by engine/tenant_removal.py.
+with counts as (
+  delete from atlas.job_counts where tenant_id = :id
+),
+usage as (
+  delete from atlas.usage_hourly where tenant_id = :id
+),
+pace as (
+  delete from atlas.mail_pace where bucket = 'tenant:' || :id::uuid
+)
+delete from atlas.tenants
+where id = :id
+  and removing_at is not null;
