@@ -16,7 +16,7 @@ from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
 from atlas.engine.jobs import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
-from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.errors import FieldError, InvalidInput, no_tenant
 
 TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -127,7 +127,7 @@ async def named_tenant(api: AppState, caller: Caller, slug_or_id: str) -> UUID:
     # Compared with its own alone: a lookup would take longer for a tenant that does not exist than for a cached one.
     own = await api.tenants.find(caller.tenant_id)
     if slug_or_id not in (own.slug, str(own.id)):
-        raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(slug_or_id)
     return own.id
 
 

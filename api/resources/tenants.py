@@ -1,10 +1,12 @@
 """Routes for tenants, the customers of the installation."""
 
+import asyncio
+from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
 from atlas.api.etags import IfMatch
@@ -15,10 +17,14 @@ from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Page
 from atlas.db.pool import Connection
+from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
-from atlas.errors import NotFound
+from atlas.errors import no_tenant
 
 router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=GuardedRoute, tags=["tenants"])
+
+# How long one request carries out a removal. A scheduler goes on, and so does the next request.
+REMOVAL_SECONDS = 5.0
 
 SlugOrId = Annotated[str, Path(min_length=1, max_length=63, description="The tenant's slug or id.")]
 
@@ -58,6 +64,18 @@ class TenantShown(ApiModel):
     limits: Document
     retention: Document
     created_at: datetime
+    removing_at: datetime | None
+
+
+class TenantRemoval(ApiModel):
+    """How far the removal of a tenant has come."""
+
+    id: UUID
+    slug: str
+    removing_at: datetime
+    is_removed: bool
+    last_step: str | None
+    rows: dict[str, int]
 
 
 @router.get(
@@ -85,6 +103,8 @@ async def create(body: NewTenant, call: Calling, response: Response) -> TenantSh
     """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
+    # The slug may have been that of a tenant that was removed.
+    call.after_commit(call.api.tenants.forget)
     return _shown(made, response)
 
 
@@ -111,6 +131,59 @@ async def edit(
     return _shown(changed, response)
 
 
+@router.delete(
+    "/{slug_or_id}", operation_id="remove_tenant", summary="Remove a tenant and everything that belongs to it"
+)
+@requires("operator", whole=True, no_key="a removal may be repeated: it goes on")
+async def remove(
+    slug_or_id: SlugOrId,
+    call: Calling,
+    if_match: IfMatch,
+    cancel: Annotated[bool, Query(description="Cancel its work that has not ended, which else is 409.")] = False,
+    reason: Annotated[Name | None, Query(description="Why, for everyone who reads the audit log.")] = None,
+) -> TenantRemoval:
+    """Its rows of the audit log stay.
+
+    What takes longer than some seconds is carried on by a scheduler. Repeat the call to see how far it is; 404 means
+    that the tenant is gone.
+    """
+    async with call.transaction() as conn:
+        tenant = await begin_removal(
+            conn,
+            await _find(conn, slug_or_id, call),
+            actor=call.actor,
+            reason=reason,
+            cancel=cancel,
+            if_match=if_match,
+        )
+    last, is_removed = await _remove(tenant, call)
+    call.api.tenants.forget()
+    call.api.callers.forget()
+    async with call.transaction(read_only=True) as conn:
+        rows = await removed_rows(conn, tenant.id)
+    assert tenant.removing_at is not None
+    return TenantRemoval(
+        id=tenant.id,
+        slug=tenant.slug,
+        removing_at=tenant.removing_at,
+        is_removed=is_removed,
+        last_step=last,
+        rows=rows,
+    )
+
+
+async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, bool]:
+    """Carry out a removal for some seconds. Returns the last step, and whether it was the last of all."""
+    last = None
+    ends_at = asyncio.get_running_loop().time() + REMOVAL_SECONDS
+    async with aclosing(continue_removal(call.transaction, tenant.id, actor=call.actor)) as steps:
+        async for step in steps:
+            last = str(step)
+            if asyncio.get_running_loop().time() > ends_at:
+                return last, False
+    return last, True
+
+
 def _shown(tenant: Tenant, response: Response) -> TenantShown:
     response.headers["ETag"] = tenant.etag
     return TenantShown.model_validate(tenant)
@@ -119,5 +192,5 @@ def _shown(tenant: Tenant, response: Response) -> TenantShown:
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:
     found = await find_tenant(conn, slug_or_id)
     if call.tenant_id not in (None, found.id):
-        raise NotFound("tenant", slug_or_id, remedy="`atlas tenant list` shows the tenants there are.")
+        raise no_tenant(slug_or_id)
     return found

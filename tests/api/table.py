@@ -78,6 +78,7 @@ TABLE = {
     "POST /tenants": "operator",
     "GET /tenants/{slug_or_id}": READERS,
     "PATCH /tenants/{slug_or_id}": "operator",
+    "DELETE /tenants/{slug_or_id}": "operator",
     "GET /system/atlas-online": EVERY_ROLE,
     "PUT /system/atlas-online": "operator",
     "PUT /system/engine-enabled": "operator",

@@ -126,7 +126,7 @@ async def test_a_replayed_edit_is_not_stale(ids, editors):
 async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
     taken = {
         *("POST /workflows", "DELETE /jobs/triggers/{trigger_id}", "DELETE /admin/jobs/definitions/{key}"),
-        "DELETE /hosts/{host_id}/instances/{instance_id}",
+        *("DELETE /hosts/{host_id}/instances/{instance_id}", "DELETE /tenants/{slug_or_id}"),
     }
     things = {**ids, "token_id": ids["job_id"], "key": "echo.it"}
     for row, roles in TABLE.items():

@@ -23,7 +23,12 @@ NO_CHANGE = {
     "POST /worker/jobs/{job_id}/heartbeat",
     "POST /worker/jobs/{job_id}/progress",
 }
-CHANGES = sorted(row for row in TABLE if not row.startswith("GET ") and row not in NO_CHANGE)
+REMOVE_TENANT = "DELETE /tenants/{slug_or_id}"
+# What takes something away comes last, and at the very end what takes away everything.
+CHANGES = sorted(
+    (row for row in TABLE if not row.startswith("GET ") and row not in NO_CHANGE),
+    key=lambda row: (row == REMOVE_TENANT, row.startswith("DELETE "), row),
+)
 
 FAILED = "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1"
 HELD = (
@@ -93,6 +98,8 @@ async def made(row, world, things, pool, request_id):
     query = {"tenant": "acme"} if who == ("all", "operator") and row == "POST /policies" else None
     if row == "DELETE /policies/{label}":
         query = {"tenant": "acme"}
+    if row == REMOVE_TENANT:
+        query = {"cancel": "true"}
     async with world.client(*who) as client:
         client.headers["X-Request-Id"] = request_id
         if "session" in row:
