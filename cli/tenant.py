@@ -1,14 +1,20 @@
 """`atlas tenant`: the customers of this installation."""
 
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from atlas.cli.output import Json, dump_json, say, table
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected, execute
+from atlas.db.pool import Connection
+from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
-from atlas.errors import FieldError, InvalidInput
+from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.settings import Settings
 
 app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
@@ -42,8 +48,8 @@ def show(json: Json = False) -> None:
             return await list_tenants(conn)
 
     tenants = execute(work)
-    rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id) for tenant in tenants]
-    say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID"), rows), json=json)
+    rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id, tenant.removing_at) for tenant in tenants]
+    say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID", "REMOVING SINCE"), rows), json=json)
 
 
 @app.command("show")
@@ -90,6 +96,59 @@ def edit(
     _print(execute(work), json=json)
 
 
+@app.command("remove")
+def remove(
+    tenant: SlugOrId,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel its jobs that are queued or run; without it they are a refusal.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Why, for everyone who reads the audit log.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove a tenant and everything that belongs to it. Its rows of the audit log stay.
+
+    It goes on where it was stopped: run it again, or leave it to a scheduler.
+    """
+
+    async def work(settings: Settings) -> tuple[Tenant, dict[str, int]]:
+        async with connected(settings) as conn:
+            found = await find_tenant(conn, tenant)
+            if not yes:
+                _confirm(found)
+            found = await begin_removal(conn, found, actor=caller(), reason=reason, cancel=cancel)
+            await _remove(conn, found, json=json)
+            return found, await removed_rows(conn, found.id)
+
+    removed, rows = execute(work)
+    shown = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
+    message = f"Tenant {removed.slug} is removed, and with it: {shown}."
+    say({"id": removed.id, "slug": removed.slug, "rows": rows}, message, json=json)
+
+
+def _confirm(tenant: Tenant) -> None:
+    if not sys.stdin.isatty():
+        raise Refused(f"Tenant {tenant.slug} would be removed for good.", remedy="Confirm it with --yes.")
+    if not typer.confirm(f"Remove the tenant {tenant.slug} and everything that belongs to it, for good?", err=True):
+        raise Refused(f"Tenant {tenant.slug} was not removed.", remedy="Nothing was changed.")
+
+
+async def _remove(conn: Connection, tenant: Tenant, *, json: bool) -> None:
+    """Carry out a removal, and show its steps on stderr if it is a terminal."""
+
+    @asynccontextmanager
+    async def transaction() -> AsyncIterator[Connection]:
+        async with conn.transaction():
+            yield conn
+
+    rows = 0
+    console = Console(stderr=True, quiet=json or not sys.stderr.isatty())
+    with console.status(f"Removing {tenant.slug}") as status:
+        async for step in continue_removal(transaction, tenant.id, actor=caller()):
+            rows += step.count if step.did == "removed" else 0
+            status.update(f"Removing {tenant.slug}: {step}; {rows:,} rows so far")
+
+
 def _print(tenant: Tenant, *, json: bool) -> None:
     rows = [
         ("slug", tenant.slug),
@@ -98,6 +157,7 @@ def _print(tenant: Tenant, *, json: bool) -> None:
         ("limits", dump_json(tenant.limits)),
         ("retention", dump_json(tenant.retention)),
         ("added", tenant.created_at),
+        ("removing since", tenant.removing_at),
         ("id", tenant.id),
     ]
     say(tenant, table(("FIELD", "VALUE"), rows), json=json)
