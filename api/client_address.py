@@ -19,16 +19,16 @@ class TrustedProxies:
     """The proxies whose word about their callers is taken."""
 
     def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
-        self._networks = tuple(networks)
+        self.networks = tuple(networks)
         self._is_trusted = lru_cache(MOST_CACHED)(self._look_up)
 
     def __contains__(self, address: str | None) -> bool:
-        return bool(self._networks) and address is not None and self._is_trusted(address)
+        return bool(self.networks) and address is not None and self._is_trusted(address)
 
     def apply(self, scope: Scope) -> None:
         """Put the caller's address and scheme in the place of the proxy's, where the request came through one."""
         client = scope.get("client")
-        if not self._networks or not client or plain_address(client[0]) not in self:
+        if not client or plain_address(client[0]) not in self:
             return
         caller = self._caller(scope)
         if caller is not None:
@@ -53,7 +53,7 @@ class TrustedProxies:
 
     def _look_up(self, address: str) -> bool:
         found = ip_address(address)
-        return any(found in network for network in self._networks)
+        return any(found in network for network in self.networks)
 
 
 @lru_cache(MOST_CACHED)

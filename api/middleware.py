@@ -62,7 +62,8 @@ class RequestMiddleware:
             return
         # The first of several headers with one name wins.
         scope["atlas.headers"] = dict(reversed(scope["headers"]))
-        self._proxies.apply(scope)
+        if self._proxies.networks:
+            self._proxies.apply(scope)
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -10,6 +10,10 @@ from tests.api.conftest import QUICK, furnish
 ROOT = Path(__file__).parent.parent.parent
 MOST_FILES = 25
 BODY = {"job_type": "x.work", "payload": {"n": 1}}
+WITH_SCHEMA = """
+insert into atlas.job_types (key, input_schema)
+values ('x.work', '{"properties": {"n": {"type": "integer"}}, "required": ["n"]}')
+"""
 
 
 def files_and_functions(note):
@@ -24,6 +28,7 @@ def files_and_functions(note):
 
 
 async def test_a_job_passes_few_files_from_the_request_to_its_audit_row(pool, database_url, settings):
+    await pool.execute(WITH_SCHEMA)
     # Not started, so that no listener runs beside the request.
     world = await furnish(pool, create_app(settings, pool, database_url, rates=QUICK))
     client = world.client("acme", "enqueuer")
@@ -41,4 +46,5 @@ async def test_a_job_passes_few_files_from_the_request_to_its_audit_row(pool, da
     assert response.status_code == 201
     rows = await world.client("acme", "auditor").get("/audit", params={"entity_id": response.json()["id"]})
     assert [row["action"] for row in rows.json()["items"]] == ["JOB_CREATED"]
+    assert "engine/schemas.py" in ran
     assert len(ran) <= MOST_FILES, sorted(ran)
