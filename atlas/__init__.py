@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.new_job import NewJob
     from atlas.engine.jobs.prisma_client import AtlasPrisma
     from atlas.engine.jobs.prisma_rules import WriteRefused
-    from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
     from atlas.engine.jobs.types import job
     from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
+    from atlas.engine.repository import EnqueueJob, JobsRepository
     from atlas.engine.workflows.errors import StepFailed
     from atlas.engine.workflows.events import publish_event
     from atlas.engine.workflows.intents import request_workflow
@@ -72,11 +72,11 @@ _HOMES = {
     "atlas.engine.jobs.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued", "enqueue", "enqueue_many"),
     "atlas.engine.jobs.new_job": ("NewJob",),
-    "atlas.engine.jobs.repository": ("EnqueueJob", "JobsRepository"),
     "atlas.engine.jobs.types": ("job",),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
     "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),
     "atlas.engine.jobs.prisma_rules": ("WriteRefused",),
+    "atlas.engine.repository": ("EnqueueJob", "JobsRepository"),
     "atlas.engine.workflows.errors": ("StepFailed",),
     "atlas.engine.workflows.events": ("publish_event",),
     "atlas.engine.workflows.intents": ("request_workflow",),

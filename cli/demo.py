@@ -5,7 +5,8 @@ from typing import Any
 from atlas.actors import Actor
 from atlas.cli.examples import load_examples
 from atlas.db.pool import Connection
-from atlas.engine.jobs import NewJob, enqueue, enqueue_definition
+from atlas.engine.admission import enqueue_definition
+from atlas.engine.jobs import NewJob, enqueue
 from atlas.engine.tenants import add_tenant, find_tenant
 from atlas.engine.triggers import add_trigger
 from atlas.engine.workflows.declared.examples import load_examples as load_workflows

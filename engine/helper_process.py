@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any
 
 from atlas.errors import AtlasError
@@ -108,8 +107,6 @@ class _Helper:
 
 def serve() -> None:
     """Call what the parent sends, until it closes the pipe. Runs as a process of its own."""
-    # The engine's modules need each other, and this one must be loaded first.
-    import_module("atlas.engine.jobs")
     os.nice(NICENESS)
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # What a library prints must not mix with the results.

@@ -5,7 +5,9 @@ import os
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,46 @@ def test_imports_go_down_and_never_climb(floor):
 )
 def test_an_import_that_climbs_is_found_wherever_it_hides(source):
     assert climbs("engine", source, "atlas.engine.jobs")
+
+
+def test_no_module_needs_another_to_be_imported_before_it():
+    """There is no circle, so that every module can be the first that a program imports."""
+    paths = [path for floor in ARROWS for path in files(ROOT / floor, ".py")]
+    modules = {import_name(path.parent if path.stem == "__init__" else path.with_suffix("")): path for path in paths}
+    graph = {name: set(loaded_by(name, path, modules.keys())) for name, path in modules.items()}
+
+    assert len(modules) > 300
+    TopologicalSorter(graph).prepare()
+
+
+def loaded_by(name: str, path: Path, modules: Collection[str]) -> Iterator[str]:
+    """The modules that a module loads while it is loaded, packages around them included.
+
+    The packages around the module itself are being loaded already, and count only where it wants a name of theirs.
+    """
+    around = set(accumulate(name.split("."), "{}.{}".format))
+    for node in when_loaded(ast.parse(path.read_text()).body):
+        wanted: list[str] = []
+        if isinstance(node, ast.Import):
+            wanted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            within = [f"{node.module}.{alias.name}" for alias in node.names]
+            wanted = [one if one in modules else str(node.module) for one in within]
+        for one in wanted:
+            packages = set(accumulate(one.split(".")[:-1], "{}.{}".format))
+            yield from ({one} | (packages - around)) & set(modules)
+
+
+def when_loaded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is loaded: not those of functions, nor for type checkers alone."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            yield from when_loaded(getattr(node, part, []))
 
 
 def test_neighbours_do_not_import_each_other():

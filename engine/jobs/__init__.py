@@ -1,6 +1,5 @@
 """Jobs and the verbs that move them: enqueue, claim, finish, retry, cancel, delete."""
 
-from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.jobs.backoff import RetryPolicy, backoff_delay_ms, can_retry
 from atlas.engine.jobs.cancel import cancel, cancel_many
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
@@ -13,7 +12,6 @@ from atlas.engine.jobs.finish import finish, take_turn
 from atlas.engine.jobs.gate import Gate, read_gate, switch, wait_until_closed
 from atlas.engine.jobs.lease import heartbeat, reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
-from atlas.engine.jobs.repository import EnqueueJob, JobsRepository
 from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
 from atlas.engine.jobs.types import JobType, job, registered
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
@@ -22,7 +20,6 @@ __all__ = [
     "SYSTEM_TENANT",
     "Claimant",
     "ClaimedJob",
-    "EnqueueJob",
     "Enqueued",
     "Explanation",
     "Gate",
@@ -30,13 +27,11 @@ __all__ = [
     "JobFilter",
     "JobRow",
     "JobType",
-    "JobsRepository",
     "NewJob",
     "PermanentError",
     "RetryAfter",
     "RetryPolicy",
     "Snooze",
-    "admit",
     "backoff_delay_ms",
     "can_retry",
     "cancel",
@@ -44,7 +39,6 @@ __all__ = [
     "claim",
     "delete",
     "enqueue",
-    "enqueue_definition",
     "enqueue_many",
     "explain",
     "finish",

@@ -6,6 +6,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
+from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.commands.definitions import (
     add_definition,
     disable_definition,
@@ -15,7 +16,7 @@ from atlas.engine.commands.definitions import (
 )
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker, complete
-from atlas.engine.jobs import NewJob, admit, claim, enqueue, enqueue_definition, enqueue_many, explain
+from atlas.engine.jobs import NewJob, claim, enqueue, enqueue_many, explain
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.type_catalog import publish_types

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from atlas.db.pool import Pool, open_pool
+from atlas.engine.admission import admit
 from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
 from atlas.engine.hosts.leased_jobs import (
     Failure,
@@ -24,7 +25,6 @@ from atlas.engine.hosts.leased_jobs import (
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs import (
     NewJob,
-    admit,
     cancel,
     claim,
     enqueue,

@@ -13,19 +13,10 @@ import orjson
 import pytest
 from pydantic import BaseModel, Field
 
+from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.leased_jobs import claim_for_worker
-from atlas.engine.jobs import (
-    JobContext,
-    NewJob,
-    admit,
-    delete,
-    enqueue,
-    enqueue_definition,
-    enqueue_many,
-    job,
-    make_dedupe_key,
-)
+from atlas.engine.jobs import JobContext, NewJob, delete, enqueue, enqueue_many, job, make_dedupe_key
 from atlas.engine.jobs.finish import Notes, redact_error
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError

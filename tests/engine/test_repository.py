@@ -5,20 +5,17 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs import (
-    SYSTEM_TENANT,
-    EnqueueJob,
-    JobFilter,
-    JobsRepository,
-    PermanentError,
-    cancel,
-    claim,
-    reap,
-    switch,
-)
+from atlas.engine.jobs import SYSTEM_TENANT, JobFilter, PermanentError, cancel, claim, reap, switch
+from atlas.engine.repository import EnqueueJob, JobsRepository
 from atlas.errors import InvalidInput, LeaseLost
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
 from tests.support import DANA
+
+
+@pytest.fixture(autouse=True)
+async def online(conn):
+    """Atlas is on."""
+    await switch(conn, online=True, actor=DANA)
 
 
 async def test_an_output_that_is_too_large_is_refused_and_the_job_is_still_held(conn):
