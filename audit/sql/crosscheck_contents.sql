@@ -1,14 +1,20 @@
 -- The newest jobs whose content differs from their events: type or tenant from JOB_CREATED, the digests of input and output where
--- events have them, attempts that are missing, and a sent mail without its ledger.
--- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded.
+-- events have them, the cost, the outputs of a run's steps, attempts that are missing, and a sent mail without its ledger.
+-- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
+-- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded, and those of a run that was
+-- suspended.
 -- A retried job has the output of its last success. Across tenants: the whole installation is compared.
 select w.id, w.wrong
-from (select id, tenant_id, job_type, input, output, status, attempt_count from atlas.jobs order by id desc limit :limit) j
+from (
+  select id, tenant_id, job_type, input, output, status, cost_cents, attempt_count from atlas.jobs order by id desc limit :limit
+) j
 cross join lateral (
   select
     (array_agg(a.meta order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as made,
     (array_agg(a.tenant_id order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as tenant_id,
     (array_agg(a.meta->>'output_sha256' order by a.id desc) filter (where a.meta ? 'output_sha256'))[1] as output,
+    (array_agg(a.meta->>'job_cost_cents' order by a.id desc) filter (where a.meta ? 'job_cost_cents'))[1] as cost,
+    (array_agg(a.meta->>'step_outputs_sha256' order by a.id desc) filter (where not a.meta ? 'undone_attempt'))[1] as steps,
     bool_or(a.action = 'EMAIL_SENT') as mailed
   from atlas.audit_log a
   where a.entity_id = j.id::text
@@ -20,7 +26,16 @@ cross join lateral (
     case when e.tenant_id <> j.tenant_id then 'tenant' end,
     case when e.made->>'input_sha256' <> atlas.content_digest(j.input) then 'input' end,
     case when e.output <> atlas.content_digest(j.output) then 'output' end,
-    case when (select count(*) from atlas.job_attempts t where t.job_id = j.id and t.attempt_no < j.attempt_count)
+    case when (e.cost <> j.cost_cents::text or (e.cost is null and e.made is not null and j.cost_cents <> 0))
+      and not exists (select from atlas.job_attempts t where t.job_id = j.id and t.outcome = 'snoozed') then 'cost' end,
+    case when e.steps <> (
+      select encode(sha256(convert_to(coalesce(string_agg(
+        s.branch || ' ' || s.position || ' ' || encode(sha256(convert_to(s.output::text, 'UTF8')), 'hex') || E'\n',
+        '' order by s.branch collate "C", s.position), ''), 'UTF8')), 'hex')
+      from atlas.workflow_steps s
+      where s.run_id = j.id and s.output is not null) then 'outputs of steps' end,
+    case when j.job_type <> 'ENGINE_RUN' and (
+      select count(*) from atlas.job_attempts t where t.job_id = j.id and t.attempt_no < j.attempt_count)
       < j.attempt_count - 1 then 'attempts' end,
     case when e.mailed and j.output->>'provider' <> 'outbox' and not exists (select from atlas.mail_ledger m where m.job_id = j.id) then 'mail ledger' end
   ], null) as wrong

@@ -128,8 +128,8 @@ def with_event(
     row.meta = attempt_meta(job.attempt) if not meta else stored_json({**meta, "attempt": job.attempt})
     if message:
         row.message = stored_text(message[:LONGEST_MESSAGE])
-    if OUTPUT_DIGEST in meta:
-        # The statement writes the digest, and so the bytes.
+    if OUTPUT_DIGEST in meta or row.cost is not None:
+        # The statement adds what it knows, and so writes the bytes.
         return row
     row.body = event_body(
         action, "system", worker, "job", job.id, job.tenant_id, row.meta, row.message or "", row.level or "info"

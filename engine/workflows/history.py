@@ -69,6 +69,10 @@ class History:
     def __contains__(self, spot: Spot) -> bool:
         return spot in self._steps
 
+    def outputs(self) -> dict[Spot, str]:
+        """The recorded outputs, as they are stored."""
+        return {spot: one.output for spot, one in self._steps.items() if one.output is not None}
+
     @property
     def failure(self) -> RecordedStep | None:
         """The failure that is being undone, if the run has come to that."""

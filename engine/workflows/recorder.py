@@ -1,6 +1,7 @@
 """The recorder stands between a run and the store: it finds a step's position, and replays it or records it once."""
 
 import asyncio
+import hashlib
 import time
 from dataclasses import replace
 from typing import Any, Never
@@ -13,7 +14,7 @@ from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.engine.validation import LONGEST_NAME
 from atlas.engine.workflows.branches import Branch, current
-from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
+from atlas.engine.workflows.errors import FailureReached, RecordEnds, Spot, StepFailed, Suspended
 from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
 from atlas.engine.workflows.step_store import StepStore
 
@@ -73,6 +74,9 @@ class Recorder:
         self._reset = reset
         self._size = history.size
         self._offline = False
+        # Digests of the outputs that were recorded, and how many records were begun and did not return.
+        self._digests: dict[Spot, str] = {}
+        self._unknown = 0
 
     @property
     def store(self) -> StepStore:
@@ -182,14 +186,26 @@ class Recorder:
         if output is not None:
             self._size += len(output)
         asked_at = boot_seconds()
+        self._unknown += 1
         try:
             is_online = await self.store.record(checkpoint)
         except Exception as error:
             self._cannot_record(step, error)
+        self._unknown -= 1
+        if output is not None:
+            self._digests[step.branch.path, step.position] = _digest(output)
         if not is_online:
             self._offline = True
         elif self.start_right is not None:
             self.start_right.grant(asked_at)
+
+    def outputs_digest(self) -> str | None:
+        """SHA-256 over the outputs of all steps; None where a record was cut off, and may or may not be stored."""
+        if self._unknown:
+            return None
+        known = {spot: _digest(output) for spot, output in self.history.outputs().items()} | self._digests
+        lines = (f"{branch} {position} {digest}\n" for (branch, position), digest in sorted(known.items()))
+        return _digest("".join(lines))
 
     def _cannot_record(self, step: StepPosition, error: Exception) -> Never:
         """A step that cannot be recorded would be done again at every replay: it ends the run."""
@@ -238,3 +254,7 @@ class Recorder:
         """What the step waits for has just ended: replay the run at once."""
         self.suspension.at_once = True
         self.block(step)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

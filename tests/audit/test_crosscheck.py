@@ -4,6 +4,7 @@ import re
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from atlas.actors import Actor
@@ -94,6 +95,9 @@ CONTENT_CHANGES = [
     ("update atlas.jobs set tenant_id = gen_random_uuid() where job_type = 'a'", "tenant"),
     ("update atlas.jobs set input = '{\"n\": 2}' where job_type = 'audited'", "input"),
     ("update atlas.jobs set output = '{\"n\": 2}' where job_type = 'audited'", "output"),
+    ("update atlas.jobs set cost_cents = 500 where job_type = 'audited'", "cost"),
+    ("update atlas.jobs set cost_cents = 0 where job_type = 'tried'", "cost"),
+    ("update atlas.jobs set cost_cents = 1 where job_type = 'a'", "cost"),
     ("delete from atlas.job_attempts where job_id = (select id from atlas.jobs where job_type = 'tried')", "attempts"),
 ]
 
@@ -102,13 +106,14 @@ async def test_a_job_whose_content_was_changed_behind_the_audit_log_is_found(con
     worker = await given_worker(conn, "audited", "tried")
     await enqueue(conn, NewJob("audited", {"n": 1.50, "at": [1e16, "é"]}, audit_content=True), actor=DANA)
     [job] = await claim(conn, worker, limit=1)
-    notes = Notes(audit_meta={"output_sha256": None})
+    notes = Notes(cost=5, audit_meta={"output_sha256": None})
     await finish(conn, worker, [succeed(job, worker.id, '{"n": 1}', "JOB_SUCCEEDED", notes)])
     await given_job(conn, "tried")
     for outcome in (ValueError("again"), None):
         await conn.execute("update atlas.jobs set next_retry_at = null where job_type = 'tried'")
         [job] = await claim(conn, worker, limit=1)
-        await finish(conn, worker, [decided(job, worker.id, outcome, ATLAS) if outcome else success(worker, job)])
+        failed = decided(job, worker.id, outcome, ATLAS, Notes(cost=7)) if outcome else None
+        await finish(conn, worker, [failed or success(worker, job)])
     assert await cross_check(conn) == []
 
     for change, wrong in CONTENT_CHANGES:
@@ -118,6 +123,22 @@ async def test_a_job_whose_content_was_changed_behind_the_audit_log_is_found(con
         found = [finding.message for finding in await cross_check(owner)]
         await transaction.rollback()
         assert [message for message in found if message.endswith(f"differs from its events: {wrong}.")], (change, found)
+
+
+async def test_a_cost_that_a_snooze_added_is_no_disagreement(conn, jobs):
+    worker, job = await given_claimed(conn, "paid")
+    await finish(conn, worker, [snooze(job, 0.0, Notes(cost=3))])
+    assert await cross_check(conn) == []
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED", Notes(cost=4))])
+
+    assert await conn.fetchval("select cost_cents from atlas.jobs where id = $1", job.id) == 7
+    [event] = await conn.fetch(
+        "select meta, body from atlas.audit_log where action = 'JOB_SUCCEEDED' and entity_id = $1", str(job.id)
+    )
+    assert orjson.loads(event["meta"]) == {"attempt": 2, "job_cost_cents": 7}
+    assert orjson.loads(event["body"])["meta"] == {"attempt": 2, "job_cost_cents": 7}
+    assert await cross_check(conn) == []
 
 
 async def test_a_changed_requester_and_a_deleted_event_are_found(conn, owner, things):

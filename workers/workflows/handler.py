@@ -13,7 +13,7 @@ from atlas.engine.jobs.verdicts import JobCanceled, Settled, Snooze
 from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.interpret import run_document
 from atlas.engine.workflows.declared.store import known_document, load_document
-from atlas.engine.workflows.errors import RunLost, Suspended, WorkflowNotFound
+from atlas.engine.workflows.errors import RunLost, Suspended, WorkflowFailed, WorkflowNotFound
 from atlas.engine.workflows.execute_run import execute
 from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
@@ -29,6 +29,8 @@ Function = Callable[[Run], Awaitable[Any]]
 # A run whose code no living worker has waits for one that has it, and comes back less and less often.
 ELSEWHERE_SECONDS = 0.1
 LONGEST_ELSEWHERE = 10.0
+
+OUTPUTS_DIGEST = "step_outputs_sha256"
 
 # By worker id. A worker that lost its lease goes on under a new id, with a new store; the old one is dropped.
 _stores: OrderedDict[str, StepStore] = OrderedDict()
@@ -52,7 +54,12 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     run = Run(recorder, wanted.workflow)
     try:
         try:
-            return await execute(run, recorder, lambda: function(run))
+            output = await execute(run, recorder, lambda: function(run))
+            _note_outputs(ctx, recorder)
+            return output
+        except WorkflowFailed:
+            _note_outputs(ctx, recorder)
+            raise
         except Suspended:
             if await store.suspend(suspension) == "canceled":
                 raise JobCanceled("Canceled while running.") from None
@@ -61,6 +68,13 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     finally:
         ctx.threads = recorder.threads
     raise Settled
+
+
+def _note_outputs(ctx: JobContext, recorder: Recorder) -> None:
+    """Let the event of the run's end have the digest of what its steps returned."""
+    digest = recorder.outputs_digest()
+    if digest is not None:
+        ctx.notes.audit_meta[OUTPUTS_DIGEST] = digest
 
 
 def _store_of(pool: Pool, worker_id: str) -> StepStore:

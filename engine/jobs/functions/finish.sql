@@ -3,7 +3,8 @@
 -- 'lease_lost'; one that was asked to stop is not requeued and comes back as 'cancel_requested'. Nothing else is returned.
 -- Ids come sorted. p_status 'queued' with p_delay is a retry, a snooze or a release. An array that is null throughout is passed
 -- as null; attempt, status, action, level, message and meta that are the same for all are passed as an array of one.
--- Bytes of an event that come as null are made here, with the digest of the output where meta has `output_sha256`.
+-- Bytes of an event that come as null are made here, with the digest of the output where meta has `output_sha256`, and with what the
+-- job has cost where this attempt adds to it.
 -- Locks: job rows in ascending id, then the rows of their parents. Called by turn.
 create or replace function finish(
   p_worker text, p_lease float8, p_id uuid[], p_attempt int[], p_status text[], p_output jsonb[], p_error jsonb[], p_delay float8[],
@@ -82,7 +83,10 @@ begin
                   and not (u.status = 'queued' and j.cancel_requested_at is not null)
             then true else false end
       returning j.id, j.tenant_id, j.attempt_count, j.due_at, j.started_at, j.host_id, u.action, u.level, u.message,
-        case when u.meta ? 'output_sha256' then u.meta || jsonb_build_object('output_sha256', content_digest(j.output)) else u.meta end as meta,
+        case when u.meta ? 'output_sha256' or u.cost is not null then u.meta
+          || case when u.meta ? 'output_sha256' then jsonb_build_object('output_sha256', content_digest(j.output)) else '{}' end
+          || case when u.cost is not null then jsonb_build_object('job_cost_cents', j.cost_cents) else '{}' end
+          else u.meta end as meta,
         u.body,
         u.detail, u.private, case when u.status <> 'queued' then j.parent_run_id end as parent,
         case when j.job_type = 'ENGINE_RUN' and u.status <> 'queued' then j.id end as run),
