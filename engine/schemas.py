@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import orjson
@@ -20,6 +21,11 @@ MOST_ERRORS = 20
 # All errors are described at once, and each part of a schema takes 10 µs with each value: 60,000 wrong items took 3 s.
 # With more parts times values than this only the first error is.
 MOST_DESCRIBED = 2000
+# Each part of a schema may be compared with each value of an input, and a reference is as many parts as it refers to.
+MOST_PARTS = 20_000
+# Parts times values that take some milliseconds, and the size of a schema that is compiled in as long.
+QUICK_WORK = 100_000
+QUICK_SCHEMA = 8 * 1024
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
 
@@ -40,6 +46,8 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
     if len(text) > LARGEST_SCHEMA:
         return [FieldError(field, f"is larger than {LARGEST_SCHEMA // 1024} KiB")]
     found = list(_forbidden(schema, field, depth=0))
+    if not found and _parts(text)[0] > MOST_PARTS:
+        found = [FieldError(field, f"has more than {MOST_PARTS:,} parts, where a reference is all that it refers to")]
     if not found:
         try:
             validator_of(text)
@@ -83,6 +91,62 @@ def _first_error(validator: Any, value: dict[str, Any]) -> Any:
     except jsonschema_rs.ValidationError as error:
         return error
     raise AssertionError("a value that is not valid has an error")
+
+
+def is_quick(schema: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    """Whether a value is checked within milliseconds, for callers whose event loop must not wait."""
+    text = orjson.dumps(schema)
+    if len(text) > QUICK_SCHEMA:
+        return False
+    parts, is_recursive = _parts(text)
+    return not is_recursive and parts * orjson.dumps(value).count(b",") < QUICK_WORK
+
+
+@lru_cache(maxsize=256)
+def _parts(text: bytes) -> tuple[int, bool]:
+    """How many parts a schema has, where a reference is all that it refers to; and whether one refers to itself."""
+    schema = orjson.loads(text)
+    known: dict[str, int] = {}
+    within: set[str] = set()
+    is_recursive = False
+
+    def count(node: Any) -> int:
+        if isinstance(node, list):
+            return sum(map(count, node))
+        if not isinstance(node, dict):
+            return 0
+        return 1 + sum(
+            behind(item) if name in _REFERENCES and isinstance(item, str) else count(item)
+            for name, item in node.items()
+        )
+
+    def behind(reference: str) -> int:
+        nonlocal is_recursive
+        if reference in within:
+            is_recursive = True
+            return 1
+        if reference not in known:
+            within.add(reference)
+            known[reference] = count(_referred(schema, reference))
+            within.remove(reference)
+        return known[reference]
+
+    try:
+        return count(schema), is_recursive
+    except RecursionError:
+        return MOST_PARTS + 1, True
+
+
+def _referred(schema: Any, reference: str) -> Any:
+    """The part of a schema that a reference names; None where there is none, which compiling it reports."""
+    part = schema
+    for step in unquote(reference).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(part, list):
+            part = part[int(name)] if name.isdecimal() and int(name) < len(part) else None
+        else:
+            part = part.get(name) if isinstance(part, dict) else None
+    return part
 
 
 def template_errors(

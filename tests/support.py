@@ -5,13 +5,15 @@ import fcntl
 import inspect
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.engine.schemas import validator_of
+from atlas.engine.templates import expressions
 from atlas.engine.tenants import add_tenant
 from atlas.postgres.guardian import START_LOCK
 from atlas.postgres.pg_ctl import call, running_at
@@ -22,6 +24,9 @@ PROOF = os.environ.get("ATLAS_PROOF") == "1"
 
 # What Postgres says when a disk is full.
 NO_SPACE = 'could not extend file "base/16385/16412": No space left on device'
+
+# The seconds that a task may hold an event loop which others need, of its own processor time: a busy machine adds nothing.
+LONGEST_HOLD = 0.1
 
 ALICE = Actor("user", "alice")
 DANA = Actor("user", "dana")
@@ -36,6 +41,33 @@ async def until(condition: Callable[[], Any], *, within: float = 30) -> float:
             if await found if inspect.isawaitable(found) else found:
                 return time.monotonic() - began
             await asyncio.sleep(0.01)
+
+
+async def watch_loop(holds: list[float]) -> None:
+    """Record how long the loop's thread worked between two turns of this task."""
+    before = time.thread_time()
+    while True:
+        await asyncio.sleep(0.001)
+        now = time.thread_time()
+        holds.append(now - before)
+        before = now
+
+
+async def longest_hold(work: Awaitable[Any]) -> float:
+    """Do something, and return how long it held the loop at most."""
+    holds: list[float] = []
+    watching = asyncio.create_task(watch_loop(holds))
+    await asyncio.sleep(0.01)
+    await work
+    await asyncio.sleep(0.01)
+    watching.cancel()
+    return max(holds)
+
+
+def forget_compiled() -> None:
+    """What was compiled of templates and schemas is compiled again, as in a new process."""
+    for cached in (expressions._pieces, expressions._parse, expressions._compile, expressions.split, validator_of):
+        cached.cache_clear()
 
 
 async def fill_disk(owner: Any, *tables: str) -> None:

@@ -1,6 +1,7 @@
 """Expressions: a template's text split into literal text and expressions, each checked before it is compiled."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -134,28 +135,52 @@ def is_plain(text: str) -> bool:
     return "{{" not in text and "{%" not in text and "{#" not in text
 
 
+def compile_one_by_one(template: Any) -> Iterator[None]:
+    """Compile the expressions of a template, so that filling it in takes no longer than its values need.
+
+    A step takes milliseconds, and the caller may do something else after each. What cannot be compiled is left for
+    `split` to report.
+    """
+    for text in _texts(template):
+        if is_plain(text):
+            continue
+        with suppress(TemplateError):
+            for piece, is_expression in _pieces(text):
+                if is_expression:
+                    yield
+                    _parse(piece)
+                    yield
+                    _compile(piece)
+
+
 @lru_cache(maxsize=4096)
 def split(text: str) -> tuple[str | Expression, ...]:
     """The pieces of a text: literal strings and expressions."""
     if is_plain(text):
         return (text,)
+    return tuple(_parse(piece) if is_expression else piece for piece, is_expression in _pieces(text))
+
+
+@lru_cache(maxsize=4096)
+def _pieces(text: str) -> tuple[tuple[str, bool], ...]:
+    """The pieces of a text, each with whether it is the source of an expression."""
     if len(text) > LONGEST_TEMPLATE:
         raise TemplateError("", f"is longer than {LONGEST_TEMPLATE // 1024} KiB")
     if text.count("{{") > MOST_IN_A_TEXT:
         raise TemplateError("", f"holds more than {MOST_IN_A_TEXT} {{{{ }}}}")
-    pieces: list[str | Expression] = []
+    pieces: list[tuple[str, bool]] = []
     inside: list[str] | None = None
     try:
         for _, token, value in _SANDBOX.lex(text):
             if token == "variable_begin":
                 inside = []
             elif token == "variable_end" and inside is not None:
-                pieces.append(_parse("".join(inside).strip()))
+                pieces.append(("".join(inside).strip(), True))
                 inside = None
             elif inside is not None:
                 inside.append(value)
             elif token == "data":
-                pieces.append(value)
+                pieces.append((value, False))
             else:
                 raise TemplateError("", "holds a statement or a comment, not only {{ }}")
     except TemplateSyntaxError as error:

@@ -23,7 +23,7 @@ from atlas.engine.admission import admit
 from atlas.engine.helper_process import HelperFailed, Run, run_here
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.templates import MOST_WORK, Budget, render
+from atlas.engine.templates import MOST_WORK, Budget, compile_in_turns, render
 from atlas.engine.triggers.store import Trigger
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import AtlasError, Conflict, NotFound
@@ -90,6 +90,7 @@ async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> flo
     took = 0.0
     for firing, scope in asked:
         began = time.monotonic()
+        await compile_in_turns(firing.trigger.spec.payload_template)
         await render_payload(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
         took += time.monotonic() - began
         await asyncio.sleep(0)

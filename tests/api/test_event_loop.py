@@ -7,10 +7,9 @@ import httpx
 
 import atlas.api.limits.helpers
 from atlas.engine.templates import check_expressions
+from tests.support import LONGEST_HOLD, watch_loop
 
-# Of the loop's own processor time, so that a busy machine does not matter: without helpers these take 0.4 to 0.7 s each.
-LONGEST_HOLD = 0.1
-
+# Without helpers these take 0.4 to 0.7 s each.
 FILTERS = [f"{{{{ {number}" + " | d" * 20 + " }}" for number in range(180)]
 SUMS = [f"{{{{ {number}" + "+1" * 30 + " }}" for number in range(220)]
 SMALL = [f"{{{{ {number} }}}}" for number in range(1000)]
@@ -22,20 +21,10 @@ def document(expressions):
     return {"document": {"key": "worst", "steps": [{"id": "a", "job": "x.work", "with": {"of": expressions}}]}}
 
 
-async def watch(holds):
-    """Record how long the loop's thread worked between two turns of this task."""
-    before = time.thread_time()
-    while True:
-        await asyncio.sleep(0.001)
-        now = time.thread_time()
-        holds.append(now - before)
-        before = now
-
-
 async def test_health_stays_responsive_beside_four_worst_documents(server):
     assert not any(check_expressions(worst, "") for worst in (FILTERS, SUMS, SMALL))
     holds, tasks = [], []
-    server.within(lambda: tasks.append(asyncio.ensure_future(watch(holds))))
+    server.within(lambda: tasks.append(asyncio.ensure_future(watch_loop(holds))))
 
     def client(tenant, role):
         headers = server.world.headers(tenant, role)

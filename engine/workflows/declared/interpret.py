@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from atlas.engine.schemas import schema_errors
+from atlas.engine.helper_process import HelperPool, run_here
+from atlas.engine.schemas import is_quick, schema_errors
 from atlas.engine.templates import references
 from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.declared.document import Document, Step, UndoStep, seconds_of
@@ -17,12 +18,15 @@ from atlas.engine.workflows.run_context import LONGEST_APPROVAL, Run
 
 MOST_ITEMS = 1000
 
+# Check inputs by a tenant's schema where that may take long: the worker's lease and its other jobs need the event loop.
+HELPERS = HelperPool(2)
+
 Ended = Literal["succeeded", "failed", "skipped", "blocked", "broken"]
 
 
 async def run_document(run: Run, document: Document, input: dict[str, Any]) -> Any:
     """The document's output, or the outputs of its last steps."""
-    _check_input(document, input)
+    await _check_input(document, input)
     return await _Execution(run, document, input).run()
 
 
@@ -214,8 +218,9 @@ def _branch_of(step: Step) -> str:
     return step.id if f"{step.id}/" != UNDO else f"{step.id}-"
 
 
-def _check_input(document: Document, input: dict[str, Any]) -> None:
-    found = schema_errors(document.input_schema, input)
+async def _check_input(document: Document, input: dict[str, Any]) -> None:
+    run = run_here if is_quick(document.input_schema, input) else HELPERS.run
+    found = await run(schema_errors, document.input_schema, input)
     if found:
         shown = "; ".join(f"{one.field}: {one.reason}" for one in found[:5])
         raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {shown}.", {})

@@ -12,12 +12,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from atlas.engine.jobs.verdicts import PermanentError
-from atlas.engine.templates import Budget, TemplateError, evaluate, render
+from atlas.engine.templates import (
+    LONGEST_HOLD_SECONDS,
+    Budget,
+    TemplateError,
+    compile_in_turns,
+    evaluate,
+    render,
+)
 from atlas.engine.workflows.run_context import Run
 
 # Enough for a thousand items of an `each` that are as large as a payload may be.
 MOST_WORK = 256 * 1024 * 1024
-LONGEST_HOLD_SECONDS = 0.02
 
 
 class _Turns:
@@ -47,10 +53,12 @@ class Filling:
     async def fill(self, template: Any, scope: Mapping[str, Any], path: str, *, shared: bool = True) -> Any:
         """The template with its expressions filled in. What undoes the run is not `shared`: it has work of its own."""
         budget = self._budget if shared else None
+        await compile_in_turns(template)
         return await self._in_turn(lambda: render(template, scope, path=path, budget=budget))
 
     async def holds(self, condition: str, scope: Mapping[str, Any], path: str) -> bool:
         """Whether a condition is true."""
+        await compile_in_turns(condition)
         return bool(await self._in_turn(lambda: evaluate(condition, scope, path=path, budget=self._budget)))
 
     async def _in_turn(self, work: Callable[[], Any]) -> Any:

@@ -13,7 +13,7 @@ from atlas.engine.triggers.fire_events import matches_name, patterns_of
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.triggers.given import actions, fires, given_event_trigger, jobs_of
-from tests.support import DANA, given_tenant
+from tests.support import DANA, LONGEST_HOLD, forget_compiled, given_tenant, longest_hold
 
 
 async def publish(conn, tenant, name="invoice.paid", **context):
@@ -224,6 +224,18 @@ async def test_templates_that_take_long_share_the_time_of_their_event_and_the_ot
     assert await results(conn, first) == ["fired", "failed"]
     assert await results(conn, fine) == ["fired"]
     assert await conn.fetchval("select count(*) from atlas.events where handled_at is null") == 0
+
+
+async def test_a_large_template_leaves_the_event_loop_to_others(conn, acme):
+    expressions = [f"{{{{ {number}" + " | d" * 20 + " }}" for number in range(180)]
+    trigger = await given_event_trigger(conn, acme, payload_template={"of": expressions})
+    await publish(conn, acme)
+    forget_compiled()
+    longest = await longest_hold(fire_due_events(conn))
+
+    assert await results(conn, trigger) == ["fired"]
+    print(f"longest hold {longest * 1000:.0f} ms")
+    assert longest < LONGEST_HOLD
 
 
 async def test_events_whose_templates_take_long_go_in_several_transactions(conn, acme, monkeypatch):

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from atlas.engine import helper_process
 from atlas.engine.jobs import SYSTEM_TENANT, PermanentError, job
 from atlas.engine.templates import render
 from atlas.engine.tenants import add_tenant
@@ -19,7 +20,7 @@ from atlas.engine.workflows import (
     publish_event,
     save_workflow,
 )
-from atlas.engine.workflows.declared import template_turns
+from atlas.engine.workflows.declared import interpret, template_turns
 from atlas.engine.workflows.declared.examples import example_workflows, load_examples
 from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows
 from atlas.engine.workflows.declared.template_turns import Filling
@@ -29,6 +30,7 @@ from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import InvalidInput
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
+from tests.support import LONGEST_HOLD, forget_compiled
 
 sent: list[dict[str, Any]] = []
 
@@ -443,6 +445,38 @@ async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
 
     assert [(await kit.get(run_id)).status for run_id in run_ids] == ["succeeded"] * 2
     assert max(holds) < 10 * one  # and not 32
+
+
+async def test_a_large_input_and_a_large_template_leave_the_event_loop_to_others(kit, holds):
+    """In one go, the input takes 0.5 s to check, and the template 0.6 s to compile."""
+    parts = [*({"const": number} for number in range(300)), {"type": "integer"}]
+    expressions = [f"{{{{ {number}" + " | d" * 20 + " }}" for number in range(180)]
+    step = {"id": "a", "job": "wf.double", "with": {"x": 1, "of": expressions}}
+    await save(kit, doc(step, inputSchema={"properties": {"of": {"items": {"anyOf": parts}}}}))
+    run_id = await kit.ask("d", {"of": [*range(1000, 9000)]})
+    await kit.tick()
+    forget_compiled()
+    holds.clear()
+    await kit.work()
+
+    assert (await kit.get(run_id)).status == "succeeded"
+    print(f"longest hold {max(holds) * 1000:.0f} ms")
+    assert max(holds) < LONGEST_HOLD
+
+
+async def test_an_input_that_cannot_be_checked_in_time_fails_its_run(kit, monkeypatch):
+    monkeypatch.setattr(helper_process, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(interpret, "HELPERS", helper_process.HelperPool(1))
+    both = [{"properties": {"of": {"$ref": "#/$defs/a"}}, "required": ["of"]}] * 2
+    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": both}}}
+    input: dict[str, Any] = {}
+    for _ in range(30):
+        input = {"of": input}
+    await save(kit, doc(STEP, inputSchema=schema))
+    run = await kit.run("d", input)
+
+    assert (run.status, run.error["type"]) == ("failed", "HelperFailed")
+    assert "Checking took more than" in run.error["message"]
 
 
 async def test_a_step_that_is_recorded_is_not_filled_in_again(kit, monkeypatch):
