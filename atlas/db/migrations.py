@@ -16,7 +16,7 @@ import asyncpg
 from atlas.db.failures import shown
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
-from atlas.db.sql_functions import functions_are_current, install_functions
+from atlas.db.sql_functions import changed_functions, functions_are_current, install_functions
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
 from atlas.logs import get_logger
 from atlas.source import SOURCE
@@ -64,7 +64,7 @@ def load_migrations(folder: Path | None = None) -> list[Migration]:
 
 
 async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> list[str]:
-    """Apply what is missing, install the functions if they changed, and return the names of what was done.
+    """Apply what is missing, install the functions if they changed, here or there, and return what was done.
 
     Any number of processes may call this at once.
     """
@@ -75,13 +75,13 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
         applied = await _applied(conn, shown(url))
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
-        if applied and not missing and (migrations is not None or await functions_are_current(conn)):
+        if applied and not missing and (migrations is not None or await _has_functions(conn)):
             return []
         await _make_schema(conn)
         for migration in missing:
             await _until_done(migration.name, lambda migration=migration: _apply(conn, migration))  # type: ignore[misc]
         done = [migration.name for migration in missing]
-        if migrations is None and (missing or not await functions_are_current(conn)):
+        if migrations is None and (missing or not await _has_functions(conn)):
             await _until_done(FUNCTIONS, lambda: _install(conn))
             done.append(FUNCTIONS)
         return done
@@ -184,6 +184,11 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
     except asyncpg.PostgresError as error:
         raise _failed(f"migration {migration.name}", error) from error
     return True
+
+
+async def _has_functions(conn: Connection) -> bool:
+    """Whether all functions are those of the files, also in the database."""
+    return await functions_are_current(conn) and not await changed_functions(conn)
 
 
 async def _install(conn: Connection) -> bool:

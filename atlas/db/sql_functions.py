@@ -1,8 +1,13 @@
-"""SQL functions: one file each, in `functions/` beside the verb, installed together when their hash changes."""
+"""SQL functions: one file each, in `functions/` beside the verb, installed together.
+
+They are installed again when the hash of the files differs from the one that was recorded, or when a function in the
+database differs from what was installed: each is recorded with the hash of its definition.
+"""
 
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -19,9 +24,16 @@ from pg_proc p
 where p.pronamespace = current_schema()::regnamespace
   and p.xmin <> pg_current_xact_id()::xid
   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')"""
+_DEFINITIONS = """
+select p.oid::regprocedure::text as signature,
+  encode(sha256(convert_to(pg_get_functiondef(p.oid), 'UTF8')), 'hex') as digest
+from pg_proc p
+where p.pronamespace = $1::regnamespace
+  and p.prokind in ('f', 'p')
+  and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')"""
 _RECORD = """
-insert into system_state (key, value, updated_by)
-values ('functions', jsonb_build_object('sha256', $1::text), 'atlas migrate')
+insert into {schema}.system_state (key, value, updated_by)
+values ('functions', jsonb_build_object('sha256', $1::text, 'installed', $2::text::jsonb), 'atlas migrate')
 on conflict (key) do update
 set value = excluded.value, updated_at = clock_timestamp(), updated_by = excluded.updated_by"""
 
@@ -39,12 +51,33 @@ def functions_hash() -> str:
 
 
 async def functions_are_current(conn: Connection) -> bool:
-    """Whether the installed functions are those of the files."""
+    """Whether the functions of these files were installed last."""
+    return (await _recorded(conn)).get("sha256") == functions_hash()
+
+
+async def changed_functions(conn: Connection) -> list[str]:
+    """The functions that are not as they were installed: changed in the database, dropped, or added there."""
+    recorded = await _recorded(conn)
+    if "installed" not in recorded:
+        return []
+    installed, now = recorded["installed"], await _definitions(conn)
+    return sorted(name for name in installed.keys() | now.keys() if installed.get(name) != now.get(name))
+
+
+async def _recorded(conn: Connection) -> dict[str, Any]:
+    """What was recorded when the functions were installed; empty before that."""
     schema = schema_name()
     if await conn.fetchval("select to_regclass($1)", f"{schema}.system_state") is None:
-        return False
+        return {}
     recorded = await conn.fetchval(f"select value from {schema}.system_state where key = 'functions'")
-    return recorded is not None and orjson.loads(recorded).get("sha256") == functions_hash()
+    return dict(orjson.loads(recorded)) if recorded is not None else {}
+
+
+async def _definitions(conn: Connection) -> dict[str, str]:
+    """The hash of each function's definition, whose text depends on the search path."""
+    async with conn.transaction():
+        await conn.execute("set local search_path = pg_catalog")
+        return {row["signature"]: row["digest"] for row in await conn.fetch(_DEFINITIONS, schema_name())}
 
 
 async def install_functions(conn: Connection) -> None:
@@ -59,4 +92,5 @@ async def install_functions(conn: Connection) -> None:
     for row in await conn.fetch(_STALE):
         await conn.execute(f"drop function {row['signature']}")
     await conn.execute("select secure_tables()")
-    await conn.execute(_RECORD, functions_hash())
+    installed = orjson.dumps(await _definitions(conn)).decode()
+    await conn.execute(_RECORD.format(schema=schema_name()), functions_hash(), installed)

@@ -13,6 +13,7 @@ from atlas.db.login import login_statements
 from atlas.db.migrations import pending
 from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
 from atlas.db.schema import ROLES, role, schema_name
+from atlas.db.sql_functions import changed_functions
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
 
@@ -26,6 +27,7 @@ NEWEST_POSTGRES = 18
 CONNECTIONS_NEEDED = 30
 WAL_MEGABYTES = 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
+MOST_NAMED = 5
 SLOW_RESPONSE = timedelta(milliseconds=50)
 
 # Setting: the values that the promises need, and what can happen with another.
@@ -51,6 +53,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _wal(server),
         _connections(server),
         await _migrations(conn),
+        await _functions(conn),
         await _roles(conn, server["login"]),
         await _login(conn, server["login"]),
         await _clock(conn),
@@ -157,6 +160,21 @@ async def _migrations(conn: Connection) -> Diagnosis:
         f"{len(missing)} missing, the first is {missing[0]}" if missing else "all applied",
         fail=bool(missing),
         remedy="Run `atlas migrate`.",
+    )
+
+
+async def _functions(conn: Connection) -> Diagnosis:
+    """Whether the SQL functions are as they were installed."""
+    try:
+        changed = await changed_functions(conn)
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Diagnosis("functions", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+    return finding(
+        "functions",
+        f"changed in the database: {', '.join(changed[:MOST_NAMED])}{more}" if changed else "as they were installed",
+        fail=bool(changed),
+        remedy="Find out who changed them. `atlas migrate` installs those of this version again.",
     )
 
 

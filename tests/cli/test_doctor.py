@@ -161,6 +161,17 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
     assert (after["verdict"], after["found"]) == ("ok", "usable")
 
 
+async def test_a_function_that_was_changed_in_the_database_is_named(atlas, owner):
+    assert by_name((await atlas("doctor", "--json")).document)["functions"]["verdict"] == "ok"
+    await owner.execute("alter function atlas.claim cost 7; alter function atlas.turn cost 7")
+    functions = by_name((await atlas("doctor", "--json")).document)["functions"]
+
+    assert functions["verdict"] == "fail"
+    assert functions["found"].startswith("changed in the database: atlas.claim(")
+    assert ", atlas.turn(" in functions["found"]
+    assert "`atlas migrate`" in functions["remedy"]
+
+
 async def test_an_outcome_without_an_event_is_reported(atlas, database_url):
     await execute(
         database_url,

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.db import sql_functions
 from atlas.db.migrations import FUNCTIONS, migrate, pending
-from atlas.db.sql_functions import function_files, functions_hash
+from atlas.db.sql_functions import changed_functions, function_files, functions_hash
 
 INSTALLED = """
 select p.proname, p.prosrc, p.proconfig, p.prosqlbody is not null as is_parsed, p.prolang = 12 or l.lanname = 'internal' as is_c
@@ -84,6 +84,34 @@ async def test_a_function_that_has_no_file_any_more_is_dropped(database_url, own
 
     with pytest.raises(asyncpg.UndefinedFunctionError):
         await owner.fetchval("select atlas.left_over(1)")
+
+
+CHANGES = [
+    (
+        "create or replace function atlas.content_digest(p_value jsonb) returns text language sql return 'x'",
+        "content_digest",
+    ),
+    ("alter function atlas.lock_class(atlas.lock_name) cost 7", "lock_class"),
+    ("alter function atlas.may_claim reset all", "may_claim"),
+    ("create function atlas.left_over(int) returns int language sql return 1", "left_over"),
+    ("drop function atlas.histogram", "histogram"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), CHANGES)
+async def test_a_function_that_was_changed_in_the_database_is_installed_again(database_url, owner, change, name):
+    before = await owner.fetch(INSTALLED)
+    await owner.execute("set search_path = atlas")
+    assert await changed_functions(owner) == []
+    await owner.execute(change)
+
+    [changed] = await changed_functions(owner)
+    assert changed.startswith(f"atlas.{name}(")
+    assert await pending(owner) == []  # no program stops for it: `atlas audit verify` must be able to report it
+    assert await migrate(database_url) == [FUNCTIONS]
+    assert await changed_functions(owner) == []
+    assert sorted(map(str, await owner.fetch(INSTALLED))) == sorted(map(str, before))
+    assert await migrate(database_url) == []
 
 
 async def test_every_class_of_advisory_locks_has_its_own_number(owner):
