@@ -16,7 +16,7 @@ from atlas.db.login import make_login
 from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
-from atlas.errors import AtlasError, DatabaseError, MigrationError, NoFreeConnection
+from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings, load_settings
@@ -35,6 +35,8 @@ T = TypeVar("T")
 DATABASE = "atlas"
 # How long a command waits for a lock. Programs wait for theirs, and repeat.
 LOCK_TIMEOUT = "3s"
+# How long a command waits for the server's response to a statement.
+STATEMENT_SECONDS = 30.0
 # How long asking who holds a lock, or whether the server is a standby, may take.
 LOOK_SECONDS = 3.0
 # How the database fails a command.
@@ -77,13 +79,19 @@ def read_settings(**overrides: object) -> Settings:
 
 @asynccontextmanager
 async def open_atlas(
-    settings: Settings, *, migrate: bool = False, size: int = 5, program: bool = False
+    settings: Settings,
+    *,
+    migrate: bool = False,
+    size: int = 5,
+    program: bool = False,
+    statement_seconds: float | None = None,
 ) -> AsyncIterator[Atlas]:
     """Connect to the database, check its migrations, and open a pool on it.
 
     The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
     A `program` runs for long; a command should answer within seconds, whatever the state of the database.
+    Commands that read or change much give their statements more than `statement_seconds`.
     """
     know_email()
     know_http_call()
@@ -97,10 +105,15 @@ async def open_atlas(
                     remedy="Run `atlas migrate`.",
                 )
             await bring_up_to_date(addresses.owner_url)
-        pool = await open_pool(url, size=size, lock_timeout=None if program else LOCK_TIMEOUT)
+        lock_timeout = None if program else LOCK_TIMEOUT
+        async with _failures_explained(url):
+            pool = await open_pool(url, size=size, lock_timeout=lock_timeout, statement_seconds=statement_seconds)
         try:
             async with _failures_explained(url):
                 yield Atlas(settings, url, addresses.owner_url, pool)
+        except DatabaseUnreachable:
+            pool.terminate()
+            raise
         finally:
             await pool.close()
 
@@ -131,7 +144,8 @@ async def bring_up_to_date(url: str) -> list[str]:
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Connection]:
     """One connection to a database that is up to date, for a command that needs no more."""
-    async with open_atlas(settings, size=1) as atlas, atlas.pool.acquire() as conn:
+    opened = open_atlas(settings, size=1, statement_seconds=STATEMENT_SECONDS)
+    async with opened as atlas, atlas.pool.acquire() as conn:
         yield conn
 
 
@@ -164,14 +178,14 @@ async def _free_address(addresses: Addresses) -> str:
     """
     if addresses.url != addresses.owner_url:
         try:
-            await (await connect(addresses.url)).close()
+            await (await connect(addresses.url, statement_seconds=STATEMENT_SECONDS)).close()
         except NoFreeConnection:
             return addresses.owner_url
     return addresses.url
 
 
 async def _missing_migrations(url: str) -> list[str]:
-    conn = await connect(url, lock_timeout=LOCK_TIMEOUT)
+    conn = await connect(url, lock_timeout=LOCK_TIMEOUT, statement_seconds=STATEMENT_SECONDS)
     try:
         async with _failures_explained(url):
             return await migrations.pending(conn)
@@ -191,6 +205,12 @@ async def _failures_explained(url: str) -> AsyncIterator[None]:
         failure = error if isinstance(error, _FAILURES) else error.__cause__
         if not isinstance(failure, _FAILURES):
             raise
+        if isinstance(failure, TimeoutError):
+            raise DatabaseUnreachable(
+                f"Postgres at {shown(url)} is connected and does not respond.",
+                remedy="Look at the server and its disk. Whether the command was carried out is not known: look before"
+                " you repeat it.",
+            ) from error
         explanation = explained(url, failure)
         await _look_closer(url, failure, explanation)
         raise explanation from error

@@ -44,9 +44,17 @@ select case when exists (select from pg_roles where rolname = $1 and pg_has_role
   then to_regclass($2) is not null and has_table_privilege($1, to_regclass($2), 'update') else false end"""
 
 
-async def open_pool(url: str, *, size: int = 10, application: str = "atlas", lock_timeout: str | None = None) -> Pool:
+async def open_pool(
+    url: str,
+    *,
+    size: int = 10,
+    application: str = "atlas",
+    lock_timeout: str | None = None,
+    statement_seconds: float | None = None,
+) -> Pool:
     """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may."""
-    conn = await connect(url, application=application, lock_timeout=lock_timeout)
+    limits: dict[str, Any] = {"lock_timeout": lock_timeout, "statement_seconds": statement_seconds}
+    conn = await connect(url, application=application, **limits)
     try:
         version = conn.get_server_version().major
         as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE, role("engine"), f"{schema_name()}.jobs")
@@ -57,7 +65,7 @@ async def open_pool(url: str, *, size: int = 10, application: str = "atlas", loc
             f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
-    options = _options(application, role=role("engine") if as_engine else None, lock_timeout=lock_timeout)
+    options = _options(application, role=role("engine") if as_engine else None, **limits)
     try:
         return await _make_pool(url, least=1, most=size, **options)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
@@ -70,10 +78,16 @@ async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atl
     return await _make_pool(url, least=0, most=size, **_options(application, role=role))
 
 
-async def connect(url: str, *, application: str = "atlas", lock_timeout: str | None = None) -> Any:
-    """Open one connection outside of any pool, for listening and for work that needs its own session."""
+async def connect(
+    url: str, *, application: str = "atlas", lock_timeout: str | None = None, statement_seconds: float | None = None
+) -> Any:
+    """Open one connection outside of any pool, for listening and for work that needs its own session.
+
+    A statement to which the server has not responded after `statement_seconds` raises TimeoutError.
+    """
+    options = _options(application, lock_timeout=lock_timeout, statement_seconds=statement_seconds)
     try:
-        return await asyncpg.connect(url, **_options(application, lock_timeout=lock_timeout))
+        return await asyncpg.connect(url, connection_class=_Connection, **options)
     except (*UNREACHABLE, asyncpg.PostgresError, ValueError, asyncpg.ClientConfigurationError) as error:
         raise explained(url, error) from error
 
@@ -117,7 +131,12 @@ class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
 
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection of the pool: its transactions are rolled back in time, or the connection is closed."""
+    """A connection whose transactions are rolled back in time, and that is closed in time."""
+
+    async def close(self, *, timeout: float | None = None) -> None:
+        """Close it, without a goodbye where the server does not respond in time."""
+        with suppress(TimeoutError):
+            await super().close(timeout=RELEASE_SECONDS if timeout is None else timeout)
 
     def transaction(self, *, isolation: Any = None, readonly: bool = False, deferrable: bool = False) -> Any:
         """A transaction, as asyncpg's."""
@@ -159,10 +178,15 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
     return pool
 
 
-def _options(application: str, role: str | None = None, lock_timeout: str | None = None) -> dict[str, Any]:
+def _options(
+    application: str,
+    role: str | None = None,
+    lock_timeout: str | None = None,
+    statement_seconds: float | None = None,
+) -> dict[str, Any]:
     settings = {"application_name": application, "jit": "off"}
     if lock_timeout is not None:
         settings["lock_timeout"] = lock_timeout
     if role is not None:
         settings["role"] = role
-    return {"timeout": CONNECT_SECONDS, "server_settings": settings}
+    return {"timeout": CONNECT_SECONDS, "command_timeout": statement_seconds, "server_settings": settings}

@@ -10,7 +10,7 @@ from atlas.cli.doctor.database import check_database
 from atlas.cli.doctor.finding import Diagnosis
 from atlas.cli.doctor.machine import check_machine
 from atlas.cli.output import Json, say
-from atlas.cli.runtime import execute, reach_database
+from atlas.cli.runtime import STATEMENT_SECONDS, execute, reach_database
 from atlas.db.pool import connect
 from atlas.errors import AtlasError
 from atlas.settings import Settings
@@ -38,6 +38,9 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
         return findings + await _examine_database(settings)
     except AtlasError as error:
         return [*findings, Diagnosis("database", "fail", error.message, error.remedy)]
+    except TimeoutError:
+        silent = f"it is connected and has not responded for {STATEMENT_SECONDS:.0f} s"
+        return [*findings, Diagnosis("database", "fail", silent, "Look at the server and its disk.")]
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return [
             *findings,
@@ -47,7 +50,7 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
 
 async def _examine_database(settings: Settings) -> list[Diagnosis]:
     async with reach_database(settings) as addresses:
-        conn = await connect(addresses.url, application="atlas doctor")
+        conn = await connect(addresses.url, application="atlas doctor", statement_seconds=STATEMENT_SECONDS)
         try:
             return await check_database(conn, addresses.url)
         finally:

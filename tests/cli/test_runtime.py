@@ -3,9 +3,13 @@
 import asyncpg
 import pytest
 
-from atlas.cli.runtime import open_atlas
+from atlas.cli import runtime
+from atlas.cli.runtime import connected, open_atlas
+from atlas.db import migrations, pool
 from atlas.db.pool import connect
+from atlas.errors import DatabaseUnreachable
 from atlas.settings import Settings
+from tests.proxy import FaultyProxy
 
 POWERS = (
     "alter table atlas.audit_log disable trigger all",
@@ -32,3 +36,25 @@ async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does
         await owner.close()
     async with open_atlas(settings, migrate=True):  # once more, with nothing to do
         pass
+
+
+async def test_a_server_that_freezes_after_it_was_connected_ends_the_command(tmp_path, database_url, monkeypatch):
+    monkeypatch.setattr(runtime, "STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(pool, "RELEASE_SECONDS", 0.2)
+    pending = migrations.pending
+
+    async def frozen(conn):
+        proxy.silent = True
+        return await pending(conn)
+
+    async with FaultyProxy(database_url) as proxy:
+        settings = Settings(atlas_home=tmp_path / "home", database_url=proxy.url, _env_file=None)
+        with pytest.raises(DatabaseUnreachable, match="is connected and does not respond"):
+            async with connected(settings) as conn:
+                proxy.silent = True
+                await conn.fetchval("select 1")
+        proxy.silent = False
+        monkeypatch.setattr(migrations, "pending", frozen)
+        with pytest.raises(DatabaseUnreachable, match="is connected and does not respond"):
+            async with connected(settings):
+                raise AssertionError("it was not asked")
