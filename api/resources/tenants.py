@@ -12,6 +12,7 @@ from pydantic import Field
 from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.paging import Limit, NameCursor, read_page
+from atlas.api.problems import Busy
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -176,11 +177,15 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
     """Carry out a removal for some seconds. Returns the last step, and whether it was the last of all."""
     last = None
     ends_at = asyncio.get_running_loop().time() + REMOVAL_SECONDS
-    async with aclosing(continue_removal(call.transaction, tenant.id, actor=call.actor)) as steps:
-        async for step in steps:
-            last = str(step)
-            if asyncio.get_running_loop().time() > ends_at:
-                return last, False
+    try:
+        async with aclosing(continue_removal(call.transaction, tenant.id, actor=call.actor)) as steps:
+            async for step in steps:
+                last = str(step)
+                if asyncio.get_running_loop().time() > ends_at:
+                    return last, False
+    except Busy:
+        # It has begun all the same, and a scheduler waits longer for a lock than a request may.
+        return "waits for others", False
     return last, True
 
 

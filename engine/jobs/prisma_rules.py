@@ -68,7 +68,7 @@ _CHOSEN = {
 _SEALS = "Atlas seals the audit log by itself: `atlas audit`."
 _COUNTS = "Atlas counts by itself: `atlas usage`."
 VERBS = {
-    "Tenant": "`atlas tenant add` and `atlas tenant edit` change tenants.",
+    "Tenant": "`atlas tenant add`, `edit` and `remove` change tenants.",
     "ApiToken": "`atlas token add` and `atlas token revoke` change tokens.",
     "Session": "Logging in and out opens and ends sessions.",
     "JobAttempt": _CLAIM,

@@ -51,6 +51,14 @@ async def test_what_takes_long_is_carried_on_by_the_next_call(world, operator, a
     assert (done["is_removed"], done["removing_at"]) == (True, begun["removing_at"])
 
 
+async def test_a_removal_that_waits_for_a_lock_too_long_has_begun_all_the_same(world, operator, full, owner):
+    await owner.execute("select pg_advisory_lock(atlas.lock_class('metering'), 0)")
+    begun = (await operator.delete("/tenants/acme", params={"cancel": True})).json()
+    assert (begun["is_removed"], begun["last_step"], begun["rows"]["hosts"]) == (False, "waits for others", 1)
+    await owner.execute("select pg_advisory_unlock(atlas.lock_class('metering'), 0)")
+    assert (await operator.delete("/tenants/acme")).json()["is_removed"]
+
+
 async def test_an_older_state_and_a_key_are_refused(operator, full):
     stale = await operator.delete("/tenants/acme", params={"cancel": True}, headers={"If-Match": '"old"'})
     keyed = await operator.delete("/tenants/acme", headers={"Idempotency-Key": "1"})
