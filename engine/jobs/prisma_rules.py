@@ -91,7 +91,7 @@ VERBS = {
     "PolicyRule": "`atlas workflow policy add` and `remove` change rules.",
     "JobTrigger": "`atlas trigger add`, `edit` and `remove` change triggers.",
     "TriggerFire": "`atlas trigger fire` fires a trigger.",
-    "RecurringJob": "A function becomes recurring by `Recurring`.",
+    **dict.fromkeys(("RecurringJob", "RecurringRun"), "A function becomes recurring by `Recurring`."),
     **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal"), _COUNTS),
     "IdempotencyKey": "A request's `Idempotency-Key` makes it.",
 }
