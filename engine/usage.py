@@ -40,8 +40,8 @@ async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool | N
 
     Returns True if there may be more, None if another meter is at work.
     """
-    read: int | None = await fetch_value(conn, METER, limit=limit)
-    return None if read is None else read >= limit
+    more: bool | None = await fetch_value(conn, METER, limit=limit)
+    return more
 
 
 async def read_usage(

@@ -1,7 +1,7 @@
 -- The rows of a window after one position and up to another: committed when p_cur was taken and not when p_prev was.
 -- Only what was running at p_prev or began later is looked at, so that a long transaction does not make windows slow.
 -- p_max_id leaves out rows written in a restored cluster, whose transaction ids repeat old ones.
--- Called by the sealer, the verifier and meter_usage.
+-- Called by the sealer, the verifier and next_audit_rows.
 create or replace function audit_window(
   p_epoch int, p_prev pg_snapshot, p_cur pg_snapshot, p_after_xid xid8, p_after_id bigint, p_to_xid xid8, p_to_id bigint,
   p_max_id bigint, p_limit int

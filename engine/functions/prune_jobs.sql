@@ -8,7 +8,7 @@ create or replace function prune_jobs(
 set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off as $$
 declare
   metered timestamptz := (
-    select (s.value->>'metered_until')::timestamptz - interval '1 hour' from system_state s where s.key = 'usage_meter');
+    select (s.value->>'read_until')::timestamptz - interval '1 hour' from system_state s where s.key = 'usage_meter');
   batch uuid[];
   doomed uuid[];
   facts jsonb;

@@ -35,7 +35,7 @@ async def age(conn, days: int = 40) -> None:
     await conn.execute("update atlas.jobs set dead_lettered_at = dead_lettered_at - $1::interval", past)
     # The hour that is kept for transactions in flight has passed as well.
     await conn.execute(
-        "update atlas.system_state set value = jsonb_set(value, '{metered_until}', to_jsonb(clock_timestamp() + interval '2 hours'))"
+        "update atlas.system_state set value = jsonb_set(value, '{read_until}', to_jsonb(clock_timestamp() + interval '2 hours'))"
         " where key = 'usage_meter'"
     )
 
