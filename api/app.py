@@ -28,6 +28,7 @@ from atlas.api.resources import (
     events,
     host_agent,
     hosts,
+    inbound_hooks,
     intents,
     job_actions,
     jobs,
@@ -41,6 +42,7 @@ from atlas.api.resources import (
     tokens,
     triggers,
     verifications,
+    webhooks,
     workflows,
 )
 from atlas.api.routing import PREFIX, DirectApp
@@ -68,6 +70,9 @@ ROUTERS = (
     recurring.router,
     system.router,
     events.router,
+    inbound_hooks.receiving,
+    inbound_hooks.router,
+    webhooks.router,
     workflows.router,
     intents.router,
     runs.router,

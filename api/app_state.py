@@ -7,6 +7,7 @@ from typing import Any
 from atlas.api.authentication import Callers
 from atlas.api.client_address import TrustedProxies
 from atlas.api.db import Database
+from atlas.api.inbound_hooks import InboundHooks
 from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
@@ -43,6 +44,7 @@ class AppState:
         self.tenants = TenantCache(self.db)
         self.callers = Callers(self.db, rates)
         self.rate_limiter = RateLimiter(rates, self.tenants)
+        self.inbound_hooks = InboundHooks(self.db, rates)
         self.helper_shares = HelperShares(HELPERS)
         self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)

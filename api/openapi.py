@@ -189,6 +189,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         statuses.add(409)
     if route.path_format.endswith(("/session", "/metrics")):
         statuses |= {401, 403, 409}
+    if route.path_format.startswith("/hooks/"):
+        statuses.add(403)
     for status in sorted(statuses):
         operation["responses"][str(status)] = _problem(STATUSES[status])
 

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.etags import Stale
 from atlas.engine.quotas import QuotaReached
+from atlas.engine.webhooks.inbound import NotAccepted
 from atlas.errors import (
     AtlasError,
     Conflict,
@@ -176,6 +177,7 @@ class _Problem:
 _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (Unauthenticated, 401, "unauthenticated"),
     (Forbidden, 403, "forbidden"),
+    (NotAccepted, 403, "not-accepted"),
     (NotFound, 404, "not-found"),
     (Stale, 412, "stale"),
     (LeaseLost, 409, "lease-lost"),

@@ -196,11 +196,7 @@ async def read_body(request: Request, rules: RouteRules) -> Any:
     if hasattr(request, "_json"):
         return request._json
     kind = header(request.scope, b"content-type") or ""
-    try:
-        async with asyncio.timeout(BODY_IDLE_SECONDS) as timer:
-            body = await _read(request, rules.body_limit, timer)
-    except TimeoutError:
-        raise BodyTooSlow(BODY_SECONDS, BODY_IDLE_SECONDS) from None
+    body = await read_bytes(request, rules.body_limit)
     if not _is_json(kind) and (body or kind):
         raise UnsupportedMedia(kind)
     if not body and not rules.raw:
@@ -211,6 +207,15 @@ async def read_body(request: Request, rules: RouteRules) -> Any:
     request._body = body
     request._json = value
     return value
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """The body as it is, within a limit of size and the limits of time."""
+    try:
+        async with asyncio.timeout(BODY_IDLE_SECONDS) as timer:
+            return await _read(request, limit, timer)
+    except TimeoutError:
+        raise BodyTooSlow(BODY_SECONDS, BODY_IDLE_SECONDS) from None
 
 
 def _is_json(kind: str) -> bool:

@@ -15,7 +15,7 @@ STATE_OF = statement("audit/sql/state_of.sql")
 STATE_KINDS = frozenset(
     {
         *("tenant", "token", "session", "approval", "policy_rule", "definition", "workflow", "trigger"),
-        *("host", "server_instance"),
+        *("host", "server_instance", "webhook", "inbound_hook"),
     }
 )
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "trigger": "atlas.cli.trigger:app",
     "event": "atlas.cli.event:app",
     "recurring": "atlas.cli.recurring:app",
+    "webhooks": "atlas.cli.webhooks:app",
+    "hooks": "atlas.cli.hooks:app",
     "tenant": "atlas.cli.tenant:app",
     "token": "atlas.cli.token:app",
     "host": "atlas.cli.host:app",

@@ -31,6 +31,8 @@ QUOTAS: dict[str, Quota] = {
     "hosts": Quota(1_000, statement("engine/hosts/sql/count_hosts.sql"), "Use a host that exists"),
     "servers_of_a_host": Quota(100, statement("engine/hosts/sql/count_server_instances.sql"), "Use another host"),
     "triggers": Quota(1_000, statement("engine/triggers/sql/count.sql"), "Remove one"),
+    "webhooks": Quota(100, statement("engine/webhooks/sql/count_webhooks.sql"), "Remove one"),
+    "inbound_hooks": Quota(100, statement("engine/webhooks/sql/count_hooks.sql"), "Remove one"),
     "workflows": Quota(
         500, statement("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
     ),

@@ -1,4 +1,7 @@
-"""Maintenance that every scheduler runs: sweeps, alerts, metering, retention, removals. Any number may do so."""
+"""Maintenance that every scheduler runs: sweeps, alerts, metering, webhooks, retention, removals.
+
+Any number may run it at once.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,6 +18,7 @@ from atlas.engine.retention import forget_workers, prune, read_ages
 from atlas.engine.tenant_removal import continue_removal, list_removals
 from atlas.engine.triggers.fire import SCHEDULER
 from atlas.engine.usage import meter_usage
+from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
 from atlas.scheduler.loops import every
 from atlas.waiting import wait_for
@@ -22,6 +26,8 @@ from atlas.waiting import wait_for
 SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
 METER_SECONDS = 5.0
+DELIVER_SECONDS = 1.0
+OVERFULL_SECONDS = 60.0
 PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
 # So many times in succession a removal may have to wait, some seconds in all, before others have their turn.
@@ -46,6 +52,8 @@ class Maintenance:
             group.create_task(every(SWEEP_SECONDS, self.sweep, stop))
             group.create_task(every(WATCH_SECONDS, self.watch, stop))
             group.create_task(every(METER_SECONDS, self.meter, stop))
+            group.create_task(every(DELIVER_SECONDS, self.deliver, stop))
+            group.create_task(every(OVERFULL_SECONDS, self.disable_overfull, stop))
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
             group.create_task(every(REMOVE_SECONDS, lambda: self.remove(stop), stop))
 
@@ -78,6 +86,18 @@ class Maintenance:
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             if await counts_are_due(conn):
                 await count_jobs(conn)
+
+    async def deliver(self) -> None:
+        """Make deliveries to webhooks of what happened."""
+        more = True
+        while more:
+            async with borrow(self._pool, within=BATCH_SECONDS) as conn:
+                more = await deliver_events(conn)
+
+    async def disable_overfull(self) -> None:
+        """Disable webhooks that fail while too many deliveries wait."""
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
+            await disable_overfull(conn)
 
     async def prune(self, stop: asyncio.Event) -> None:
         """Remove what is past its age, tenant by tenant, with a rest after each batch."""

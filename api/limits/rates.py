@@ -18,13 +18,14 @@ QUEUE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Requests a second: of one token, of a tenant's people, of its hosts and workers (`agents`), and failed sign-ins
-    of one address. Bursts last two seconds.
+    """Requests a second: of one token, of a tenant's people, of its hosts and workers (`agents`), to one inbound hook,
+    and failed sign-ins of one address. Bursts last two seconds.
     """
 
     token: float = 1000.0
     tenant: float = 2000.0
     agents: float = 2000.0
+    hook: float = 100.0
     failures: float = 1.0
     burst_seconds: float = 2.0
     most_failures: float = 20.0

@@ -78,19 +78,21 @@ async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> t
     key, input = secret_key(), orjson.loads(text)
     known: dict[str, str] = {}
     for row in rows:
-        value = _decrypted(key, row, _context(tenant_id, job_id, row["field"]))
+        what = f"The secret field {row['field']}"
+        value = decrypted(key, row, _context(tenant_id, job_id, row["field"]), what=what)
         _put(input, row["field"], value)
         known.update((needle, key.fingerprint(tenant_id, value)) for needle in needles(value))
     return orjson.dumps(input).decode(), Redactor(known)
 
 
-def _decrypted(key: SecretKey, row: Any, context: bytes) -> Any:
+def decrypted(key: SecretKey, row: Any, context: bytes, *, what: str) -> Any:
+    """The value in a row with its key's id, its nonce and its ciphertext; SecretsUnreadable says why it cannot be."""
     try:
         return key.decrypt(row["nonce"], row["ciphertext"], context)
     except InvalidTag as error:
         why = "under another key" if row["key_id"] != key.id else "and was changed since"
         raise SecretsUnreadable(
-            f"The secret field {row['field']} was stored {why}.",
+            f"{what} was stored {why}.",
             remedy="Give every program of the installation the same ATLAS_SECRET_KEY_FILE.",
         ) from error
 

@@ -1,1 +1,1 @@
-"""Webhooks: signatures and addresses of messages over HTTP."""
+"""Webhooks: signatures, the subscriptions of tenants, and addresses that others post events to."""

@@ -1,4 +1,4 @@
--- Sessions of people, and responses kept for repeated requests.
+-- Sessions of people, responses kept for repeated requests, webhooks to and from others.
 
 -- A person's sign-in: an opaque cookie, good for as long as the token it was exchanged for is.
 create table sessions (
@@ -25,3 +25,46 @@ create table idempotency_keys (
   primary key (tenant_id, subject, key)
 );
 create index idempotency_keys_created_at_idx on idempotency_keys (created_at);
+
+-- A tenant's subscription to events. They are delivered by HTTP_CALL jobs, which name it and read its address and secret when they
+-- run. The secret is encrypted, as those of jobs are.
+create table webhooks (
+  id              uuid primary key default gen_random_uuid(),
+  tenant_id       uuid not null,
+  url             text not null check (url <> ''),
+  -- Names, all of a kind such as job.*, or * for all.
+  events          text[] not null check (cardinality(events) > 0),
+  description     text not null default '',
+  is_enabled      boolean not null default true,
+  -- Why Atlas disabled it; null where a person did, or while it is enabled.
+  disabled_reason text,
+  key_id          text not null,
+  nonce           bytea not null check (octet_length(nonce) = 12),
+  ciphertext      bytea not null,
+  -- What happened before is not delivered.
+  active_since    timestamptz(6) not null default clock_timestamp(),
+  -- Since when no delivery has succeeded; null while they do.
+  failing_since   timestamptz(6),
+  last_error      text,
+  created_by      text not null,
+  created_at      timestamptz(6) not null default clock_timestamp(),
+  updated_at      timestamptz(6) not null default clock_timestamp(),
+  constraint webhooks_enabled_has_no_reason check (not is_enabled or disabled_reason is null)
+) with (fillfactor = 70);
+create index webhooks_tenant on webhooks (tenant_id, id);
+
+-- An address that others post messages to; each becomes an event of this name.
+create table inbound_hooks (
+  id          uuid primary key default gen_random_uuid(),
+  tenant_id   uuid not null,
+  -- The part of the address that no one can guess.
+  key         text not null unique check (length(key) >= 20),
+  event_name  text not null check (event_name <> ''),
+  description text not null default '',
+  key_id      text not null,
+  nonce       bytea not null check (octet_length(nonce) = 12),
+  ciphertext  bytea not null,
+  created_by  text not null,
+  created_at  timestamptz(6) not null default clock_timestamp()
+);
+create index inbound_hooks_tenant on inbound_hooks (tenant_id, id);

@@ -13,6 +13,8 @@ from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.tenants import Tenant
 from atlas.engine.triggers import add_trigger
+from atlas.engine.webhooks.inbound import add_hook
+from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
@@ -45,6 +47,8 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await save_recurring(conn, key, start_at=datetime(2026, 1, 1, tzinfo=UTC), repeat_every=timedelta(days=1))
         [recurring] = await claim_runs(conn, "tests", [key], lease=30)
         await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
+        webhook, _ = await add_webhook(conn, tenant.id, f"https://{tenant.slug}.example/", ["job.*"], actor=DANA)
+        hook, _ = await add_hook(conn, tenant.id, f"from-{tenant.slug}", actor=DANA)
     return {
         "job_id": job.id,
         "host_id": host.id,
@@ -55,6 +59,8 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "intent_id": intent,
         "approval_id": approval,
         "row_id": row,
+        "webhook_id": webhook.id,
+        "hook_id": hook.id,
         "slug_or_id": tenant.slug,
         "label": f"rule-{tenant.slug}",
         "key": f"greet-{tenant.slug}",

@@ -21,6 +21,9 @@ BODIES = {
     "POST /admin/jobs/definitions": {"key": "true.it", "argv": ["/bin/true"]},
     "PATCH /admin/jobs/definitions/{key}": {"description": "d"},
     "POST /events": {"name": "it.happened"},
+    "POST /inbound-hooks": {"event_name": "it.happened"},
+    "POST /webhooks": {"url": "https://example.com/hook", "events": ["job.*"]},
+    "PATCH /webhooks/{webhook_id}": {"description": "d"},
     "POST /workflows": {"document": {"key": "made", "steps": [{"id": "wait", "sleep": "1m"}]}},
     "POST /workflows/check": {"document": {}},
     "PATCH /workflows/{key}": {"is_enabled": True},
@@ -44,6 +47,9 @@ BODIES = {
 LEASE = {"heartbeat": {}, "progress": {}, "result": {"status": "succeeded"}, "complete": {}, "fail": {"error": "e"}}
 # Asked for with another kind of credential, or open to this machine alone: tested on their own.
 ELSEWHERE = ("POST /session", "DELETE /session", "GET /metrics")
+# The key in the address is itself the credential.
+BY_KEY = ("POST /hooks/{key}",)
+UNVERSIONED = ("/healthz", "/readyz", "/metrics", "/hooks/{key}")
 # What is said about an object of another tenant must be what is said about one that never was.
 SHARED = {"slug_or_id", "key", "label"}
 
@@ -85,7 +91,7 @@ async def things(pool, world):
 async def ask(world, tenant, role, row, things):
     method, path = row.split(" ")
     place = filled(path, things)
-    base = "http://atlas.test" if path in ("/healthz", "/readyz", "/metrics") else "http://atlas.test/api/v1"
+    base = "http://atlas.test" if path in UNVERSIONED else "http://atlas.test/api/v1"
     query = {"wait": 0} if path.endswith("/jobs") and "agent" in path else None
     async with world.client(tenant, role) as client:
         return await client.request(method, f"{base}{place}", json=body_of(row), params=query)
@@ -126,7 +132,7 @@ async def test_a_role_gets_where_the_table_says_and_nowhere_else(world, things, 
 async def test_a_thing_of_another_tenant_is_as_missing_as_one_that_never_was(world, things, role):
     wrong = []
     for row in TABLE:
-        if "{" not in row or not may(row, "acme", role) or "verification" in row:
+        if "{" not in row or not may(row, "acme", role) or "verification" in row or row in BY_KEY:
             continue
         foreign = await ask(world, "acme", role, row, things["other"])
         missing = await ask(world, "acme", role, row, things["nobody"])
@@ -155,7 +161,7 @@ async def test_without_a_credential_only_public_addresses_respond(world, things)
     wrong = []
     for row in TABLE:
         method, path = row.split(" ")
-        base = "http://atlas.test" if path in ("/healthz", "/readyz", "/metrics") else "http://atlas.test/api/v1"
+        base = "http://atlas.test" if path in UNVERSIONED else "http://atlas.test/api/v1"
         async with world.client() as client:
             del client.headers["Authorization"]
             answer = await client.request(method, f"{base}{filled(path, things['acme'])}", json=body_of(row))

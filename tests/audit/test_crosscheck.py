@@ -29,6 +29,9 @@ from atlas.engine.tenant_removal import begin_removal, continue_removal
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
+from atlas.engine.webhooks.inbound import add_hook, remove_hook
+from atlas.engine.webhooks.store import add_webhook, edit_webhook, remove_webhook
+from atlas.engine.webhooks.target import Target, note_failure
 from atlas.engine.workflows import decide_approval, list_approvals
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
@@ -256,6 +259,15 @@ async def things(conn, monkeypatch):
     server = await add_server_instance(conn, host, name="web", actor=DANA)
     await edit_server_instance(conn, server, name="web-1", actor=DANA)
     await remove_server_instance(conn, await add_server_instance(conn, host, name="old", actor=DANA), actor=DANA)
+    webhook, _ = await add_webhook(conn, tenant.id, "https://shop.example/", ["job.*"], actor=DANA)
+    await edit_webhook(conn, webhook.id, {"events": ["*"]}, actor=DANA)
+    await note_failure(conn, Target(webhook.id, webhook.url, "", False), "no response")
+    gone, _ = await add_webhook(conn, tenant.id, "https://gone.example/", ["*"], actor=DANA)
+    await note_failure(conn, Target(gone.id, gone.url, "", False), "gone", gone=True)
+    over, _ = await add_webhook(conn, tenant.id, "https://over.example/", ["*"], actor=DANA)
+    await remove_webhook(conn, over.id, actor=DANA)
+    await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
+    await remove_hook(conn, (await add_hook(conn, tenant.id, "shop.old", actor=DANA))[0].id, actor=DANA)
     token, _ = await add_token(conn, subject="ben", role="auditor", actor=DANA)
     session, _ = await open_session(conn, token, actor=DANA)
     await end_session(conn, session, actor=DANA)
@@ -307,6 +319,13 @@ THING_CHANGES = [
     ("update atlas.job_triggers set job_type = 'other' where label = 'nightly'", f"trigger .* {LEFT}"),
     ("update atlas.job_triggers set payload_template = '{\"x\": 1}' where label = 'nightly'", f"trigger .* {LEFT}"),
     ("update atlas.job_triggers set deleted_at = null where label = 'over'", f"trigger .* {LEFT} .TRIGGER_REMOVED"),
+    ("update atlas.webhooks set url = 'https://eve.example/' where is_enabled", f"webhook .* {LEFT} .WEBHOOK_EDITED"),
+    (
+        "update atlas.webhooks set is_enabled = true, disabled_reason = null where not is_enabled",
+        f"webhook .* {LEFT} .WEBHOOK_DISABLED",
+    ),
+    ("update atlas.inbound_hooks set event_name = 'eve'", f"inbound hook .* {LEFT} .HOOK_ADDED"),
+    ("delete from atlas.inbound_hooks", "inbound hook .* is gone without an event"),
     ("update atlas.job_definitions set argv = '[\"/bin/sh\"]'", f"definition .* {LEFT}"),
     ("update atlas.job_definitions set arg_schema = '{}'", f"definition .* {LEFT}"),
     ('update atlas.job_definitions set env = \'{"LD_PRELOAD": "x"}\'', f"definition .* {LEFT}"),
@@ -368,10 +387,11 @@ async def test_things_whose_first_events_were_removed_by_order_are_compared_with
 AUDITED = (
     *("jobs", "tenants", "api_tokens", "sessions", "approvals", "policy_rules", "job_definitions", "workflows"),
     *("job_triggers", "hosts", "server_instances", "intents", "events", "recurring_jobs", "recurring_runs"),
+    *("webhooks", "inbound_hooks"),
 )
 TRACES = (
     "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,handled_at,"
-    "next_run_at,run_id,run_count}"
+    "next_run_at,run_id,run_count,failing_since}"
 )
 RECORDER = f"""
 create table atlas.recorded (xid xid8, name text, was text, became text);

@@ -15,6 +15,8 @@ from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant
 from atlas.engine.tokens import add_token, revoke_token
 from atlas.engine.triggers import add_trigger, remove_trigger
+from atlas.engine.webhooks.inbound import add_hook
+from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from atlas.errors import InvalidInput
@@ -62,6 +64,14 @@ async def add_definitions(conn, acme, n):
     return await add_definition(conn, {"key": f"d{n}", "argv": ["/bin/true"]}, actor=DANA)
 
 
+async def add_webhooks(conn, acme, n):
+    return await add_webhook(conn, acme.id, f"https://shop{n}.example/", ["*"], actor=DANA)
+
+
+async def add_hooks(conn, acme, n):
+    return await add_hook(conn, acme.id, f"shop.paid{n}", actor=DANA)
+
+
 ADDERS = {
     "tokens": add_tokens,
     "triggers": add_triggers,
@@ -70,6 +80,8 @@ ADDERS = {
     "versions_of_a_workflow": add_versions,
     "policies": add_rules,
     "definitions": add_definitions,
+    "webhooks": add_webhooks,
+    "inbound_hooks": add_hooks,
 }
 
 

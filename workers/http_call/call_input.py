@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -31,13 +32,15 @@ SecretValue = Annotated[str, Field(min_length=SHORTEST_SECRET, max_length=4000, 
 
 
 class HttpCall(BaseModel):
-    """A request to make: url, method, headers, body, secrets, sign, timeout_seconds."""
+    """A request to make: url, method, headers, body, secrets, sign, timeout_seconds; or a webhook and its body."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # First, so that the fields that refer to them can be checked.
     secrets: dict[SecretName, SecretValue] = Field(default_factory=dict, max_length=20)
-    url: str = Field(min_length=1, max_length=LONGEST_ADDRESS)
+    # A subscription of the tenant: its address and its secret are used.
+    webhook: UUID | None = None
+    url: str | None = Field(default=None, min_length=1, max_length=LONGEST_ADDRESS, validate_default=True)
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS)
     body: Any = None
@@ -46,7 +49,13 @@ class HttpCall(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _is_a_web_address(cls, value: str, info: ValidationInfo) -> str:
+    def _is_a_web_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            if info.data.get("webhook") is None:
+                raise ValueError("is required")
+            return None
+        if info.data.get("webhook") is not None:
+            raise ValueError("goes not with webhook, which has one")
         check_address(_known(value, info))
         return value
 

@@ -1,14 +1,19 @@
 """Makes the request of an HTTP_CALL job, and decides by the response whether it is made again."""
 
 import asyncio
+import random
 import time
+from collections import Counter
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import httpx
 import orjson
 
-from atlas.engine.jobs import JobContext, PermanentError, RetryAfter
+from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
+from atlas.engine.secrets.redact import Redactor
 from atlas.engine.webhooks.signature import sign
+from atlas.engine.webhooks.target import load_target, note_failure, note_success
 from atlas.errors import AtlasError
 from atlas.guarded_transport import AddressRefused, GuardedTransport
 from atlas.http import CONNECT_SECONDS, FAILURES, http_client, retry_after
@@ -22,6 +27,11 @@ KEPT_VALUE = 500
 KEPT_MESSAGE = 300
 # Requests that may succeed later, beside every 5xx: a timeout, too early, too many.
 PASSING = (408, 425, 429)
+# The server wants no more of these: its webhook is disabled.
+GONE = 410
+# Of the deliveries to a webhook that fails, so many are tried at a time: a dead server must not occupy a worker.
+MOST_TRYING = 2
+RETRY_SECONDS = 30.0
 # Of each part; the job's own timeout is for the whole.
 _PARTS = httpx.Timeout(LONGEST_TIMEOUT, connect=CONNECT_SECONDS)
 
@@ -76,18 +86,45 @@ class HttpCaller:
     def __init__(self, settings: Settings) -> None:
         self._allowed = settings.atlas_http_allowed_networks or ()
         self._client: httpx.AsyncClient | None = None
+        # Deliveries under way, by webhook.
+        self._trying: Counter[UUID] = Counter()
 
     async def call(self, input: HttpCall, ctx: JobContext) -> dict[str, Any]:
         """Make the request and return the job's output."""
+        if input.webhook is not None:
+            return await self._deliver(input, ctx, input.webhook)
         headers = {name: fill_in(value, input.secrets) for name, value in input.headers.items()}
         secret = None if input.sign is None else input.secrets[input.sign]
-        request = request_of(input, fill_in(input.url, input.secrets), headers, secret, ctx.idempotency_key)
+        request = request_of(input, fill_in(input.url or "", input.secrets), headers, secret, ctx.idempotency_key)
         return await self._make(request, input.timeout_seconds)
 
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
+
+    async def _deliver(self, input: HttpCall, ctx: JobContext, webhook_id: UUID) -> dict[str, Any]:
+        """The same to a webhook, which learns from the outcome whether it works."""
+        target = await load_target(ctx.pool, webhook_id, ctx.tenant_id)
+        if target.is_failing and self._trying[webhook_id] >= MOST_TRYING:
+            raise Snooze(RETRY_SECONDS * (1 + random.random()), "the webhook fails, and other deliveries try it")
+        # Its server knows the secret, and may repeat it.
+        ctx.redactor = Redactor({target.secret: "of the webhook"})
+        request = request_of(input, target.url, {}, target.secret, ctx.idempotency_key)
+        self._trying[webhook_id] += 1
+        try:
+            output = await self._make(request, input.timeout_seconds)
+        except AtlasError as error:
+            gone = isinstance(error, CallRefused) and error.facts["status"] == GONE
+            async with ctx.pool.acquire() as conn:
+                await note_failure(conn, target, ctx.redactor.text(error.message), gone=gone)
+            raise
+        finally:
+            self._trying[webhook_id] -= 1
+        if target.is_failing:
+            async with ctx.pool.acquire() as conn:
+                await note_success(conn, target)
+        return output
 
     async def _make(self, request: HttpRequest, seconds: float) -> dict[str, Any]:
         try:

@@ -146,7 +146,7 @@ async def test_a_call_without_a_response_is_tried_again(calls, receiver, reply, 
 @pytest.mark.parametrize(
     ("input", "field", "words"),
     [
-        ({}, "url", "Field required"),
+        ({}, "url", "is required"),
         ({"url": "ftp://example.com"}, "url", "is not the address of a server"),
         ({"url": "https:///path"}, "url", "is not the address of a server"),
         ({"url": "https://a b.example"}, "url", "holds a space"),

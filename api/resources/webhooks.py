@@ -1,0 +1,151 @@
+"""Routes for webhooks: the subscriptions of a tenant to what happens to its jobs, runs and approvals."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field, StringConstraints
+
+from atlas.api.etags import IfMatch
+from atlas.api.models.common import Body, Flag, Id
+from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import ApiModel, Page
+from atlas.engine.webhooks.address import LONGEST_ADDRESS
+from atlas.engine.webhooks.deliver import send_test
+from atlas.engine.webhooks.events import PATTERNS
+from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, list_webhooks, remove_webhook
+
+_PORT = r":(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3})"
+_URL = rf"^https?://[A-Za-z0-9._-]+(?:{_PORT})?(?:[/?][!-~]*)?$"
+
+router = APIRouter(prefix=f"{PREFIX}/webhooks", route_class=GuardedRoute, tags=["webhooks"])
+
+Url = Annotated[str, StringConstraints(pattern=_URL, max_length=LONGEST_ADDRESS)]
+EventName = Annotated[str, Field(json_schema_extra={"enum": list(PATTERNS)})]
+EventNames = Annotated[list[EventName], Field(min_length=1, max_length=50)]
+Description = Annotated[str, StringConstraints(max_length=200)]
+
+
+class WebhookChange(Body):
+    """What to change about a webhook."""
+
+    url: Url | None = None
+    events: EventNames | None = None
+    description: Description | None = None
+    is_enabled: Flag | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The fields as the engine reads them. Null changes nothing."""
+        return {name: value for name, value in self.given().items() if value is not None}
+
+
+class NewWebhook(Body):
+    """A new subscription: where to send what."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"url": "https://shop.example/atlas", "events": ["job.failed", "run.*"]}]}
+    )
+
+    url: Url
+    events: EventNames
+    description: Description = ""
+
+
+class WebhookShown(ApiModel):
+    """A subscription without its secret."""
+
+    id: UUID
+    tenant_id: UUID
+    url: str
+    events: list[str]
+    description: str
+    is_enabled: bool
+    disabled_reason: str | None
+    failing_since: datetime | None
+    last_error: str | None
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class WebhookMade(WebhookShown):
+    """A new subscription, with the secret that its messages are signed with, which is not shown again."""
+
+    secret: str
+
+
+class TestDelivery(ApiModel):
+    """The job that delivers a test."""
+
+    job_id: UUID
+
+
+@router.get("", operation_id="list_webhooks", summary="List the webhooks, oldest first")
+@requires(*READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[WebhookShown]:
+    """Without their secrets."""
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda after, limit: list_webhooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            WebhookShown.model_validate,
+            after=cursor,
+            limit=limit,
+        )
+
+
+@router.post("", operation_id="create_webhook", status_code=201, summary="Add a webhook")
+@requires(*MANAGERS, etag=True, no_key="a webhook's secret is returned once and never stored in clear")
+async def create(body: NewWebhook, call: Calling, response: Response) -> WebhookMade:
+    """It gets what happens from now on. The response shows the secret, once."""
+    async with call.transaction() as conn:
+        webhook, clear = await add_webhook(
+            conn, call.home, body.url, body.events, description=body.description, actor=call.actor
+        )
+    response.headers["ETag"] = webhook.etag
+    return WebhookMade(**WebhookShown.model_validate(webhook).model_dump(), secret=clear)
+
+
+@router.get("/{webhook_id:uuid}", operation_id="get_webhook", summary="One webhook")
+@requires(*READERS, etag=True)
+async def show_one(webhook_id: Id, call: Calling, response: Response) -> WebhookShown:
+    """With whether its deliveries fail. They are the jobs whose correlation id is `webhook:<id>`."""
+    async with call.transaction(read_only=True) as conn:
+        webhook = await find_webhook(conn, webhook_id, tenant_id=call.tenant_id)
+    response.headers["ETag"] = webhook.etag
+    return WebhookShown.model_validate(webhook)
+
+
+@router.patch("/{webhook_id:uuid}", operation_id="edit_webhook", summary="Change a webhook")
+@requires(*MANAGERS, etag=True)
+async def edit(
+    webhook_id: Id, body: WebhookChange, call: Calling, response: Response, if_match: IfMatch
+) -> WebhookShown:
+    """Fields that are not sent stay as they are. Enabled again, it gets what happens from then on."""
+    about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
+    async with call.transaction() as conn:
+        webhook = await edit_webhook(conn, webhook_id, body.described(), **about)
+    response.headers["ETag"] = webhook.etag
+    return WebhookShown.model_validate(webhook)
+
+
+@router.delete("/{webhook_id:uuid}", operation_id="remove_webhook", status_code=204, summary="Remove a webhook")
+@requires(*MANAGERS)
+async def remove(webhook_id: Id, call: Calling, if_match: IfMatch) -> None:
+    """Deliveries that wait fail. The jobs of earlier ones stay."""
+    async with call.transaction() as conn:
+        await remove_webhook(conn, webhook_id, actor=call.actor, tenant_id=call.tenant_id, if_match=if_match)
+
+
+@router.post(
+    "/{webhook_id:uuid}/test", operation_id="test_webhook", status_code=201, summary="Send a test to a webhook"
+)
+@requires(*MANAGERS)
+async def send_one(webhook_id: Id, call: Calling) -> TestDelivery:
+    """One delivery of the event `webhook.test`, which is not tried again."""
+    async with call.transaction() as conn:
+        webhook = await find_webhook(conn, webhook_id, tenant_id=call.tenant_id)
+        return TestDelivery(job_id=await send_test(conn, webhook, actor=call.actor))

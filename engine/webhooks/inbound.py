@@ -1,0 +1,177 @@
+"""Inbound hooks: addresses that others post signed messages to. Each message becomes an event, once."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from atlas.actors import Actor
+from atlas.audit import Event, record
+from atlas.bounds import LARGEST_PAGE
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.quotas import require_room
+from atlas.engine.validation import check_name
+from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
+from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
+from atlas.engine.workflows.events import publish_event
+from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
+from atlas.ids import new_id
+
+ADD = statement("engine/webhooks/sql/add_hook.sql")
+REMOVE = statement("engine/webhooks/sql/remove_hook.sql")
+LIST = statement("engine/webhooks/sql/list_hooks.sql")
+FIND = statement("engine/webhooks/sql/find_hook.sql")
+HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
+KNOWN = statement("engine/webhooks/sql/is_published.sql")
+
+# How far the timestamp of a message may be from the database's clock.
+TOLERANCE_SECONDS = 300.0
+LONGEST_ID = 200
+
+
+class NotAccepted(AtlasError):
+    """The message is not signed with the hook's secret, or too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboundHook:
+    """An address for messages of one kind."""
+
+    id: UUID
+    tenant_id: UUID
+    key: str
+    event_name: str
+    description: str
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HookSecret:
+    """What is needed to accept a message: whose hook it is, the event's name, and the secret."""
+
+    id: UUID
+    tenant_id: UUID
+    event_name: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The event of a message; `is_repeated` if it was published before."""
+
+    event_id: UUID
+    is_repeated: bool
+
+
+async def add_hook(
+    conn: Connection, tenant_id: UUID, event_name: str, *, description: str = "", actor: Actor
+) -> tuple[InboundHook, str]:
+    """Add an address. Returns it with its signing secret, which is not shown again."""
+    wrong = check_name("event_name", event_name) + (check_name("description", description) if description else [])
+    if wrong:
+        raise InvalidInput("The hook", wrong)
+    id = new_id()
+    clear, sealed = make_secret(tenant_id, id)
+    async with conn.transaction():
+        await require_room(conn, "inbound_hooks", tenant_id)
+        values = {"id": id, "tenant_id": tenant_id, "event_name": event_name, "description": description}
+        row = await fetch_row(conn, ADD, **values, **sealed, key=secrets.token_urlsafe(24), created_by=actor.id)
+        hook = _hook(row)
+        await record(conn, _event("HOOK_ADDED", hook, actor))
+    return hook, clear
+
+
+async def remove_hook(conn: Connection, hook_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> InboundHook:
+    """Remove an address and its secret. Processes of the API may accept messages for some seconds more."""
+    async with conn.transaction():
+        row = await fetch_row(conn, REMOVE, id=hook_id, tenant_id=tenant_id)
+        if row is None:
+            raise _unknown(hook_id)
+        hook = _hook(row)
+        await record(conn, _event("HOOK_REMOVED", hook, actor))
+    return hook
+
+
+async def find_hook(conn: Queryable, hook_id: UUID, *, tenant_id: UUID | None = None) -> InboundHook:
+    """One hook; NotFound if there is none, or if it is another tenant's."""
+    found = await list_hooks(conn, tenant_id=tenant_id, id=hook_id, limit=1)
+    if not found:
+        raise _unknown(hook_id)
+    return found[0]
+
+
+async def list_hooks(
+    conn: Queryable,
+    *,
+    tenant_id: UUID | None = None,
+    id: UUID | None = None,
+    after: UUID | None = None,
+    limit: int = LARGEST_PAGE,
+) -> list[InboundHook]:
+    """A page of hooks, oldest first."""
+    values = {"tenant_id": tenant_id, "id": id, "after": after, "limit": min(limit, LARGEST_PAGE)}
+    return [_hook(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+
+
+async def load_secret(conn: Connection, key: str) -> HookSecret | None:
+    """The hook behind a key; None if there is none. The caller sees the hooks of all tenants."""
+    row = await fetch_row(conn, FIND, key=key)
+    return None if row is None else HookSecret(row["id"], row["tenant_id"], row["event_name"], read_secret(row))
+
+
+def check_signature(hook: HookSecret, headers: Mapping[str, str], body: bytes) -> None:
+    """Raise NotAccepted unless the message has an id, a time, and a signature made with the hook's secret."""
+    id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    well_formed = 0 < len(id) <= LONGEST_ID and id.isprintable() and timestamp.isdecimal() and len(timestamp) <= 12
+    if not is_signed(hook.secret, headers, body) or not well_formed:
+        raise NotAccepted(
+            "The message is not signed with this hook's secret.",
+            remedy="Sign `<webhook-id>.<webhook-timestamp>.<body>`; docs/webhooks.md has the scheme.",
+        )
+
+
+async def accept_message(
+    conn: Connection, hook: HookSecret, headers: Mapping[str, str], body: Any, *, actor: Actor
+) -> Accepted:
+    """Publish the event of a message whose signature was checked, once for each `webhook-id`.
+
+    The event's id is made of the message's, and the event stays for a day at least. So a message that is sent again is
+    found, and one that is replayed later is refused by its timestamp.
+    """
+    age = await fetch_value(conn, HOOK_TIME, timestamp=float(headers[TIMESTAMP]))
+    if abs(age) > TOLERANCE_SECONDS:
+        raise NotAccepted(
+            f"The message's timestamp is not within {TOLERANCE_SECONDS:.0f} s of now.",
+            remedy="Sign it again with the present time; set the clock of the sender.",
+        )
+    event_id = uuid5(hook.id, headers[ID])
+    if await fetch_value(conn, KNOWN, id=event_id):
+        return Accepted(event_id, is_repeated=True)
+    context = body if isinstance(body, dict) else {"body": body}
+    try:
+        about: dict[str, Any] = {"correlation_id": headers[ID], "id": event_id}
+        await publish_event(conn, hook.tenant_id, hook.event_name, context, actor=actor, **about)
+    except InvalidInput as error:
+        # Another process published it in between.
+        if FieldError("id", "is taken by another event") not in error.errors:
+            raise
+        return Accepted(event_id, is_repeated=True)
+    return Accepted(event_id, is_repeated=False)
+
+
+def _hook(row: Any) -> InboundHook:
+    assert row is not None
+    return InboundHook(**{name: row[name] for name in InboundHook.__slots__})
+
+
+def _unknown(hook_id: UUID) -> NotFound:
+    return NotFound("hook", hook_id, remedy="`atlas hooks list` shows the hooks there are.")
+
+
+def _event(action: str, hook: InboundHook, actor: Actor) -> Event:
+    meta = {"event_name": hook.event_name, "description": hook.description}
+    return Event(action, "inbound_hook", str(hook.id), actor, hook.tenant_id, meta=meta)
