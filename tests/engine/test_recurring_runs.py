@@ -188,3 +188,36 @@ async def test_an_id_is_found_in_its_tenant_and_ambiguous_in_several(conn, key):
     with pytest.raises(Conflict, match="Name the tenant"):
         await find_owner(conn, "tidy")
     assert await find_owner(conn, "tidy", tenant_id=other) == other
+
+
+HISTORY = """
+insert into atlas.recurring_runs (tenant_id, recurring_id, due_at, attempt_no, worker_id, started_at, finished_at, outcome)
+select $1, 'f' || n % 10, now(), 1, 'w', now() - n * interval '1 minute', now() - n * interval '1 minute', 'succeeded'
+from generate_series(1, 20000) n"""
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_no_statement_reads_the_whole_history(pool, conn, owner, key, analyzed):
+    await owner.execute(HISTORY, key[0])
+    await owner.execute("insert into atlas.tenants (slug, name) select 'n' || n, 'n' from generate_series(1, 200) n")
+    if analyzed:
+        await owner.execute("analyze atlas.recurring_runs")
+        await owner.execute("analyze atlas.tenants")
+
+    async def scans():
+        await conn.execute("select pg_stat_force_next_flush()")
+        await owner.execute("select pg_stat_clear_snapshot()")
+        return await owner.fetchval("select seq_scan from pg_stat_user_tables where relname = 'recurring_runs'")
+
+    before = await scans()
+    run = await claim(conn, key)
+    await renew_run(conn, run, lease=60)
+    await sweep_runs(conn)
+    await finish_run(conn, run, outcome="failed")
+    first = (await list_runs(conn, (key[0], "f1"), limit=3))[-1]
+    await list_runs(conn, (key[0], "f1"), before=(first.started_at, first.id))
+    await list_recurring(conn)
+    assert [await find_owner(conn, id) for id in ("f1", "tidy")] == [key[0]] * 2
+    await save_recurring(conn, (key[0], "once"), start_at=START, repeat_every=timedelta())
+    await conn.fetchval("select atlas.prune_recurring($1, now() - interval '10 days', 500)", key[0])
+    assert await scans() == before
