@@ -27,6 +27,9 @@ from typing import Any
 class AtlasError(Exception):
     """An error with a cause and a remedy that a person can read."""
 
+    # True for those that wrap an exception of user code, whose stack belongs into the record of an attempt.
+    shows_cause = False
+
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message

@@ -3,11 +3,17 @@
 import logging
 import sys
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import structlog
 
 Redact = Callable[[str], str]
+
+# The names of what every line about a job says. `definition_key` is the job type, which is a command's key.
+JOB_FACTS = ("job_id", "tenant_id", "job_type", "definition_key", "attempt_no", "worker_id")
+# Where lines of `ctx.log` go.
+JOB_LOGGER = "job"
 
 # One for each running attempt that has secrets: it removes them from every line of this process.
 _redactors: list[Redact] = []
@@ -54,17 +60,20 @@ def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
     return logger
 
 
+def job_logger(keep: structlog.types.Processor, **bound: Any) -> structlog.stdlib.BoundLogger:
+    """The logger of one attempt: `keep` gets every line first."""
+    settings = structlog.get_config()
+    logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
+        settings["logger_factory"](JOB_LOGGER), processors=[keep, *settings["processors"]], **bound
+    )
+    return logger
+
+
 def job_facts(
     job_id: UUID, *, tenant_id: UUID, job_type: str, attempt: int, worker_id: str | None
 ) -> dict[str, str | int | None]:
     """What every line about a job says, under the same names."""
-    return {
-        "job_id": str(job_id),
-        "tenant_id": str(tenant_id),
-        "definition_key": job_type,
-        "attempt_no": attempt,
-        "worker_id": worker_id,
-    }
+    return dict(zip(JOB_FACTS, (str(job_id), str(tenant_id), job_type, job_type, attempt, worker_id), strict=True))
 
 
 def redact_logs(redact: Redact) -> None:

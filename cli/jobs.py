@@ -1,5 +1,6 @@
 """`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -16,12 +17,17 @@ from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, hint_at_more, say, table
 from atlas.cli.parameters import OBJECT, read_id, read_object
-from atlas.errors import FieldError, InvalidInput
+from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.workers.user_modules import load_apps
 
 app = typer.Typer(help="Show jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False)
 
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
+# What an attempt leaves in text, and what it is called.
+PARTS = {"error_text": "Error", "log_tail": "Log", "stdout_tail": "Standard output", "stderr_tail": "Standard error"}
+# Of how many attempts `jobs show` prints it, and how many lines of each.
+MOST_SHOWN = 3
+SHOWN_LINES = 40
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 
 
@@ -79,10 +85,26 @@ def show_list(
 
 @app.command("show")
 def show_one(job_id: JobId, json: Json = False) -> None:
-    """Show a job, its attempts, and the reason for its status."""
+    """Show a job, the reason for its status, and its attempts with their errors, output and logs."""
     found = on_backend(lambda atlas: atlas.show(_id(job_id)))
     document = {"job": asdict(found.job), "attempts": found.attempts, "explanation": found.explanation}
     say(document, _details(found), json=json)
+
+
+@app.command("logs")
+def show_logs(
+    job_id: JobId,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt; all if not given.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what a job's attempts logged and wrote."""
+    found = on_backend(lambda atlas: atlas.show(_id(job_id)))
+    wanted = [one for one in found.attempts if attempt in (None, one["attempt_no"])]
+    if not wanted:
+        raise NotFound("attempt", attempt or 1, remedy=f"`atlas jobs show {job_id}` lists the attempts.")
+    kept = [{name: one[name] for name in ("attempt_no", *PARTS)} for one in wanted]
+    texts = [text for one in wanted for text in _parts(one)]
+    say({"id": job_id, "attempts": kept}, Group(*texts) if texts else "Nothing was logged or written.", json=json)
 
 
 @app.command("explain")
@@ -175,4 +197,15 @@ def _details(found: JobDetails) -> Group:
     if rows:
         columns = ("ATTEMPT", "STATUS", "OUTCOME", "STARTED", "MS", "WORKER")
         parts += [Text(), table(columns, rows)]
-    return Group(*parts)
+    return Group(*parts, *(text for one in found.attempts[-MOST_SHOWN:] for text in _parts(one, lines=SHOWN_LINES)))
+
+
+def _parts(attempt: Mapping[str, Any], lines: int | None = None) -> list[Text]:
+    """What an attempt left: its error, its log and its output, each with a title, and at most its last lines."""
+    found = []
+    for name, title in PARTS.items():
+        text = (attempt[name] or "").rstrip()
+        if text:
+            kept = text.splitlines()[-lines if lines else 0 :]
+            found += [Text(f"\n{title} of attempt {attempt['attempt_no']}"), Text("\n".join(kept))]
+    return found

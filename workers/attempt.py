@@ -1,19 +1,23 @@
 """Runs one attempt of a job: its input goes to the handler, and what the handler makes of it becomes an outcome."""
 
 import asyncio
-import contextvars
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from atlas.db.pool import Pool
+import asyncpg
+import orjson
+
+from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
-from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, redact_error, redact_notes
+from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, keep_log, redact_error, redact_notes
 from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
+    LOG_TAIL,
     JobCanceled,
     JobTimeout,
     PermanentError,
@@ -26,9 +30,13 @@ from atlas.engine.jobs.verdicts import (
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
 from atlas.threads import awaitable
+from atlas.workers.running_attempt import OfSlot, note_log, pinned
 from atlas.workers.worker_lease import WorkerLease
 
 StopReason = Literal["timeout", "cancel", "stop", "lost"]
+
+# How long keeping the log of an attempt that waits may take.
+KEEP_SECONDS = 5.0
 
 log = get_logger("worker")
 
@@ -36,7 +44,7 @@ log = get_logger("worker")
 class Slot:
     """Runs one job at a time: the job and its handler's context, and why the handler has to stop, if it has to."""
 
-    __slots__ = ("context", "deadline", "job", "reason", "since", "task", "thread")
+    __slots__ = ("context", "deadline", "found_by", "job", "reason", "since", "task", "thread")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -46,10 +54,17 @@ class Slot:
         self.deadline: float | None = None
         self.reason: StopReason | None = None
         self.thread: asyncio.Future[Any] | None = None
+        # What leads from the code that its task runs to its attempt.
+        self.found_by: OfSlot | None = None
 
     def stopped_by(self) -> StopReason | None:
         """Why its handler was asked to stop. A call, since the reason changes while the handler runs."""
         return self.reason
+
+
+def logs_ends() -> bool:
+    """True where the level of the logs lets a line about every attempt through. Asked once, not for every job."""
+    return logging.getLogger("worker").isEnabledFor(logging.INFO)
 
 
 class AttemptRunner:
@@ -93,6 +108,7 @@ class AttemptRunner:
                 raise _stopped(reason, limit)
             return self._returned(job, job_type, context, output)
         except Settled:
+            await self._keep_log(slot, context)
             return None
         except NotStarted:
             return release(job)
@@ -109,6 +125,28 @@ class AttemptRunner:
             if context.redactor is not None:
                 _stop_cleaning_logs(context.redactor.text, after=slot.thread)
             slot.job = slot.context = slot.deadline = None
+
+    def log_end(self, slot: Slot, job: ClaimedJob, finish: Finish | None) -> None:
+        """Log how an attempt ended. A failure is logged where it is decided, and a lost job where it is lost."""
+        if (finish is None and slot.stopped_by() == "lost") or (finish is not None and finish.level is not None):
+            return
+        facts = job.log_facts(self._lease.worker_id)
+        log.info("attempt ended", **facts, outcome=_outcome(finish), duration_ms=_milliseconds(slot))
+
+    async def _keep_log(self, slot: Slot, context: JobContext) -> None:
+        """Keep what a handler logged that has recorded the outcome itself."""
+        note_log(context)
+        notes = context.taken_notes()
+        if notes is None or LOG_TAIL not in notes.detail:
+            return
+        try:
+            async with borrow(self._pool, within=KEEP_SECONDS) as conn:
+                seconds = time.monotonic() - slot.since
+                await keep_log(conn, context.job, context.worker_id, notes.detail[LOG_TAIL], seconds=seconds)
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning(
+                "log of an attempt was not kept", **context.job.log_facts(context.worker_id), reason=repr(error)
+            )
 
     async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
         """The input with its secrets in clear. From here on they are removed from all that the attempt says."""
@@ -135,7 +173,7 @@ class AttemptRunner:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
         context.runs_in_thread(loop)
-        variables = contextvars.copy_context()
+        variables = pinned(context)
         handler = awaitable(job_type.handler)
 
         def work() -> Any:
@@ -156,7 +194,7 @@ class AttemptRunner:
             case "lost":
                 return None
             case "stop":
-                return release(job, None if slot.context is None else slot.context.taken_notes())
+                return release(job, _notes_of(slot))
             case None:
                 return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
             case reason:
@@ -168,6 +206,8 @@ class AttemptRunner:
 
     def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, returned: Any) -> Finish:
         try:
+            if context.kept_log is not None:
+                note_log(context)
             output = dump_output(returned, limit=job_type.max_output)
             if context.redactor is not None:
                 redact_notes(context.redactor, context.notes)
@@ -192,16 +232,47 @@ class AttemptRunner:
             )
             finish = decide(job, self._lease.worker_id, PermanentError(message), ATLAS)
         if finish.level is not None:
-            facts = job.log_facts(self._lease.worker_id)
-            log.warning("attempt failed", **facts, reason=finish.message, action=finish.action)
+            facts = {"outcome": _outcome(finish), "duration_ms": _milliseconds(slot), **_stack(finish)}
+            about = job.log_facts(self._lease.worker_id)
+            log.warning("attempt failed", **about, **facts, reason=finish.message, action=finish.action)
         return finish
 
     def _decided(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
         policy = ATLAS if job_type is None else job_type.policy
+        notes = _notes_of(slot)
         if slot.context is not None and slot.context.redactor is not None:
-            error = redact_error(slot.context.redactor, error, slot.context.notes)
-        notes = None if slot.context is None else slot.context.taken_notes()
+            notes = slot.context.notes
+            error = redact_error(slot.context.redactor, error, notes)
         return decide(job, self._lease.worker_id, error, policy, notes)
+
+
+def _notes_of(slot: Slot) -> Notes | None:
+    """What the handler of a slot noted, with what it logged."""
+    if slot.context is None:
+        return None
+    note_log(slot.context)
+    return slot.context.taken_notes()
+
+
+def _outcome(finish: Finish | None) -> str:
+    """How an attempt ended, in a word."""
+    if finish is None:
+        return "suspended"
+    if finish.status != "queued":
+        return finish.status
+    if finish.level is not None:
+        return "retry"
+    return "released" if finish.delay is None else "snoozed"
+
+
+def _milliseconds(slot: Slot) -> int:
+    return round((time.monotonic() - slot.since) * 1000)
+
+
+def _stack(finish: Finish) -> dict[str, str]:
+    """The stack that is recorded with a failed attempt, for its log line. An error of Atlas has none."""
+    text: str = orjson.loads(finish.detail or "{}").get("error_text", "")
+    return {"exception": text} if "\n" in text else {}
 
 
 def _stop_cleaning_logs(redact: Redact, *, after: asyncio.Future[Any] | None) -> None:

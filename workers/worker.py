@@ -14,6 +14,7 @@ from functools import partial
 
 import asyncpg
 
+from atlas.db.failures import shown
 from atlas.db.notifications import Listener
 from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
@@ -37,6 +38,7 @@ from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.loop_watchdog import LoopWatchdog
 from atlas.workers.reconcile import Reconciler
+from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
 from atlas.workers.worker_lease import WorkerLease
 
@@ -107,7 +109,7 @@ class Worker:
             occupy_slots=self._claim_loop.occupy_slots,
         )
         self._listener = Listener(url, CHANNELS, self._notified)
-        self._watchdog = LoopWatchdog()
+        self._watchdog = LoopWatchdog(self._executor.attempt_of)
         self._cancel_now = asyncio.Event()
         self._unfinished: list[ClaimedJob] = []
 
@@ -151,13 +153,25 @@ class Worker:
 
     async def run(self) -> None:
         """Serve until stopped or drained."""
+        job_types = [registered()[key] for key in self._options.job_types if key in registered()]
         async with self._pool.acquire() as conn:
-            await publish_types(conn, [registered()[key] for key in self._options.job_types if key in registered()])
+            await publish_types(conn, job_types)
         await self._served.refresh(self._pool)
+        with keeping_logs():
+            await self._serve()
+
+    async def _serve(self) -> None:
         # Handlers may borrow every connection of the pool. The heartbeat and the gate have their own, so that the lease
         # stays alive and neither waits for the other on a dead connection. Most of the time they share one.
         own_pool = await open_aside(self._pool, self._url, size=2)
         await self._register(self._pool)
+        log.info(
+            "worker started",
+            worker_id=self.id,
+            job_types=self._served.keys,
+            concurrency=self._options.concurrency,
+            database=shown(self._url),
+        )
         self._executor.start()
         self._claim_loop.start()
         if self._listens:

@@ -22,6 +22,9 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 # The address without a version that the first callers of Atlas know.
 unversioned = APIRouter(prefix="/api", route_class=GuardedRoute, include_in_schema=False)
 
+# What makes an attempt large.
+LARGE_PARTS = ("stdout_tail", "stderr_tail", "log_tail", "error_text", "result")
+
 
 @router.post(
     "/jobs/dead-letters/retry", operation_id="retry_dead_letters", summary="Queue dead letters again, oldest first"
@@ -66,7 +69,7 @@ async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: Nu
             after=cursor,
             limit=limit,
             key=lambda one: one["attempt_no"],
-            contents=lambda one: (one["stdout_tail"], one["stderr_tail"], one["error_text"], one["result"]),
+            contents=lambda one: tuple(one[name] for name in LARGE_PARTS),
         )
 
 

@@ -164,6 +164,7 @@ class Attempt(ApiModel):
     exit_code: int | None
     stdout_tail: str | None
     stderr_tail: str | None
+    log_tail: str | None
     error_text: str | None
     outcome: AttemptOutcome | None
     result: dict[str, Any]

@@ -2,18 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import structlog
 
 from atlas.db.pool import Pool
+from atlas.engine.jobs.attempt_log import AttemptLog
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.secrets.redact import Redactor
-from atlas.logs import get_logger
+from atlas.logs import job_logger
 
 Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 
@@ -23,7 +24,7 @@ class JobContext:
 
     __slots__ = (
         *("_job", "_log", "_loop", "_notes", "_report", "_stop"),
-        *("pool", "redactor", "start_right", "threads", "worker_id"),
+        *("kept_log", "pool", "redactor", "start_right", "threads", "worker_id"),
     )
 
     def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report, start_right: StartRight) -> None:
@@ -36,6 +37,8 @@ class JobContext:
         self._log: structlog.stdlib.BoundLogger | None = None
         self._stop: threading.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # What its handler has logged. None: nothing yet.
+        self.kept_log: AttemptLog | None = None
         # Removes the secrets of the input from what the attempt reports. None: it has none.
         self.redactor: Redactor | None = None
         # Threads that go on when the handler has ended. Its slot is free when they return.
@@ -65,10 +68,10 @@ class JobContext:
 
     @property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """A logger with the job's ids bound."""
+        """A logger with the job's ids bound. What it logs is kept with the attempt."""
         if self._log is None:
             facts = self._job.log_facts(self.worker_id)
-            self._log = get_logger("job", **facts, correlation_id=self._job.correlation_id)
+            self._log = job_logger(self._keep, **facts, correlation_id=self._job.correlation_id)
         return self._log
 
     @property
@@ -104,7 +107,17 @@ class JobContext:
         self.notes.audit_message = message
         self.notes.audit_meta.update(meta or {})
 
+    def _keep(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return self.attempt_log.add_event(logger, method, event)
+
     # For the worker.
+
+    @property
+    def attempt_log(self) -> AttemptLog:
+        """Where to keep what the handler logs."""
+        if self.kept_log is None:
+            self.kept_log = AttemptLog()
+        return self.kept_log
 
     def taken_notes(self) -> Notes | None:
         """The notes, if the handler made any."""

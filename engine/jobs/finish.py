@@ -15,17 +15,20 @@ from uuid import UUID
 from atlas.audit.record import event_body
 from atlas.db.pg_json import stored_json, stored_text
 from atlas.db.pool import Connection
-from atlas.db.statements import statement
+from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_for_slots, claim_values, run_turn
 from atlas.engine.secrets.redact import Redactor
 from atlas.errors import AtlasError
 
 TURN = statement("engine/jobs/sql/turn.sql")
+KEEP_LOG = statement("engine/jobs/sql/keep_log.sql")
 
 # Where the meta of an outcome has it, the statement writes the digest.
 OUTPUT_DIGEST = "output_sha256"
 LONGEST_MESSAGE = 2000
 LONGEST_TRACE = 8000
+# How far the causes of an error of Atlas are followed.
+MOST_CAUSES = 10
 
 # What the finishes of a batch often share; sent once where they do.
 _SHARED = {
@@ -104,6 +107,12 @@ async def take_turn(
     return await run_turn(conn, TURN, values, within=within)
 
 
+async def keep_log(conn: Connection, job: ClaimedJob, worker: str, log_tail: str, *, seconds: float) -> None:
+    """Keep the log of an attempt that has left without an outcome of its own."""
+    attempt = {"job_id": job.id, "attempt_no": job.attempt, "worker_id": worker, "seconds": seconds}
+    await fetch(conn, KEEP_LOG, **attempt, log_tail=stored_text(log_tail))
+
+
 def _columns(ordered: list[Finish]) -> dict[str, Any]:
     values: dict[str, Any] = {"ids": [one.job_id for one in ordered]}
     for name, read in _SHARED.items():
@@ -143,6 +152,33 @@ def attempt_meta(attempt: int) -> str:
     return f'{{"attempt":{attempt}}}'
 
 
+def error_text(error: BaseException) -> str:
+    """An error with its stack. One of Atlas is its message, with the stack of what user code gave as its cause."""
+    if not isinstance(error, AtlasError):
+        return "".join(traceback.format_exception(error))
+    cause: BaseException | None = error
+    for _ in range(MOST_CAUSES):
+        if isinstance(cause, AtlasError):
+            cause = cause.__cause__ if cause.shows_cause or _was_raised_outside(cause) else None
+    message = str(error)[:LONGEST_MESSAGE]
+    if cause is None or isinstance(cause, AtlasError):
+        return message
+    return f"{message}\n\n{''.join(traceback.format_exception(cause))}"
+
+
+def cut_stack(text: str) -> str:
+    """The text of an error within its limit: the end of a stack says most."""
+    return text[-LONGEST_TRACE:]
+
+
+def _was_raised_outside(error: BaseException) -> bool:
+    """True where code of a user raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith("atlas.")
+
+
 def redact_notes(redactor: Redactor, notes: Notes) -> None:
     """Remove secrets from what a handler noted beside its outcome."""
     notes.audit_message = redactor.text(notes.audit_message)
@@ -157,11 +193,13 @@ def redact_error(redactor: Redactor, error: BaseException, notes: Notes) -> Base
     by one of the same name, because its class may build its message from more than its arguments.
     """
     redact_notes(redactor, notes)
+    text = error_text(error)
+    if text != str(error):
+        # Redacted before it is cut: a cut secret would not be found.
+        notes.detail.setdefault("error_text", cut_stack(redactor.text(text)))
     if isinstance(error, AtlasError):
         error.message, error.remedy = redactor.text(error.message), redactor.text(error.remedy)
         error.args = tuple(redactor.value(list(error.args)))
         return error
-    stack = "".join(traceback.format_exception(error))
-    notes.detail.setdefault("error_text", redactor.text(stack)[-LONGEST_TRACE:])
     namesake: type[Exception] = type(type(error).__name__, (Exception,), {})
     return namesake(redactor.text(str(error)))

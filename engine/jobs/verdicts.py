@@ -4,7 +4,6 @@ Each function here makes the `Finish` of one transition. Handlers choose it by r
 `PermanentError`.
 """
 
-import traceback
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -13,8 +12,11 @@ from uuid import UUID
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import RetryPolicy, jittered, seconds_within
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.finish import LONGEST_MESSAGE, LONGEST_TRACE, Finish, Notes, attempt_meta, with_event
+from atlas.engine.jobs.finish import LONGEST_MESSAGE, Finish, Notes, attempt_meta, cut_stack, error_text, with_event
 from atlas.errors import AtlasError
+
+# The detail of an attempt under which what its handler logged is kept.
+LOG_TAIL = "log_tail"
 
 
 class PermanentError(AtlasError):
@@ -93,7 +95,7 @@ def decide(
 
 def snooze(job: ClaimedJob, delay: float, notes: Notes | None = None) -> Finish:
     """running → queued for later, nothing counted."""
-    finish = Finish(job.id, job.attempt, "queued", delay=delay, detail='{"status": "canceled", "outcome": "snoozed"}')
+    finish = Finish(job.id, job.attempt, "queued", delay=delay, detail=_uncounted("snoozed", notes))
     if notes is not None:
         finish.cost = notes.cost or None
     return finish
@@ -102,8 +104,8 @@ def snooze(job: ClaimedJob, delay: float, notes: Notes | None = None) -> Finish:
 def release(job: ClaimedJob, notes: Notes | None = None) -> Finish:
     """running → queued at once, nothing counted: the worker gives it back, with the outcome its handler noted."""
     finish = release_attempt(job.id, job.attempt)
-    if notes is not None and "outcome" in notes.detail:
-        finish.detail = stored_json({"status": "canceled", "outcome": notes.detail["outcome"]})
+    if notes is not None:
+        finish.detail = _uncounted(notes.detail.get("outcome", "released"), notes)
     return finish
 
 
@@ -148,6 +150,14 @@ def _fail(job: ClaimedJob, worker: str, error: BaseException, action: str, notes
     return with_event(finish, job, worker, action, notes, message=describe(error))
 
 
+def _uncounted(outcome: str, notes: Notes | None) -> str:
+    """What the row of an attempt holds that is neither a success nor a failure."""
+    shown = {"status": "canceled", "outcome": outcome}
+    if notes is not None and LOG_TAIL in notes.detail:
+        shown[LOG_TAIL] = notes.detail[LOG_TAIL]
+    return stored_json(shown)
+
+
 def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
     """What the job's `error` holds; the statement that stores it adds `attemptedAt`, by the database's clock."""
     shown: dict[str, Any] = {
@@ -166,20 +176,15 @@ def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
 
 def _detail(status: str, error: BaseException, notes: Notes | None) -> str:
     """What the attempt's row holds."""
-    shown: dict[str, Any] = {"status": status, "error_text": _text_of(error)}
+    shown: dict[str, Any] = {"status": status}
     outcome = getattr(error, "outcome", None)
     if outcome is not None:
         shown["outcome"] = outcome
     if notes is not None:
         shown.update(notes.detail)
+    if "error_text" not in shown:
+        shown["error_text"] = cut_stack(error_text(error))
     return stored_json(shown)
-
-
-def _text_of(error: BaseException) -> str:
-    """An error of ours as its message, a handler's own with its stack."""
-    if isinstance(error, AtlasError):
-        return str(error)[:LONGEST_MESSAGE]
-    return "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
 
 
 def _attempt_status(error: BaseException) -> str:

@@ -33,6 +33,8 @@ class RecordEnds(BaseException):
 class StepFailed(AtlasError):
     """A step of this run failed for good. A workflow may catch it and go on; replay raises it again."""
 
+    shows_cause = True
+
     def __init__(self, step: str, message: str, *, kind: str = "StepFailed", spots: Sequence[Spot] = ()) -> None:
         super().__init__(f"Step {step!r} failed: {message}")
         self.step = step
@@ -46,6 +48,7 @@ class WorkflowFailed(PermanentError):
     """The run has failed; its job says why and which step to begin with when it is retried."""
 
     audit_action = "WORKFLOW_FAILED"
+    shows_cause = True
 
     def __init__(self, message: str, facts: dict[str, Any], *, remedy: str = "") -> None:
         super().__init__(message[:LONGEST_MESSAGE], remedy=remedy)

@@ -150,6 +150,8 @@ create table job_attempts (
   exit_code   int,
   stdout_tail text,
   stderr_tail text,
+  -- What its handler logged.
+  log_tail    text,
   error_text  text,
   outcome     text check (outcome in ('unknown', 'snoozed', 'released')),
   result      jsonb not null default '{}',
@@ -162,7 +164,9 @@ create index job_attempts_job_id_started_at_idx on job_attempts (job_id, started
 create view job_runs with (security_invoker = true) as
 select a.job_id || ':' || a.attempt_no as job_run_id, a.job_id, a.attempt_no, j.tenant_id, j.job_type, a.worker_id, a.host_id,
   a.pid, a.status, a.started_at, a.finished_at, a.duration_ms, a.exit_code, a.stdout_tail, a.stderr_tail,
-  a.error_text, a.outcome, a.result, a.log_ref
+  a.log_tail, a.error_text, a.outcome,
+  -- Its row has a result only where that is not the job's output.
+  case when a.status = 'succeeded' and a.result = '{}' and a.attempt_no = j.attempt_count then j.output else a.result end, a.log_ref
 from job_attempts a
 join jobs j on j.id = a.job_id
 union all
@@ -170,7 +174,7 @@ select j.id || ':' || j.attempt_count, j.id, j.attempt_count, j.tenant_id, j.job
   null, (case when j.status = 'running' then 'running' else 'succeeded' end)::attempt_status, j.started_at, j.finished_at,
   case when j.finished_at is not null then least(2147483647, extract(epoch from j.finished_at - j.started_at) * 1000) end::int,
   null, null, null,
-  null, null, case when j.status = 'running' then '{}' else j.output end, null
+  null, null, null, case when j.status = 'running' then '{}' else j.output end, null
 from jobs j
 where j.status in ('running', 'succeeded')
   and j.attempt_count > 0

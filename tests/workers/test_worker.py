@@ -724,14 +724,6 @@ async def test_a_sweep_that_cannot_take_back_still_opens_the_gate_and_makes_due_
         await eventually("select next_retry_at is null from atlas.jobs where id = $1", delayed, equals=True)
 
 
-async def test_a_blocking_handler_is_noticed_and_named(given, drain):
-    await given("test.blocks")
-    with structlog.testing.capture_logs() as logs:
-        await drain("test.blocks")
-    named = [one for one in logs if "blocks the event loop" in one["event"]]
-    assert [one["job_type"] for one in named] == ["test.blocks"]
-
-
 async def test_job_types_are_published_as_their_decorators_define_them(pool, drain):
     @job("test.published", timeout=30, max_retries=7, retry="agent", concurrency=4)
     async def published(input: dict[str, int]) -> None:

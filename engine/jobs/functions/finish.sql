@@ -97,11 +97,11 @@ begin
       from fin f where f.action is not null),
     att as (
       insert into job_attempts (job_id, attempt_no, worker_id, host_id, pid, status, due_at, started_at, finished_at, duration_ms,
-        exit_code, stdout_tail, stderr_tail, error_text, outcome, result, log_ref)
+        exit_code, stdout_tail, stderr_tail, log_tail, error_text, outcome, result, log_ref)
       select f.id, f.attempt_count, p_worker, f.host_id, (f.detail->>'pid')::int, (f.detail->>'status')::attempt_status,
         f.due_at, f.started_at, clock_timestamp(), least(2147483647, extract(epoch from clock_timestamp() - f.started_at) * 1000),
-        (f.detail->>'exit_code')::int, f.detail->>'stdout_tail', f.detail->>'stderr_tail', f.detail->>'error_text',
-        f.detail->>'outcome', coalesce(f.detail->'result', '{}'), f.detail->>'log_ref'
+        (f.detail->>'exit_code')::int, f.detail->>'stdout_tail', f.detail->>'stderr_tail', f.detail->>'log_tail',
+        f.detail->>'error_text', f.detail->>'outcome', coalesce(f.detail->'result', '{}'), f.detail->>'log_ref'
       from fin f where p_detail is not null and f.detail is not null),
     priv as (
       insert into audit_private (commitment, tenant_id, entity_id, field, salt, value)

@@ -1,6 +1,6 @@
 -- The attempts of one job, oldest first. Without a tenant it looks across all (operators).
 select job_run_id, attempt_no, worker_id, host_id, pid, status::text, started_at, finished_at, duration_ms, exit_code, stdout_tail,
-  stderr_tail, error_text, outcome, result, log_ref
+  stderr_tail, log_tail, error_text, outcome, result, log_ref
 from atlas.job_runs
 where job_id = :job_id
   and (:tenant_id::uuid is null or tenant_id = :tenant_id)
