@@ -40,14 +40,20 @@ class ChildProcess:
 
 
 async def run_group(
-    programs: Sequence[ChildProcess], *, grace: float, may_end: bool = False, report: UpReport | None = None
+    programs: Sequence[ChildProcess],
+    *,
+    grace: float,
+    may_end: bool = False,
+    report: UpReport | None = None,
+    restart: asyncio.Event | None = None,
 ) -> int:
     """Run the programs until a signal, then stop them. Returns the exit status.
 
     They start in the given order and stop in the reverse order, each with `grace` seconds to finish its work. A second
     signal kills all of them. A program that ends by itself is started again: a job that ends its worker must not stop
     Atlas. With a `report` this is always so. Without one, all of them end if one refuses to begin. With `may_end` a
-    program may end with exit status 0, and a refusal ends all of them at any time.
+    program may end with exit status 0, and a refusal ends all of them at any time. Whenever `restart` is set, all are
+    stopped in good order and started again.
     """
     stop, hurry = asyncio.Event(), asyncio.Event()
 
@@ -59,11 +65,15 @@ async def run_group(
         loop.add_signal_handler(number, on_signal)
     reading, writing = os.pipe()
     children = [_Child(program, reading, report) for program in programs]
+    restarting = None if restart is None else asyncio.create_task(_restart_all(children, restart, grace, hurry))
     try:
         for child in children:
             await child.start()
         failed = await _watch(children, stop, may_end=may_end)
         stop.set()
+        if restarting is not None:
+            restarting.cancel()
+            await asyncio.gather(restarting, return_exceptions=True)
         await _stop_all(children, grace, hurry)
         return 1 if failed else 0
     finally:
@@ -102,6 +112,11 @@ class _Child:
         self._starts = 0
         # How often in a row it ended soon after its start.
         self._ends = 0
+        # Cleared while it is stopped to be started again.
+        self._stays = asyncio.Event()
+        self._stays.set()
+        # Set to start it now, if it ended and waits to be started again.
+        self._now = asyncio.Event()
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
@@ -123,6 +138,9 @@ class _Child:
         while True:
             assert self.process is not None
             status = await self.process.wait()
+            if not self._stays.is_set():
+                await self._stays.wait()
+                continue
             if stop.is_set() or (may_end and status == 0):
                 return False
             if self._report is None and status in REFUSALS and (may_end or self._has_just_begun):
@@ -146,8 +164,21 @@ class _Child:
         log.error("program ended by itself and is started again", program=self.name, how=how, after_seconds=delay)
         if self._report is not None:
             self._report.ended(self.name, how, ends=self._ends)
-        if not await wait_for(stop, within=delay):
+        self._now.clear()
+        await wait_for(self._now, within=delay)
+        if not stop.is_set():
             await self.start()
+
+    async def restart(self, grace: float, hurry: asyncio.Event) -> None:
+        """Stop it in good order and start it again; at once, if it has ended by itself."""
+        self._now.set()
+        if self.process is not None and self.process.returncode is None:
+            self._stays.clear()
+            try:
+                await self.stop(grace, hurry)
+                await self.start()
+            finally:
+                self._stays.set()
 
     async def stop(self, grace: float, hurry: asyncio.Event) -> None:
         if self.process is None or self.process.returncode is not None:
@@ -181,6 +212,13 @@ async def _watch(children: Sequence[_Child], stop: asyncio.Event, *, may_end: bo
     # None may be about to start a process.
     await asyncio.gather(*waiting, return_exceptions=True)
     return failed
+
+
+async def _restart_all(children: Sequence[_Child], restart: asyncio.Event, grace: float, hurry: asyncio.Event) -> None:
+    while True:
+        await restart.wait()
+        restart.clear()
+        await asyncio.gather(*(child.restart(grace, hurry) for child in children))
 
 
 async def _stop_all(children: Sequence[_Child], grace: float, hurry: asyncio.Event) -> None:

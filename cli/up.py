@@ -1,5 +1,6 @@
 """`atlas up`: all of Atlas in one process tree, in the foreground."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.ports import RELEASE_SECONDS, require_port
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import execute, open_atlas
+from atlas.cli.source_files import notify_changes
 from atlas.cli.worker import App
 from atlas.db.failures import shown
 from atlas.db.pool import Connection
@@ -23,7 +25,7 @@ from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
 from atlas.settings import Settings
-from atlas.up_report import OPERATOR_TOKEN, reporting
+from atlas.up_report import OPERATOR_TOKEN, UpReport, reporting
 from atlas.workers.email import EMAIL_SEND
 from atlas.workers.user_modules import load_apps
 
@@ -37,13 +39,21 @@ def up(
     app: App = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
     demo: Annotated[bool, typer.Option(help="Load the examples and a demo tenant.")] = True,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start again when a source file of --app changes, for development.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run everything in the foreground; Ctrl-C stops it."""
     if port is not None:
         os.environ["ATLAS_PORT"] = str(port)  # For the child processes.
+    if reload and not app:
+        raise typer.BadParameter("goes with --app, whose files it watches", param_hint="--reload")
     load_apps(app or [])  # A module that cannot be imported is reported once, before anything starts.
-    raise typer.Exit(execute(lambda settings: start(settings, programs(app or []), demo=demo, json=json)))
+    watched = app if reload else None
+    raise typer.Exit(
+        execute(lambda settings: start(settings, programs(app or []), demo=demo, watched=watched, json=json))
+    )
 
 
 def programs(apps: Sequence[str]) -> list[ChildProcess]:
@@ -57,8 +67,18 @@ def programs(apps: Sequence[str]) -> list[ChildProcess]:
     ]
 
 
-async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool = False, json: bool) -> int:
-    """Prepare the installation, print its address, and run the programs until they stop. Returns the exit status."""
+async def start(
+    settings: Settings,
+    tree: Sequence[ChildProcess],
+    *,
+    demo: bool = False,
+    watched: Sequence[str] | None = None,
+    json: bool,
+) -> int:
+    """Prepare the installation, print its address, and run the programs until they stop. Returns the exit status.
+
+    They are started again whenever files of the `watched` modules change.
+    """
     serves = any(program.name == "api" for program in tree)
     if serves:
         if settings.atlas_port == 0:
@@ -75,7 +95,18 @@ async def start(settings: Settings, tree: Sequence[ChildProcess], *, demo: bool 
         lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
         say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
         with reporting(settings.home, [program.name for program in tree], address=address) as report:
-            return await run_group(tree, grace=settings.atlas_grace_seconds, report=report)
+            return await _run(tree, settings.atlas_grace_seconds, report, watched)
+
+
+async def _run(tree: Sequence[ChildProcess], grace: float, report: UpReport, watched: Sequence[str] | None) -> int:
+    if watched is None:
+        return await run_group(tree, grace=grace, report=report)
+    changed = asyncio.Event()
+    watching = asyncio.create_task(notify_changes(watched, changed))
+    try:
+        return await run_group(tree, grace=grace, report=report, restart=changed)
+    finally:
+        watching.cancel()
 
 
 async def _open_a_new_gate(conn: Connection) -> None:
