@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from atlas.scheduler.recurring_run import RecurringContext
     from atlas.workers.email import know_email
     from atlas.workers.http_call import know_http_call
+    from atlas.workers.lifespan import lifespan
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "job",
     "know_email",
     "know_http_call",
+    "lifespan",
     "open_pool",
     "publish_event",
     "registered_workflows",
@@ -88,6 +90,7 @@ _HOMES = {
     "atlas.scheduler.recurring_run": ("RecurringContext",),
     "atlas.workers.email": ("know_email",),
     "atlas.workers.http_call": ("know_http_call",),
+    "atlas.workers.lifespan": ("lifespan",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal
 
 import asyncpg
@@ -30,6 +32,8 @@ from atlas.engine.jobs.verdicts import (
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
 from atlas.threads import awaitable
+from atlas.workers.batches import Batches
+from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import OfSlot, note_log, pinned
 from atlas.workers.worker_lease import WorkerLease
 
@@ -70,8 +74,12 @@ def logs_ends() -> bool:
 class AttemptRunner:
     """Runs attempts in the slots of one worker, plain functions in threads, at most one for each slot."""
 
-    def __init__(self, slots: int, pool: Pool, lease: WorkerLease, report: Report, right: StartRight) -> None:
+    def __init__(
+        self, slots: int, pool: Pool, lease: WorkerLease, report: Report, right: StartRight, resources: Resources
+    ) -> None:
         self._slots = slots
+        self._resources = resources
+        self._batches = Batches(self._call_batch)
         self._right = right
         self._pool = pool
         self._lease = lease
@@ -96,14 +104,14 @@ class AttemptRunner:
                 raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
             text = await self._reveal(job, context) if job_type.has_secrets else job.input
             value = job_type.parse(text)
-            arguments = (value, context) if job_type.takes_context else (value,)
             if boot_seconds() >= self._right.until:
                 await self._wait_to_start(slot)
             # Not in a method of its own: another coroutine for each job would take 0.5 µs.
-            if job_type.is_async:
+            if job_type.is_direct:
+                arguments = (value, context) if job_type.takes_context else (value,)
                 output = await job_type.handler(*arguments)
             else:
-                output = await self._call_in_thread(slot, job_type, arguments, context)
+                output = await self._call(slot, job_type, value, context)
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
                 raise _stopped(reason, limit)
             return self._returned(job, job_type, context, output)
@@ -155,6 +163,30 @@ class AttemptRunner:
             redact_logs(context.redactor.text)
         return text
 
+    async def _call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
+        """Call a handler that is a plain function, wants more than its context, or takes several jobs."""
+        if job_type.batch_size:
+            return await self._batches.run(job_type, value, context)
+        call = partial(job_type.handler, value, **self._resources.arguments(job_type, context))
+        if job_type.is_async:
+            return await call()
+        return await self._call_in_thread(slot, call, context)
+
+    async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[JobContext]) -> Any:
+        """Call a batch handler. A thread is waited for, also when the call is cancelled."""
+        await self._right.wait()
+        call = partial(job_type.handler, inputs, **self._resources.arguments(job_type, contexts))
+        if job_type.is_async:
+            return await call()
+        for context in contexts:
+            context.runs_in_thread(asyncio.get_running_loop())
+        thread = self._in_thread(call, contexts[0])
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            await asyncio.wait([thread])
+            raise
+
     async def _wait_to_start(self, slot: Slot) -> None:
         """The right to start has lapsed since the claim: wait until the gate was read. The job's time begins then."""
         limit = None if slot.deadline is None else slot.deadline - slot.since
@@ -162,25 +194,13 @@ class AttemptRunner:
         await self._right.wait()
         slot.deadline = None if limit is None else time.monotonic() + limit
 
-    async def _call_in_thread(
-        self, slot: Slot, job_type: JobType, arguments: tuple[Any, ...], context: JobContext
-    ) -> Any:
+    async def _call_in_thread(self, slot: Slot, call: Callable[[], Any], context: JobContext) -> Any:
         """Run a plain function in a thread. It cannot be cancelled, only asked to stop; until then its slot is taken.
 
         What it returns after it was asked to stop with its worker is not its output: it may have left half-way.
         """
-        loop = asyncio.get_running_loop()
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
-        context.runs_in_thread(loop)
-        variables = pinned(context)
-        handler = awaitable(job_type.handler)
-
-        def work() -> Any:
-            self._right.check_in_thread()
-            return variables.run(handler, *arguments)
-
-        slot.thread = loop.run_in_executor(self._threads, work)
+        context.runs_in_thread(asyncio.get_running_loop())
+        slot.thread = self._in_thread(call, context)
         try:
             return await asyncio.shield(slot.thread)
         finally:
@@ -188,6 +208,17 @@ class AttemptRunner:
                 slot.thread = None
             if slot.stopped_by() == "stop":
                 raise asyncio.CancelledError
+
+    def _in_thread(self, call: Callable[[], Any], context: JobContext) -> asyncio.Future[Any]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
+        variables = pinned(context)
+
+        def work() -> Any:
+            self._right.check_in_thread()
+            return variables.run(awaitable(call))
+
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
         match slot.reason:

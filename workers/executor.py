@@ -21,6 +21,7 @@ from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.start_right import StartRight
 from atlas.logs import get_logger
 from atlas.workers.attempt import AttemptRunner, Slot, StopReason, logs_ends
+from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import OfSlot, lead_to
 from atlas.workers.worker_lease import WorkerLease
 
@@ -54,12 +55,13 @@ class Executor:
         lease: WorkerLease,
         report: Report,
         right: StartRight,
+        resources: Resources,
         *,
         job_ended: JobEnded,
         occupy_slots: Callable[[int], None],
     ) -> None:
         self._lease = lease
-        self._runner = AttemptRunner(size, pool, lease, report, right)
+        self._runner = AttemptRunner(size, pool, lease, report, right, resources)
         self._job_ended = job_ended
         self._occupy_slots = occupy_slots
         self._queue: deque[ClaimedJob] = deque()

@@ -36,6 +36,7 @@ from atlas.workers.drain import Drain
 from atlas.workers.executor import Executor
 from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.lifespan import Resources
 from atlas.workers.loop_watchdog import LoopWatchdog
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.running_attempt import keeping_logs
@@ -99,12 +100,14 @@ class Worker:
             run_jobs=self._run_jobs,
             check_lease=self._heartbeat_now.set,
         )
+        self._resources = Resources()
         self._executor = Executor(
             options.concurrency,
             pool,
             self._lease,
             self._report,
             self._right,
+            self._resources,
             job_ended=self._claim_loop.job_ended,
             occupy_slots=self._claim_loop.occupy_slots,
         )
@@ -158,7 +161,8 @@ class Worker:
             await publish_types(conn, job_types)
         await self._served.refresh(self._pool)
         with keeping_logs():
-            await self._serve()
+            async with self._resources.opened(job_types):
+                await self._serve()
 
     async def _serve(self) -> None:
         # Handlers may borrow every connection of the pool. The heartbeat and the gate have their own, so that the lease

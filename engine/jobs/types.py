@@ -2,12 +2,11 @@
 
 import inspect
 import re
-import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -15,8 +14,9 @@ from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
 from atlas.db.pg_json import TooLarge, byte_size, is_larger, stored_json, without_nul
+from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.secrets.fields import has_secrets
 from atlas.errors import AtlasError, FieldError, InvalidInput
@@ -30,6 +30,8 @@ _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 # An error of a model takes some µs to describe, and all are described at once.
 MOST_ERRORS = 1000
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
+# How many jobs a batch handler gets in a call, unless it says otherwise.
+BATCH_SIZE = 100
 # The most that a type may allow. A few such outputs are sent in one statement.
 MOST_OUTPUT = 64 * 1024 * 1024
 
@@ -56,6 +58,14 @@ class JobType:
     max_output: int = LARGEST_OUTPUT
     # Its events carry digests of input and output.
     audit_content: bool = False
+    signature: HandlerSignature = PLAIN
+    # How many jobs one call of a batch handler takes at most; 0: it is none.
+    batch_size: int = 0
+    # An async handler that takes no more than its input and its context.
+    is_direct: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_direct", self.is_async and self.signature.is_plain)
 
     def parse(self, text: str) -> Any:
         """The handler's input, or PermanentError with the field and the reason."""
@@ -138,27 +148,37 @@ def job(
     success_action: str = "JOB_SUCCEEDED",
     max_output: int = LARGEST_OUTPUT,
     audit_content: bool = False,
+    batch_size: int | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+    tenant: str | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the handler of a job type.
 
     Its first parameter is the input (annotate it with a pydantic model to have it checked), a parameter annotated
     `JobContext` is optional. A plain function runs in a thread, an async one on the event loop. What it returns may
     have `max_output` bytes as JSON. With `audit_content` the events of its jobs carry digests of input and output.
+    Parameters of other types get what a `lifespan` yields. A function whose input is a list gets several jobs of one
+    tenant in a call, at most `batch_size`, and returns None or a list with an output or an exception for each.
+    With `cron` it is also started by a schedule, with an empty input: in this time zone (else the tenant's), for this
+    tenant (else `system`).
     """
 
     def register(function: F) -> F:
         policy = policy_of(retry)
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        input_type, takes_context = _signature(function)
-        adapter = None if input_type is None else TypeAdapter(input_type)
+        signature = read_signature(function)
+        adapter = None if signature.input_type is None else TypeAdapter(signature.input_type)
         schema = {} if adapter is None else adapter.json_schema()
+        if cron is not None and adapter is not None:
+            _require(f"{key}, when its schedule starts it", adapter, "{}")
         add_job_type(
             JobType(
                 key=key,
                 handler=function,
                 adapter=adapter,
                 is_async=inspect.iscoroutinefunction(function),
-                takes_context=takes_context,
+                takes_context=signature.context is not None,
                 timeout=seconds,
                 max_retries=policy.max_retries if max_retries is None else max_retries,
                 policy=policy,
@@ -169,8 +189,11 @@ def job(
                 has_secrets=has_secrets(schema),
                 max_output=max_output,
                 audit_content=audit_content,
+                signature=signature,
+                batch_size=_batch_size(key, signature, batch_size, schema),
             )
         )
+        declare_schedule("job_type", key, cron, timezone=timezone, tenant=tenant, module=function.__module__)
         return function
 
     return register
@@ -249,18 +272,13 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _signature(function: Callable[..., Any]) -> tuple[Any | None, bool]:
-    """The type of a handler's input (None: plain JSON), and whether it takes a JobContext."""
-    hints = get_type_hints(function)
-    hints.pop("return", None)
-    parameters = list(inspect.signature(function).parameters)
-    contexts = [name for name in parameters if hints.get(name) is JobContext]
-    inputs = [name for name in parameters if name not in contexts]
-    if len(inputs) != 1 or len(contexts) > 1 or (contexts and parameters[0] in contexts):
-        raise AtlasError(
-            f"The handler {function.__qualname__} takes ({', '.join(parameters)}).",
-            remedy="A handler takes its input, then optionally a parameter annotated JobContext.",
-        )
-    wanted = hints.get(inputs[0])
-    untyped = wanted is None or wanted is Any or wanted is dict or typing.get_origin(wanted) is dict
-    return (None if untyped else wanted), bool(contexts)
+def _batch_size(key: str, signature: HandlerSignature, asked: int | None, schema: Mapping[str, Any]) -> int:
+    if not signature.is_batch:
+        wrong = "goes with a handler whose input is a list" if asked is not None else ""
+    else:
+        wrong = "is less than 1" if asked is not None and asked < 1 else ""
+    if not wrong and signature.is_batch and has_secrets(schema):
+        wrong = "cannot be used with secret fields: an error or a log of the call would hold those of other jobs"
+    if wrong:
+        raise InvalidInput(f"The job type {key!r}", [FieldError("batch_size", wrong)])
+    return (asked or BATCH_SIZE) if signature.is_batch else 0

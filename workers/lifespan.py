@@ -1,0 +1,153 @@
+"""What the handlers of a worker share: opened when it starts, given to them by type, closed when it ends."""
+
+import inspect
+import typing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.verdicts import describe
+from atlas.errors import AtlasError
+from atlas.logs import get_logger
+
+F = TypeVar("F", bound=Callable[..., AsyncIterator[Any]])
+
+log = get_logger("worker")
+
+
+class LifespanError(AtlasError):
+    """A lifespan cannot be used as it is, or failed when it was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifespan:
+    """An async generator function that yields what handlers want, once."""
+
+    name: str
+    open: Callable[..., AbstractAsyncContextManager[Any]]
+    # The types of what it yields; none: it only has something to do at start and at end.
+    provides: tuple[Any, ...]
+    # What it takes itself, by parameter.
+    needs: Mapping[str, Any]
+
+
+_registry: dict[str, Lifespan] = {}
+
+
+def lifespan(function: F) -> F:
+    """Open what the decorated async generator yields when a worker starts, and close it when the worker ends.
+
+    Annotate it with what it yields, `AsyncIterator[Client]`: handlers and other lifespans get it for a parameter of
+    that type. It may yield several things as `AsyncIterator[tuple[Pool, Client]]`, or None.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+    hints = get_type_hints(function)
+    provides = _yielded(name, function, hints.pop("return", None))
+    needs = {parameter: hints.get(parameter) for parameter in inspect.signature(function).parameters}
+    untyped = [parameter for parameter, kind in needs.items() if kind is None]
+    if untyped:
+        raise LifespanError(f"The lifespan {name} takes {', '.join(untyped)}.", remedy="Annotate it with its type.")
+    for kind in provides:
+        other = next((one.name for one in _registry.values() if kind in one.provides and one.name != name), None)
+        if other is not None:
+            raise LifespanError(
+                f"The lifespans {other} and {name} both yield {_shown(kind)}.",
+                remedy="Let one of them yield a class of its own, such as a subclass.",
+            )
+    _registry[name] = Lifespan(name, asynccontextmanager(function), provides, needs)
+    return function
+
+
+class Resources:
+    """What the handlers of one worker share."""
+
+    def __init__(self) -> None:
+        self._values: dict[Any, Any] = {}
+        # By job type, the arguments by parameter.
+        self._arguments: dict[str, dict[str, Any]] = {}
+        self._begun: set[str] = set()
+        self._opened: list[tuple[str, AbstractAsyncContextManager[Any]]] = []
+
+    @asynccontextmanager
+    async def opened(self, job_types: Sequence[JobType]) -> AsyncIterator[None]:
+        """Open what these handlers want, and the lifespans that yield nothing, for as long as the block."""
+        try:
+            for one in [one for one in _registry.values() if not one.provides]:
+                await self._open(one)
+            for job_type in job_types:
+                wanted = job_type.signature.dependencies
+                self._arguments[job_type.key] = await self._find(wanted, f"The handler of {job_type.key}")
+            yield
+        finally:
+            while self._opened:
+                await _close(*self._opened.pop())
+            self._values.clear()
+            self._begun.clear()
+
+    def arguments(self, job_type: JobType, context: JobContext | Sequence[JobContext]) -> dict[str, Any]:
+        """What a handler gets besides its input."""
+        found = dict(self._arguments.get(job_type.key, {}))
+        if job_type.signature.context is not None:
+            found[job_type.signature.context] = context
+        return found
+
+    async def _find(self, wanted: Mapping[str, Any], who: str) -> dict[str, Any]:
+        """The arguments for these parameters. Opens what is not open yet."""
+        for parameter, kind in wanted.items():
+            if kind in self._values:
+                continue
+            one = next((one for one in _registry.values() if kind in one.provides), None)
+            if one is None:
+                raise LifespanError(
+                    f"{who} takes {parameter}: {_shown(kind)}, which nothing yields.",
+                    remedy="Register an async generator that yields it with @lifespan, in a module that --app names.",
+                )
+            await self._open(one)
+        return {parameter: self._values[kind] for parameter, kind in wanted.items()}
+
+    async def _open(self, one: Lifespan) -> None:
+        if one.name in self._begun:
+            raise LifespanError(f"The lifespan {one.name} needs what itself yields.", remedy="Break the circle.")
+        self._begun.add(one.name)
+        opened = one.open(**await self._find(one.needs, f"The lifespan {one.name}"))
+        try:
+            value = await opened.__aenter__()
+        except Exception as error:
+            log.error("a lifespan failed at its start", lifespan=one.name, exc_info=error)
+            raise LifespanError(
+                f"The lifespan {one.name} failed at its start: {describe(error)}.", remedy="The log has its stack."
+            ) from error
+        self._opened.append((one.name, opened))
+        self._values.update(zip(one.provides, value if len(one.provides) > 1 else (value,), strict=bool(one.provides)))
+
+
+async def _close(name: str, opened: AbstractAsyncContextManager[Any]) -> None:
+    try:
+        await opened.__aexit__(None, None, None)
+    except Exception as error:
+        # The others are closed all the same.
+        log.error("a lifespan failed at its end", lifespan=name, exc_info=error)
+
+
+def _yielded(name: str, function: Callable[..., Any], returns: Any) -> tuple[Any, ...]:
+    if not inspect.isasyncgenfunction(function):
+        raise LifespanError(
+            f"The lifespan {name} is not an async generator.",
+            remedy="Write it as `async def` with one `yield` between what happens at start and at end.",
+        )
+    if typing.get_origin(returns) not in (AsyncIterator, AsyncGenerator):
+        raise LifespanError(
+            f"The lifespan {name} does not say what it yields.",
+            remedy="Annotate it, for example with -> AsyncIterator[httpx.AsyncClient].",
+        )
+    kind = typing.get_args(returns)[0]
+    if kind in (None, type(None)):
+        return ()
+    return typing.get_args(kind) if typing.get_origin(kind) is tuple else (kind,)
+
+
+def _shown(kind: Any) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
