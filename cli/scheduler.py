@@ -6,6 +6,7 @@ from atlas.cli.long_running import run_program
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import Atlas
 from atlas.cli.worker import App
+from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.scheduler.program import CONNECTIONS, SchedulerParts, run_scheduler
 from atlas.workers.user_modules import load_apps
 
@@ -15,6 +16,7 @@ def scheduler(app: App = None, json: Json = False) -> None:
 
     async def work(atlas: Atlas, stop: asyncio.Event) -> None:
         load_apps(app or [])
+        await sync_code_schedules(atlas.pool)
         await run_scheduler(SchedulerParts(atlas.pool, atlas.url, atlas.settings), stop)
 
     run_program(work, size=CONNECTIONS)

@@ -20,6 +20,7 @@ from atlas.engine.commands.definitions import list_definitions
 from atlas.engine.jobs.find import count_due
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import AtlasError, Refused
 from atlas.settings import Settings
@@ -76,6 +77,7 @@ def worker(
         register_email(atlas.settings)
         register_http_call(atlas.settings)
         load_apps(app or [])
+        await sync_code_schedules(atlas.pool)
         served, commands = await _served(atlas.pool, types, except_)
         options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
         running = await _serve(atlas, stop, options, show=drain and not json)

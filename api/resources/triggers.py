@@ -58,6 +58,7 @@ class TriggerShown(ApiModel):
     next_fire_at: datetime | None
     last_error: Document | None
     created_by: str
+    declared_by: str | None
     created_at: datetime
     updated_at: datetime
 

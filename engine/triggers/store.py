@@ -53,6 +53,8 @@ class Trigger:
     edited_by: str | None
     created_at: datetime
     updated_at: datetime
+    # The module whose code declares it. None: a person's.
+    declared_by: str | None
 
     @property
     def etag(self) -> str:
@@ -87,6 +89,7 @@ class Trigger:
             "next_fire_at",
             "last_error",
             "created_by",
+            "declared_by",
             "created_at",
             "updated_at",
         )
@@ -95,7 +98,13 @@ class Trigger:
 
 
 async def add_trigger(
-    conn: Connection, tenant_id: UUID, described: Mapping[str, Any], *, actor: Actor, run: Run = run_here
+    conn: Connection,
+    tenant_id: UUID,
+    described: Mapping[str, Any],
+    *,
+    actor: Actor,
+    declared_by: str | None = None,
+    run: Run = run_here,
 ) -> Trigger:
     """Add a trigger. A schedule's first time is the first after now; an event trigger sees the events after now.
 
@@ -110,7 +119,7 @@ async def add_trigger(
         await fetch(conn, STAY, tenant_id=tenant_id)
         next_fire_at = await _next_time(conn, tenant_id, spec, run)
         columns = {"id": id, "tenant_id": tenant_id, "created_by": actor.id, "next_fire_at": next_fire_at}
-        await fetch(conn, ADD, **columns, **_columns(spec))
+        await fetch(conn, ADD, **columns, declared_by=declared_by, **_columns(spec))
         trigger = await find_trigger(conn, id)
         await record(conn, _event("TRIGGER_ADDED", trigger, actor))
     return trigger
@@ -212,6 +221,7 @@ def trigger_of(row: Any) -> Trigger:
         edited_by=row["edited_by"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        declared_by=row.get("declared_by"),
     )
 
 

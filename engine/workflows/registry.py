@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.workflows.errors import WorkflowFailed
@@ -52,11 +53,15 @@ class DuplicateWorkflow(AtlasError):
 _registry: dict[str, CodeWorkflow] = {}
 
 
-def workflow(key: str) -> Callable[[F], F]:
+def workflow(
+    key: str, *, cron: str | None = None, timezone: str | None = None, tenant: str | None = None
+) -> Callable[[F], F]:
     """Register the decorated async function as a workflow: its parameters are the run, then the input.
 
     Annotate the input with a pydantic model to have it checked. Between its steps the function must do the same thing
     every time: it is called again from the start after each wait and each crash, and finds its steps done.
+    With `cron` it is also started by a schedule, with an empty input: in this time zone (else the tenant's), for this
+    tenant (else `system`).
     """
 
     def register(function: F) -> F:
@@ -72,7 +77,10 @@ def workflow(key: str) -> Callable[[F], F]:
                 f"The workflow {key!r} is {known.function.__qualname__} already.",
                 remedy="Give one of the two another key.",
             )
-        _registry[key] = CodeWorkflow(key, function, _adapter(key, function), inspect.getdoc(function) or "")
+        _registry[key] = found = CodeWorkflow(key, function, _adapter(key, function), inspect.getdoc(function) or "")
+        if cron is not None:
+            found.parse({})
+        declare_schedule("workflow", key, cron, timezone=timezone, tenant=tenant, module=function.__module__)
         return function
 
     return register

@@ -36,6 +36,8 @@ create table job_triggers (
   edited_by             text,
   -- Since when a trigger on events has been enabled under its name; what happened before does not fire it. Null: since created.
   active_since          timestamptz(6),
+  -- The module whose code declares it, a schedule. Null: a person's.
+  declared_by           text,
   constraint job_triggers_fields_fit_the_type check (
     case trigger_type
       when 'schedule' then cron_expr is not null and event_name is null
@@ -45,6 +47,9 @@ create table job_triggers (
 ) with (fillfactor = 70);
 create index job_triggers_tenant on job_triggers (tenant_id, is_enabled);
 create index job_triggers_event on job_triggers (event_name) where trigger_type = 'event';
+-- What the code declares is there once, also when several programs start at the same time.
+create unique index job_triggers_from_code on job_triggers (tenant_id, job_type, workflow) nulls not distinct
+  where declared_by is not null and deleted_at is null;
 -- What has no next time yet comes first.
 create index job_triggers_due on job_triggers (coalesce(next_fire_at, '-infinity')) where trigger_type = 'schedule' and is_enabled;
 
