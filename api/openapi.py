@@ -106,6 +106,13 @@ CORRELATION_ID = {
     "description": "The correlation id of jobs that have none of their own.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
+TRACEPARENT = {
+    "name": "traceparent",
+    "in": "header",
+    "required": False,
+    "description": "The caller's place in a W3C trace; the correlation id of jobs where no other is given.",
+    "schema": {"type": "string", "maxLength": 200},
+}
 TENANT = {
     "name": "tenant",
     "in": "query",
@@ -202,7 +209,7 @@ def _describe_jobs(operation: dict[str, Any]) -> None:
         "required": True,
         "content": {"application/json": {"schema": {"anyOf": [one, many]}}},
     }
-    operation["parameters"] = [CORRELATION_ID, *operation.get("parameters", [])]
+    operation["parameters"] = [CORRELATION_ID, TRACEPARENT, *operation.get("parameters", [])]
 
 
 def _describe_socket(operation: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ import httpx
 
 from atlas import __version__
 from atlas.errors import SettingsError
+from atlas.tracing import current_traceparent
 
 CONNECT_SECONDS = 10.0
 RESPONSE_SECONDS = 30.0
@@ -100,8 +101,15 @@ def _trusting(extra: str | None) -> ssl.SSLContext:
     return context
 
 
+async def _add_traceparent(request: httpx.Request) -> None:
+    place = current_traceparent()
+    if place is not None:
+        request.headers.setdefault("traceparent", place)
+
+
 def _options() -> dict[str, Any]:
     return {
+        "event_hooks": {"request": [_add_traceparent]},
         "verify": tls_context(),
         "trust_env": False,
         "follow_redirects": False,

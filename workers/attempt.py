@@ -32,6 +32,7 @@ from atlas.engine.jobs.verdicts import (
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
 from atlas.threads import awaitable
+from atlas.tracing import fail_span, span
 from atlas.workers.batches import Batches
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import OfSlot, note_log, pinned
@@ -133,6 +134,19 @@ class AttemptRunner:
             if context.redactor is not None:
                 _stop_cleaning_logs(context.redactor.text, after=slot.thread)
             slot.job = slot.context = slot.deadline = None
+
+    async def run_traced(self, slot: Slot, job: ClaimedJob) -> Finish | None:
+        """Run one attempt within a span, below what enqueued the job."""
+        facts = {f"atlas.{name}": value for name, value in job.log_facts(self._lease.worker_id).items()}
+        attributes = {"messaging.system": "atlas", "messaging.operation.type": "process", **facts}
+        with span(f"run {job.job_type}", "CONSUMER", parent=job.correlation_id, attributes=attributes) as opened:
+            finish = await self.run(slot, job)
+            if opened is not None:
+                opened.set_attribute("atlas.outcome", _outcome(finish))
+                if finish is not None and finish.level is not None:
+                    kind: str = orjson.loads(finish.error or "{}").get("type", "")
+                    fail_span(opened, finish.message or "", kind=kind, stack=_stack(finish).get("exception", ""))
+        return finish
 
     def log_end(self, slot: Slot, job: ClaimedJob, finish: Finish | None) -> None:
         """Log how an attempt ended. A failure is logged where it is decided, and a lost job where it is lost."""

@@ -20,6 +20,7 @@ from atlas.engine.jobs.context import JobContext, Report
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.start_right import StartRight
 from atlas.logs import get_logger
+from atlas.tracing import active_tracer
 from atlas.workers.attempt import AttemptRunner, Slot, StopReason, logs_ends
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import OfSlot, lead_to
@@ -72,10 +73,12 @@ class Executor:
         self._is_pausing = False
         self._is_closing = False
         self._logs_ends = False
+        self._run = self._runner.run
 
     def start(self) -> None:
         """Start a task for each slot."""
         self._logs_ends = logs_ends()
+        self._run = self._runner.run if active_tracer() is None else self._runner.run_traced
         for slot in self._slots:
             self._start_task(slot)
 
@@ -196,7 +199,7 @@ class Executor:
                 continue
             job = self._queue.popleft()
             try:
-                finish = await self._runner.run(slot, job)
+                finish = await self._run(slot, job)
             except GeneratorExit:
                 if not _is_current(slot.task):
                     raise

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
+from atlas.api.middleware import header
 from atlas.api.models.common import Body, Document, Id, Name, Whole
 from atlas.api.models.jobs import JobSource
 from atlas.api.paging import IdCursor, Limit, read_page
@@ -18,6 +19,7 @@ from atlas.client.models import ApiModel, Page
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
+from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=f"{PREFIX}/intents", route_class=GuardedRoute, tags=["runs"])
 
@@ -62,7 +64,7 @@ class IntentShown(ApiModel):
 
 @router.post("", operation_id="request_run", status_code=201, summary="Request a workflow")
 @requires(*JOB_MAKERS)
-async def request_run(body: NewIntentBody, call: Calling) -> RunId:
+async def request_run(body: NewIntentBody, call: Calling, request: Request) -> RunId:
     """Policy allows it, sends it to a person, or blocks it. Its id is the run's."""
     async with call.transaction() as conn:
         id = await request_workflow(
@@ -73,7 +75,7 @@ async def request_run(body: NewIntentBody, call: Calling) -> RunId:
             call.actor,
             priority=body.priority,
             spend_cents=body.spend_cents,
-            correlation_id=body.correlation_id,
+            correlation_id=body.correlation_id or given_traceparent(header(request.scope, b"traceparent")),
         )
     return RunId(id=id)
 

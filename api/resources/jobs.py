@@ -26,6 +26,7 @@ from atlas.engine.jobs.find import list_page
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
@@ -57,6 +58,8 @@ async def create(request: Request) -> Response:
     value = await read_body(request, CREATE_RULES)
     bodies = _bodies(value)
     correlation_id = header(request.scope, b"x-correlation-id")
+    if correlation_id is None:
+        correlation_id = given_traceparent(header(request.scope, b"traceparent"))
     starts = [start_of(body, call.home, correlation_id) for body in bodies]
     batcher: EnqueueBatcher = request.app.state.enqueue_batcher
     admissions = [

@@ -24,6 +24,7 @@ from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
 from atlas.errors import DedupeConflict, FieldError, InvalidInput, no_tenant
+from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
@@ -46,7 +47,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
 
     Most jobs go by a statement of their own without arrays: it takes 0.32 ms, `enqueue_many` of one job 0.57 ms.
     """
-    if job.dedupe_key is not None or _is_special(job) or _is_audited(job):
+    if job.dedupe_key is not None or _is_special(job) or _is_audited(job) or active_tracer() is not None:
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
         made = await fetch_value(conn, ENQUEUE, **_values(job, checked(job), actor))
@@ -68,6 +69,17 @@ async def enqueue_many(
     """
     if not jobs:
         return []
+    if active_tracer() is None or not any(continued(job.correlation_id) for job in jobs):
+        return await _enqueue_all(conn, jobs, actor, coalesce)
+    types = sorted({job.job_type for job in jobs})
+    attributes = {"messaging.system": "atlas", "messaging.batch.message_count": len(jobs), "atlas.job_types": types}
+    with span(f"enqueue {types[0]}" if len(types) == 1 else "enqueue", "PRODUCER", attributes=attributes):
+        here = current_traceparent()
+        traced = [replace(job, correlation_id=here) if continued(job.correlation_id) else job for job in jobs]
+        return await _enqueue_all(conn, traced, actor, coalesce)
+
+
+async def _enqueue_all(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
     texts = [checked(job) for job in jobs]
     if any(map(_is_special, jobs)):
         return await retry_deadlocks(conn, lambda: _enqueue_special(conn, jobs, actor, coalesce))

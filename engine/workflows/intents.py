@@ -1,7 +1,7 @@
 """Intents: every start from outside is first a request, which policy allows, sends to a person, or blocks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from atlas.engine.workflows.step_values import object_text
 from atlas.errors import AtlasError, FieldError, InvalidInput, no_tenant
 from atlas.ids import new_id
 from atlas.logs import get_logger
+from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 REQUEST = statement("engine/workflows/sql/request_workflow.sql")
 CLAIM = statement("engine/workflows/sql/claim_intents.sql")
@@ -92,6 +93,15 @@ async def request_workflows(
     """Ask for many, all or none, in one round trip."""
     if not intents:
         return []
+    if active_tracer() is None or not any(continued(one.correlation_id) for one in intents):
+        return await _request(conn, tenant_id, intents, requested_by)
+    with span(f"request {intents[0].workflow}", "PRODUCER", attributes={"messaging.system": "atlas"}):
+        here = current_traceparent()
+        traced = [replace(one, correlation_id=here) if continued(one.correlation_id) else one for one in intents]
+        return await _request(conn, tenant_id, traced, requested_by)
+
+
+async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent], requested_by: Actor) -> list[UUID]:
     texts = [_checked(one) for one in intents]
     try:
         rows = await fetch(

@@ -22,6 +22,7 @@ from atlas.engine.workflows.history import Wait
 from atlas.engine.workflows.recorder import Recorder, StepPosition
 from atlas.engine.workflows.step_values import StepFunction, arguments_text, step_function
 from atlas.threads import awaitable
+from atlas.tracing import step_span
 
 # Made as they are needed; those that a step hangs in are missing until it ends.
 THREADS = 256
@@ -60,7 +61,8 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
     await recorder.wait_to_start(step)
     since = time.monotonic()
     try:
-        result = await _call(recorder, known, call)
+        with step_span(step.name):
+            result = await _call(recorder, known, call)
         text = known.dump(result)
         value = _read_back(known, text)
     except NotStarted:

@@ -20,6 +20,7 @@ from atlas.errors import AtlasError, InvalidInput
 from atlas.logs import redact_logs
 from atlas.programs.runner import Order, ProgramNotStarted, ProgramResult, RunningProgram, start
 from atlas.programs.terminal_text import ending, last_line, plain
+from atlas.tracing import current_traceparent, is_traceparent
 from atlas.workers.commands.output import shown
 
 # How long a job waits whose definition was disabled after it was claimed.
@@ -67,7 +68,7 @@ def _order(spec: DefinitionSpec, payload: dict[str, Any], facts: Facts, ctx: Job
     try:
         require_fit(spec.arg_schema, payload, what=f"The input of {spec.key}")
         program, *arguments = fill_argv(spec.argv, payload, facts)
-        env = fill_env(spec.env, payload, facts, os.environ)
+        env = {**_trace(ctx), **fill_env(spec.env, payload, facts, os.environ)}
     except InvalidInput as error:
         raise PermanentError(error.message, remedy=error.remedy) from error
     _redact(ctx, inherited_secrets(spec.env, os.environ))
@@ -79,6 +80,12 @@ def _order(spec: DefinitionSpec, payload: dict[str, Any], facts: Facts, ctx: Job
         limits,
         float(ctx.job.timeout_seconds or spec.timeout_seconds),
     )
+
+
+def _trace(ctx: JobContext) -> dict[str, str]:
+    """The program's place in the trace of its job, if there is one."""
+    place = current_traceparent() or ctx.job.correlation_id
+    return {"TRACEPARENT": place} if place is not None and is_traceparent(place) else {}
 
 
 def _redact(ctx: JobContext, values: list[str]) -> None:

@@ -23,6 +23,7 @@ from atlas.engine.workflows.set_aside import set_run_aside
 from atlas.engine.workflows.start_runs import ENGINE_RUN, RunInput, read_input
 from atlas.engine.workflows.step_store import StepStore
 from atlas.engine.workflows.workflow_catalog import known_workflows
+from atlas.tracing import name_span
 
 Function = Callable[[Run], Awaitable[Any]]
 
@@ -42,6 +43,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     """One attempt at a run: replays what is recorded, goes on from there, and leaves when it must wait."""
     wanted = read_input(input)
     ctx.notes.audit_meta["workflow"] = wanted.workflow
+    name_span(f"run {wanted.workflow}")
     store = _store_of(ctx.pool, ctx.worker_id)
     function = await _find(wanted, ctx, store)
     # A run that was never taken up before has recorded nothing, unless it was forked from another.
