@@ -30,7 +30,7 @@ from atlas.engine.jobs.verdicts import (
     succeed,
 )
 from atlas.engine.secrets.store import reveal
-from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
+from atlas.logs import Redact, frequent_logger, get_logger, redact_logs, stop_redacting_logs
 from atlas.threads import awaitable
 from atlas.tracing import fail_span, span
 from atlas.workers.batches import Batches
@@ -67,11 +67,6 @@ class Slot:
         return self.reason
 
 
-def logs_ends() -> bool:
-    """True where the level of the logs lets a line about every attempt through. Asked once, not for every job."""
-    return logging.getLogger("worker").isEnabledFor(logging.INFO)
-
-
 class AttemptRunner:
     """Runs attempts in the slots of one worker, plain functions in threads, at most one for each slot."""
 
@@ -81,11 +76,17 @@ class AttemptRunner:
         self._slots = slots
         self._resources = resources
         self._batches = Batches(self._call_batch)
+        self._log_info = frequent_logger("worker")
         self._right = right
         self._pool = pool
         self._lease = lease
         self._report = report
         self._threads: ThreadPoolExecutor | None = None
+
+    def start(self) -> bool:
+        """Prepare to run. Returns whether ends are to be logged: the level is looked at once, not for every job."""
+        self._log_info = frequent_logger("worker")
+        return logging.getLogger("worker").isEnabledFor(logging.INFO)
 
     def close(self) -> None:
         """Begin nothing more in threads. Those that run are not waited for."""
@@ -153,7 +154,7 @@ class AttemptRunner:
         if (finish is None and slot.stopped_by() == "lost") or (finish is not None and finish.level is not None):
             return
         facts = job.log_facts(self._lease.worker_id)
-        log.info("attempt ended", **facts, outcome=_outcome(finish), duration_ms=_milliseconds(slot))
+        self._log_info("attempt ended", {**facts, "outcome": _outcome(finish), "duration_ms": _milliseconds(slot)})
 
     async def _keep_log(self, slot: Slot, context: JobContext) -> None:
         """Keep what a handler logged that has recorded the outcome itself."""

@@ -21,7 +21,7 @@ from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.start_right import StartRight
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer
-from atlas.workers.attempt import AttemptRunner, Slot, StopReason, logs_ends
+from atlas.workers.attempt import AttemptRunner, Slot, StopReason
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import OfSlot, lead_to
 from atlas.workers.worker_lease import WorkerLease
@@ -77,7 +77,7 @@ class Executor:
 
     def start(self) -> None:
         """Start a task for each slot."""
-        self._logs_ends = logs_ends()
+        self._logs_ends = self._runner.start()
         self._run = self._runner.run if active_tracer() is None else self._runner.run_traced
         for slot in self._slots:
             self._start_task(slot)

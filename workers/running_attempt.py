@@ -15,7 +15,7 @@ from typing import Any
 
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.verdicts import LOG_TAIL
-from atlas.logs import JOB_LOGGER
+from atlas.logs import JOB_LOGGER, KeepingHandler
 from atlas.programs.runner import Stream
 from atlas.workers.commands.output import shown
 
@@ -59,7 +59,7 @@ def pinned(attempt: JobContext) -> Context:
     return variables
 
 
-class AttemptLogHandler(logging.Handler):
+class AttemptLogHandler(KeepingHandler):
     """Keeps what code logs through the standard library's logging while it runs for an attempt."""
 
     def emit(self, record: logging.LogRecord) -> None:

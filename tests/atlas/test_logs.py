@@ -66,3 +66,28 @@ def test_the_level_decides_what_is_logged(level, lines):
     code = f"configure_logs('{level}'); log = get_logger('x'); log.debug('d'); log.info('i'); log.warning('w')"
 
     assert len(logged(code)) == lines
+
+
+FREQUENT = "from atlas.logs import frequent_logger; log = lambda: frequent_logger('worker')('ended', {'job_id': 'j1'});"
+SEEN = """
+class Seen(logging.Handler):
+    def emit(self, record): print('seen', record.msg['job_id'], file=__import__('sys').stderr)
+logging.getLogger().addHandler(Seen())
+log()
+"""
+
+
+def test_a_line_that_is_logged_for_every_job_is_like_any_other_and_passes_the_redactors():
+    clean = "from atlas.logs import redact_logs; redact_logs(lambda text: text.replace('j1', 'j2'));"
+    [line] = logged(f"{FREQUENT} configure_logs(); {clean} log()")
+
+    entry = orjson.loads(line)
+    assert (entry["event"], entry["level"], entry["job_id"]) == ("ended", "info", "j2")
+    assert entry["timestamp"].endswith("Z")
+
+
+def test_it_reaches_other_handlers_too():
+    first, second = logged(f"{FREQUENT} configure_logs(){SEEN}")
+
+    assert orjson.loads(first)["job_id"] == "j1"
+    assert second == b"seen j1"

@@ -25,6 +25,7 @@ STRAYS: list[asyncio.Task[None]] = []
 @pytest.fixture
 def lines(monkeypatch):
     """What the worker logs at info."""
+    monkeypatch.setattr("atlas.workers.attempt.frequent_logger", frequent)
     for module in ("attempt", "worker", "loop_watchdog"):
         monkeypatch.setattr(f"atlas.workers.{module}.log", structlog.get_logger("worker"))
     worker = logging.getLogger("worker")
@@ -33,6 +34,11 @@ def lines(monkeypatch):
     with structlog.testing.capture_logs() as found:
         yield found
     worker.setLevel(before)
+
+
+def frequent(name):
+    """As it is where the lines go elsewhere than to stderr as JSON."""
+    return lambda event, facts: structlog.get_logger(name).info(event, **facts)
 
 
 @pytest.fixture
