@@ -48,7 +48,7 @@ def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _redacted],
         )
     )
-    handler.set_name(JSON_HANDLER if as_json else None)
+    handler.set_name(JSON_HANDLER if as_json else "atlas-text")
     # Otherwise a line that cannot be written would be printed without passing the redactors.
     logging.raiseExceptions = False
     root = logging.getLogger()

@@ -25,8 +25,8 @@ STRAYS: list[asyncio.Task[None]] = []
 @pytest.fixture
 def lines(monkeypatch):
     """What the worker logs at info."""
-    monkeypatch.setattr("atlas.workers.attempt.frequent_logger", frequent)
-    for module in ("attempt", "worker", "loop_watchdog"):
+    monkeypatch.setattr("atlas.workers.attempt_report.frequent_logger", frequent)
+    for module in ("attempt_report", "worker", "loop_watchdog"):
         monkeypatch.setattr(f"atlas.workers.{module}.log", structlog.get_logger("worker"))
     worker = logging.getLogger("worker")
     before = worker.level

@@ -329,7 +329,7 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises, monkeypatch):
     # A logger that was used before a test keeps where it writes.
-    monkeypatch.setattr("atlas.workers.attempt.log", structlog.get_logger("worker"))
+    monkeypatch.setattr("atlas.workers.attempt_report.log", structlog.get_logger("worker"))
     [bad] = await given("test.notes", {"what": "huge", "raises": raises})
     with structlog.testing.capture_logs() as lines:
         await drain(concurrency=1)

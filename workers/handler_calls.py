@@ -1,0 +1,85 @@
+"""Calls handlers that are more than an async function of their input and context.
+
+Plain functions run in threads, at most one for each slot. Others want what lifespans yield, or take several jobs.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.start_right import StartRight
+from atlas.engine.jobs.types import JobType
+from atlas.threads import awaitable
+from atlas.workers.batches import Batches
+from atlas.workers.lifespan import Resources
+from atlas.workers.running_attempt import pinned
+from atlas.workers.slot import Slot
+
+
+class HandlerCalls:
+    """The calls of one worker."""
+
+    def __init__(self, slots: int, right: StartRight, resources: Resources) -> None:
+        self._slots = slots
+        self._right = right
+        self._resources = resources
+        self._batches = Batches(self._call_batch)
+        self._threads: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        """Begin nothing more in threads. Those that run are not waited for."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
+        """Call a handler that is a plain function, wants more than its context, or takes several jobs."""
+        if job_type.batch_size:
+            return await self._batches.run(job_type, value, context)
+        call = partial(job_type.handler, value, **self._resources.arguments(job_type, context))
+        if job_type.is_async:
+            return await call()
+        return await self._call_in_thread(slot, call, context)
+
+    async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[JobContext]) -> Any:
+        """Call a batch handler. A thread is waited for, also when the call is cancelled."""
+        await self._right.wait()
+        call = partial(job_type.handler, inputs, **self._resources.arguments(job_type, contexts))
+        if job_type.is_async:
+            return await call()
+        for context in contexts:
+            context.runs_in_thread(asyncio.get_running_loop())
+        thread = self._in_thread(call, contexts[0])
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            await asyncio.wait([thread])
+            raise
+
+    async def _call_in_thread(self, slot: Slot, call: Callable[[], Any], context: JobContext) -> Any:
+        """Run a plain function in a thread. It cannot be cancelled, only asked to stop; until then its slot is taken.
+
+        What it returns after it was asked to stop with its worker is not its output: it may have left half-way.
+        """
+        context.runs_in_thread(asyncio.get_running_loop())
+        slot.thread = self._in_thread(call, context)
+        try:
+            return await asyncio.shield(slot.thread)
+        finally:
+            if slot.thread.done():
+                slot.thread = None
+            if slot.stopped_by() == "stop":
+                raise asyncio.CancelledError
+
+    def _in_thread(self, call: Callable[[], Any], context: JobContext) -> asyncio.Future[Any]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
+        variables = pinned(context)
+
+        def work() -> Any:
+            self._right.check_in_thread()
+            return variables.run(awaitable(call))
+
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
