@@ -238,7 +238,8 @@ def _describe_parameters(operation: dict[str, Any]) -> None:
     for one in operation.get("parameters", ()):
         name = one["name"]
         about = {"description": one.get("description") or DESCRIPTIONS.get(name, "")}
-        example = {"example": EXAMPLES[name]} if name in EXAMPLES and one["in"] == "path" else {}
+        has_own = name not in EXAMPLES or one["in"] != "path" or "examples" in one["schema"]
+        example = {} if has_own else {"example": EXAMPLES[name]}
         described.append({**one, **about, **example})
     if described:
         operation["parameters"] = described

@@ -122,7 +122,7 @@ _MESSAGE = {"requestBody": {"required": True, "content": {"application/json": {"
 @requires()
 async def receive(
     request: Request,
-    key: Annotated[str, Path(pattern="^[A-Za-z0-9_-]{20,64}$")],
+    key: Annotated[str, Path(pattern="^[A-Za-z0-9_-]{20,64}$", examples=["fJ2kqW8n0cY5sT1vXb7LrA9e"])],
     webhook_id: Annotated[str, Header(max_length=LONGEST_ID, description="Names the message.")],
     webhook_timestamp: Annotated[str, Header(max_length=20, description="Seconds since 1970.")],
     webhook_signature: Annotated[str, Header(max_length=1000, description="`v1,` and the HMAC, in base64.")],

@@ -18,6 +18,7 @@ THINGS = {
     "server": ("/hosts/{host_id}/instances/{instance_id}", lambda n: {"name": f"n{n}"}),
     "tenant": ("/tenants/acme", lambda n: {"name": f"n{n}"}),
     "workflow": ("/workflows/greet-acme?tenant=acme", lambda n: {"is_enabled": bool(n % 2)}),
+    "webhook": ("/webhooks/{webhook_id}", lambda n: {"description": f"n{n}"}),
     "gate": ("/system/atlas-online", lambda n: {"online": bool(n % 2), "reason": f"n{n}"}),
 }
 
@@ -69,7 +70,7 @@ async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, k
 
 @pytest.mark.parametrize("kind", THINGS)
 async def test_of_concurrent_edits_of_one_state_one_succeeds(ids, editors, kind):
-    clients = editors if kind in ("trigger", "host", "server", "workflow") else editors[:1] * 2
+    clients = editors if kind in ("trigger", "host", "server", "workflow", "webhook") else editors[:1] * 2
     wanted = {"If-Match": await etag(editors[0], kind, ids)}
     # Even numbers: an edit that changes nothing would leave the state as it is.
     calls = (edit(client, kind, ids, n, **wanted) for n, client in zip((2, 4, 6, 8), clients * 2, strict=True))
@@ -107,7 +108,8 @@ async def test_what_atlas_does_itself_changes_no_tag(ids, editors):
 
 
 async def test_a_thing_that_changed_is_not_removed(ids, editors):
-    for client, kind in zip((*editors, editors[1]), ("definition", "trigger", "server"), strict=True):
+    kinds = ("definition", "trigger", "server", "webhook")
+    for client, kind in zip((*editors, editors[1], editors[1]), kinds, strict=True):
         first = await etag(client, kind, ids)
         assert (await edit(client, kind, ids, 2)).is_success
         path = filled(THINGS[kind][0], ids)
@@ -127,6 +129,7 @@ async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
     taken = {
         *("POST /workflows", "DELETE /jobs/triggers/{trigger_id}", "DELETE /admin/jobs/definitions/{key}"),
         *("DELETE /hosts/{host_id}/instances/{instance_id}", "DELETE /tenants/{slug_or_id}"),
+        "DELETE /webhooks/{webhook_id}",
     }
     things = {**ids, "token_id": ids["job_id"], "key": "echo.it"}
     for row, roles in TABLE.items():
