@@ -1,17 +1,18 @@
-"""What can go wrong, in the classes that users of Prisma already catch.
+"""What can go wrong, in the classes that users of Prisma already catch, each with Prisma's code in `.code`.
 
-UnsupportedQuery                    Prisma can say it, this client cannot; the message names the part
-ConnectionLost                      the server went away or could not be reached
-and Prisma's own, each with Prisma's code in `.code`:
-DataError                           any other refusal of the database, or of a value
+DataError                           any other refusal of the database, or of a value: P2000 too long, P2014 a relation
+│                                   that must be there, P2017 and P2018 rows that are not connected, P2020 out of range,
+│                                   P2023 not of the column's type, P2034 a conflict of transactions, P2004 the rest
 ├── UniqueViolationError            P2002
 ├── ForeignKeyViolationError        P2003
 ├── MissingRequiredValueError       P2012 (and P2011, a null where none may stand)
-├── InputError                      P2019, a value of the wrong kind
-├── FieldNotFoundError              P2009, a field the schema does not have
+├── FieldNotFoundError              P2009, a field, an operator or a value that does not fit the schema
+├── InputError                      P2019, a filter that says too little
 ├── TableNotFoundError              P2021
 ├── RecordNotFoundError             P2025
-└── RawQueryError                   P2010, whatever goes wrong in hand-written SQL
+├── RawQueryError                   P2010, whatever goes wrong in hand-written SQL
+└── UnsupportedQuery                no code: Prisma can say it, this client cannot; the message names the part
+ConnectionLost                      the server went away or could not be reached
 """
 
 import re
@@ -33,11 +34,12 @@ _POOL_CLOSED = re.compile("pool is clos")
 _NO_CONNECTION = re.compile("connection is closed|released back to the pool")
 
 
-class UnsupportedQuery(AtlasError, prisma.PrismaError):
+class UnsupportedQuery(prisma.DataError, AtlasError):
     """Prisma can say this, but this client does not answer it."""
 
     def __init__(self, part: str, *, remedy: str = "Write it as SQL on the same connection.") -> None:
-        super().__init__(f"The Prisma client does not support {part}.", remedy=remedy)
+        super().__init__({}, message=f"The Prisma client does not support {part}.")
+        self.remedy = remedy
         self.part = part
 
 
@@ -45,15 +47,25 @@ class ConnectionLost(DatabaseUnreachable, EngineConnectionError):
     """The server went away, or could not be reached."""
 
 
-def unknown_field(model: Model, name: object) -> prisma.FieldNotFoundError:
-    """The model has no such field, or none that the client may see."""
-    data = _answer("P2009", f"Could not find field `{name}` on model `{model.name}`", field=str(name))
-    return prisma.FieldNotFoundError(data, message=data["user_facing_error"]["message"])
+def unknown_field(owner: str, name: object) -> prisma.FieldNotFoundError:
+    """The model, or the filter or operation on it, has no such field, or none that the client may see."""
+    return _refused_field(f"Could not find field `{name}` on {owner}", field=str(name))
 
 
-def wrong_value(label: str, expected: str, value: object) -> prisma.InputError:
+def wrong_value(label: str, expected: str, value: object) -> prisma.FieldNotFoundError:
     """A value of the wrong kind. It is shown shortened, since it may be anything."""
-    return _error(prisma.InputError, "P2019", f"`{label}` takes {expected}, not {value!r:.80}", field=label)
+    return _refused_field(f"`{label}` takes {expected}, not {value!r:.80}", field=label)
+
+
+def inconsistent_value(label: str, expected: str, value: object) -> prisma.DataError:
+    """A value that is no value of the column's type."""
+    message = f"Inconsistent column data: `{label}` takes {expected}, not {value!r:.80}"
+    return _error(prisma.DataError, "P2023", message, field=label)
+
+
+def wrong_input(message: str) -> prisma.InputError:
+    """A filter that does not say what it wants."""
+    return _error(prisma.InputError, "P2019", f"Input error. {message}")
 
 
 def missing_value(label: str, why: str = "is required") -> prisma.MissingRequiredValueError:
@@ -65,6 +77,24 @@ def no_record(cause: str) -> prisma.RecordNotFoundError:
     """A record the operation depends on does not exist."""
     message = f"An operation failed because it depends on a record that was not found. {cause}"
     return _error(prisma.RecordNotFoundError, "P2025", message, cause=cause)
+
+
+def required_relation(field: Field) -> prisma.DataError:
+    """The write would take away the related row of a row that must have one."""
+    return _error(
+        prisma.DataError, "P2014", f"The change would violate the required relation on the side of {field.label}"
+    )
+
+
+def not_connected(field: Field) -> prisma.DataError:
+    """Rows of a relation that are wanted by their keys do not all belong to it."""
+    return _error(prisma.DataError, "P2017", f"The records for the relation {field.label} are not connected.")
+
+
+def none_to_connect(field: Field) -> prisma.DataError:
+    """Rows to be connected do not all exist."""
+    message = f"The required connected records were not found: not every record to connect to {field.label} exists."
+    return _error(prisma.DataError, "P2018", message)
 
 
 def translate(error: BaseException, *, model: Model | None = None) -> Exception:
@@ -91,6 +121,10 @@ def _code(error: BaseException) -> str:
     match error:
         case asyncpg.TransactionRollbackError():
             return "P2034"
+        case asyncpg.StringDataRightTruncationError():
+            return "P2000"
+        case asyncpg.NumericValueOutOfRangeError():
+            return "P2020"
         case asyncpg.DataError():
             return "P2023"
     return "P2004"
@@ -144,6 +178,10 @@ def _field_name(model: Model, column: str) -> str:
 def _shown(fields: list[str], error: Any) -> str:
     names = ", ".join(f"`{name}`" for name in fields)
     return f"the fields: ({names})" if names else f"the constraint: `{error.constraint_name}`"
+
+
+def _refused_field(message: str, **meta: Any) -> prisma.FieldNotFoundError:
+    return prisma.FieldNotFoundError(_answer("P2009", message, **meta), message=message)
 
 
 def _error(kind: type[_DataErrorT], code: str, message: str, /, **meta: Any) -> _DataErrorT:

@@ -1,47 +1,24 @@
-"""Writes that reach over a relation: `connect`, `create`, `connect_or_create` and `disconnect`.
+"""Writes that reach over a relation, of the data that `nested_data.py` has read and checked.
 
 Each takes several statements, so the caller runs them in a transaction. A row that holds the key of a
-relation is written after the row it points to, and before the rows that point to it.
+relation is written after the row it points to, and before the rows that point to it. A row that is to be updated is
+read first: if it is not there, nothing is written.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from atlas.db.pool import Connection
 from atlas.db.schema import qualified
 from atlas.prisma_client.compile import writes
-from atlas.prisma_client.compile.draft import (
-    CompiledQuery,
-    Draft,
-    Included,
-    as_dict,
-    column,
-    named,
-    quoted,
-    scalar,
-)
-from atlas.prisma_client.compile.where import target_of, unique_sql
-from atlas.prisma_client.errors import no_record, wrong_value
-from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, column, quoted
+from atlas.prisma_client.compile.where import Wanted, all_of, any_of, holding, none_of
+from atlas.prisma_client.errors import no_record, none_to_connect, not_connected, required_relation
+from atlas.prisma_client.nested_data import NestedWrite, Row, RowData
+from atlas.prisma_client.schema import Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of, select_sql
 
-_ON_CREATE = ("create", "connect", "connect_or_create")
-_ON_UPDATE = (*_ON_CREATE, "disconnect")
-
-Row = dict[str, Any]
-
-
-def split(model: Model, data: Any) -> tuple[Row, Row]:
-    """The entries for the model's own columns, and those for its relations."""
-    columns, relations = {}, {}
-    for name, value in as_dict(data, f"{model.name}.data").items():
-        field = model.fields.get(name)
-        if field is not None and field.relation is not None:
-            relations[name] = value
-        else:
-            columns[scalar(model, name).name] = value
-    return columns, relations
+_POINTING = ("create", "connect", "connect_or_create")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,114 +28,146 @@ class Writer:
     conn: Connection
     schema: Schema
 
-    async def create(self, model: Model, data: Any, conflict: UniqueKey | None = None) -> Row | None:
+    async def create(
+        self, model: Model, data: RowData, key: Row | None = None, *, conflict: UniqueKey | None = None
+    ) -> Row | None:
         """Insert a row and what hangs on it; None where `conflict` says that its key is taken."""
-        columns, relations = split(model, data)
-        columns |= await self._held_keys(model, columns, relations, _ON_CREATE)
-        statement = writes.insert(self.schema, model, columns, _keys_of(model), conflict)
-        row = await self._row(model, statement)
+        columns = data.columns | (key or {})
+        for write in data.held:
+            columns |= await self._held_key(model, write)
+        row = await self._row(model, writes.insert(self.schema, model, columns, _keys_of(model), conflict))
         if row is not None:
-            await self._write_owned(model, row, relations, _ON_CREATE)
+            for write in data.owned:
+                await self._owned(write, row, is_new=True)
         return row
 
-    async def update(self, model: Model, where: Any, data: Any) -> Row | None:
-        """Change a row and what hangs on it; None where there is no such row."""
-        columns, relations = split(model, data)
-        columns |= await self._held_keys(model, columns, relations, _ON_UPDATE)
-        statement = writes.update(self.schema, model, where, columns, _keys_of(model))
-        row = await (self._row(model, statement) if statement else self._find(model, where))
-        if row is not None:
-            await self._write_owned(model, row, relations, _ON_UPDATE)
+    async def update(self, model: Model, wanted: Wanted, data: RowData) -> Row | None:
+        """Change a row and what hangs on it; None, and nothing written, where there is no such row."""
+        row = await self._find(model, wanted)
+        if row is None:
+            return None
+        columns = dict(data.columns)
+        for write in data.held:
+            columns |= await self._held_change(model, write, row)
+        identity = holding({name: row[name] for name in model.identity.fields})
+        statement = writes.update(self.schema, model, identity, columns, _keys_of(model))
+        if statement is not None:
+            row = await self._row(model, statement)
+            if row is None:
+                raise no_record(f"The {model.name} was deleted meanwhile.")
+        for write in data.owned:
+            await self._owned(write, row, is_new=False)
         return row
 
-    async def _held_keys(self, model: Model, columns: Row, relations: Row, known: tuple[str, ...]) -> Row:
-        """The key columns that the relations held by this row put into it."""
-        keys: Row = {}
-        for name, wanted in relations.items():
-            field = model.fields[name]
-            target = target_of(self.schema, field)
-            if field.relation is not None and field.relation.holds_key:
-                keys |= await self._held_key(field, target, named(wanted, field.label, known))
-        for name in keys:
-            if name in columns:
-                raise wrong_value(f"{model.name}.{name}", "one value, not another by a relation", columns[name])
-        return keys
+    async def _held_change(self, model: Model, write: NestedWrite, row: Row) -> Row:
+        """The columns of a row that change with the row it points to."""
+        if write.operation in _POINTING:
+            return await self._held_key(model, write)
+        related = holding({theirs: row[own] for own, theirs in _pairs(write)})
+        for step in write.steps:
+            found = None if None in (row[name] for name in write.relation.own) else all_of(related, step.wanted)
+            if write.operation == "disconnect":
+                is_there = found is not None and await self._find(write.target, found) is not None
+                return dict.fromkeys(write.relation.own) if is_there else {}
+            await self._change_one(write, found, step.data)
+        return {}
 
-    async def _held_key(self, field: Field, target: Model, wanted: Row) -> Row:
-        assert field.relation is not None
-        if len(wanted) != 1:
-            raise wrong_value(field.label, "exactly one operation", wanted)
-        [(name, value)] = wanted.items()
-        if name == "disconnect":
-            if not isinstance(value, bool):
-                raise wrong_value(f"{field.label}.disconnect", "a bool", value)
-            return dict.fromkeys(field.relation.own) if value else {}
-        row = await self._one(target, name, value, field)
-        return {own: row[theirs] for own, theirs in zip(field.relation.own, field.relation.theirs, strict=True)}
+    async def _held_key(self, model: Model, write: NestedWrite) -> Row:
+        """The key of the row that a row is to point to."""
+        [step] = write.steps
+        found = None if write.operation == "create" else await self._find(write.target, step.wanted)
+        if found is None and write.operation == "connect":
+            raise no_record(f"No {write.target.name} was found to connect to {write.field.label}.")
+        is_new = found is None
+        found = found or await self.create(write.target, step.data)
+        assert found is not None
+        key = {own: found[theirs] for own, theirs in _pairs(write)}
+        if not is_new and not _has_list_of(model, write):
+            await self._let_go(model, holding(key), write)
+        return key
 
-    async def _one(self, target: Model, name: str, value: Any, field: Field) -> Row:
-        """The row of the target that this row is to point to."""
-        if name == "create":
-            found = await self.create(target, value)
-        elif name == "connect":
-            found = await self._find(target, value)
-        else:
-            where, data = _found_or_new(field, value)
-            found = await self._find(target, where) or await self.create(target, data)
-        if found is None:
-            raise no_record(f"No {target.name} was found to connect to {field.label}.")
-        return found
-
-    async def _write_owned(self, model: Model, row: Row, relations: Row, known: tuple[str, ...]) -> None:
+    async def _owned(self, write: NestedWrite, row: Row, *, is_new: bool) -> None:
         """Write the rows that point to this one."""
-        for name, wanted in relations.items():
-            field = model.fields[name]
-            if field.relation is None or field.relation.holds_key:
-                continue
-            target = target_of(self.schema, field)
-            pairs = zip(field.relation.own, field.relation.theirs, strict=True)
-            key = {theirs: row[own] for own, theirs in pairs}
-            for operation, values in named(wanted, field.label, known).items():
-                for value in values if isinstance(values, list | tuple) else [values]:
-                    await self._owned(target, operation, value, key, field)
+        key = {theirs: row[own] for own, theirs in _pairs(write)}
+        wanted = [step.wanted for step in write.steps]
+        match write.operation:
+            case "create":
+                if not is_new and not write.field.is_list:
+                    await self._let_go(write.target, holding(key), write)
+                for step in write.steps:
+                    await self.create(write.target, step.data, key)
+            case "connect" if write.field.is_list:
+                if await self._change(write.target, any_of(wanted), key) != len(wanted):
+                    raise none_to_connect(write.field)
+            case "connect" | "connect_or_create":
+                for step in write.steps:
+                    if not await self._connect(write, step.wanted, key):
+                        if write.operation == "connect":
+                            raise no_record(f"No {write.target.name} was found to connect to {write.field.label}.")
+                        await self.create(write.target, step.data, key)
+            case "set":
+                await self._let_go(write.target, all_of(holding(key), none_of(wanted)), write)
+                await self._change(write.target, all_of(any_of(wanted), none_of([holding(key)])), key)
+            case "disconnect":
+                await self._let_go(write.target, all_of(holding(key), any_of(wanted)), write)
+            case "delete" if write.field.is_list:
+                if await self._delete(write.target, all_of(holding(key), any_of(wanted))) != len(wanted):
+                    raise not_connected(write.field)
+            case _:
+                for step in write.steps:
+                    await self._change_related(write, all_of(holding(key), step.wanted), step.data)
 
-    async def _owned(self, target: Model, name: str, value: Any, key: Row, field: Field) -> None:
-        if name == "create":
-            await self._create_owned(target, value, key)
-        elif name == "connect":
-            if await self.update(target, value, key) is None:
-                raise no_record(f"No {target.name} was found to connect to {field.label}.")
-        elif name == "connect_or_create":
-            where, data = _found_or_new(field, value)
-            if await self.update(target, where, key) is None:
-                await self._create_owned(target, data, key)
+    async def _change_related(self, write: NestedWrite, wanted: Wanted, data: RowData) -> None:
+        if write.operation == "update_many":
+            await self._change(write.target, wanted, data.columns)
+        elif write.operation == "delete_many":
+            await self._delete(write.target, wanted)
         else:
-            await self._disconnect(target, value, key, field)
+            await self._change_one(write, wanted, data)
 
-    async def _create_owned(self, target: Model, data: Any, key: Row) -> None:
-        for name in as_dict(data, f"{target.name}.data"):
-            if name in key:
-                raise wrong_value(f"{target.name}.{name}", "the value its relation gives it", data[name])
-        await self.create(target, {**data, **key})
-
-    async def _disconnect(self, target: Model, wanted: Any, key: Row, field: Field) -> None:
-        """Let go of the rows that point here; a row that points elsewhere is left as it is."""
-        nothing = dict.fromkeys(key)
-        if isinstance(wanted, bool) and not field.is_list:
-            statement = writes.update_many(self.schema, target, key, nothing) if wanted else None
-            if statement is not None:
-                await self.conn.execute(statement.sql, *statement.parameters)
+    async def _change_one(self, write: NestedWrite, wanted: Wanted | None, data: RowData) -> None:
+        """Update or delete the one related row, which must be there."""
+        if wanted is None:
+            done = False
+        elif write.operation == "delete":
+            done = await self._delete(write.target, wanted) > 0
         else:
-            where = dict(as_dict(wanted, f"{field.label}.disconnect"))
-            where["AND"] = [key, {"AND": where.pop("AND", [])}]
-            await self.update(target, where, nothing)
+            done = await self.update(write.target, wanted, data) is not None
+        if not done:
+            raise no_record(f"No {write.target.name} was found for the {write.operation} of {write.field.label}.")
 
-    async def _find(self, model: Model, where: Any) -> Row | None:
+    async def _connect(self, write: NestedWrite, wanted: Wanted, key: Row) -> bool:
+        """Let the wanted row point here, in place of one that did if only one can; False if there is none."""
+        found = await self._find(write.target, wanted)
+        if found is None:
+            return False
+        if any(found[name] != value for name, value in key.items()):
+            if not write.field.is_list:
+                await self._let_go(write.target, holding(key), write)
+            await self._change(write.target, holding({name: found[name] for name in write.target.identity.fields}), key)
+        return True
+
+    async def _let_go(self, model: Model, wanted: Wanted, write: NestedWrite) -> None:
+        """Let rows point to nothing any more, which a required relation forbids."""
+        own = write.relation.own if write.relation.holds_key else write.relation.theirs
+        if all(model.fields[name].required for name in own):
+            if await self._find(model, wanted) is not None:
+                raise required_relation(write.field)
+        else:
+            await self._change(model, wanted, dict.fromkeys(name for name in own if not model.fields[name].required))
+
+    async def _change(self, model: Model, wanted: Wanted, columns: Row) -> int:
+        statement = writes.update(self.schema, model, wanted, columns)
+        return await affected(self.conn, statement) if statement is not None else 0
+
+    async def _delete(self, model: Model, wanted: Wanted) -> int:
+        return await affected(self.conn, writes.delete(self.schema, model, wanted))
+
+    async def _find(self, model: Model, wanted: Wanted) -> Row | None:
         draft = Draft(self.schema)
         alias = draft.alias()
         columns, _ = _keys_of(model)(draft, alias)
-        condition = unique_sql(draft, model, alias, where)
-        sql = f"select {columns} from {qualified(model.table)} {alias} where {condition}"
+        sql = f"select {columns} from {qualified(model.table)} {alias} where {wanted(draft, model, alias)} limit 1"
         return await self._row(model, CompiledQuery(sql, draft.parameters))
 
     async def _row(self, model: Model, statement: CompiledQuery) -> Row | None:
@@ -168,11 +177,25 @@ class Writer:
         return {name: codec_of(model.fields[name]).read(value) for name, value in record.items()}
 
 
-def _found_or_new(field: Field, value: Any) -> tuple[Mapping[str, Any], Any]:
-    entries = as_dict(value, f"{field.label}.connect_or_create")
-    if entries.keys() != {"where", "create"}:
-        raise wrong_value(f"{field.label}.connect_or_create", "`where` and `create`", sorted(entries))
-    return entries["where"], entries["create"]
+async def affected(conn: Connection, statement: CompiledQuery) -> int:
+    """Run a statement and return the number of rows that it wrote."""
+    status: str = await conn.execute(statement.sql, *statement.parameters)
+    return int(status.rpartition(" ")[2])
+
+
+def _pairs(write: NestedWrite) -> Any:
+    return zip(write.relation.own, write.relation.theirs, strict=True)
+
+
+def _has_list_of(model: Model, write: NestedWrite) -> bool:
+    """Whether many rows of the model may point to one row of the target."""
+    return any(
+        field.is_list
+        and field.relation is not None
+        and field.relation.target == model.name
+        and (field.relation.own, field.relation.theirs) == (write.relation.theirs, write.relation.own)
+        for field in write.target.fields.values()
+    )
 
 
 def _keys_of(model: Model) -> writes.Returning:

@@ -15,9 +15,10 @@ from atlas.prisma_client.compile import reads, writes
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict
 from atlas.prisma_client.compile.groups import group_by, group_of
 from atlas.prisma_client.compile.selection import selection_sql, unpack
-from atlas.prisma_client.compile.where import key_values
+from atlas.prisma_client.compile.where import by_key, key_values, unique
 from atlas.prisma_client.errors import missing_value, no_record
-from atlas.prisma_client.nested import Row, Writer, split
+from atlas.prisma_client.nested import Writer, affected
+from atlas.prisma_client.nested_data import DataReader, Row, RowData
 from atlas.prisma_client.schema import Model, Schema, UniqueKey
 
 _UPSERT_ROUNDS = 5
@@ -85,7 +86,8 @@ async def _group_by(conn: Connection, call: Operation) -> list[Row]:
 
 
 async def _create(conn: Connection, call: Operation) -> Row:
-    return _found(call, await _insert(conn, call, _required(call, "data")))
+    data = DataReader(call.schema).create(call.model, _required(call, "data"))
+    return _found(call, await _insert(conn, call, data))
 
 
 async def _create_many(conn: Connection, call: Operation) -> Row:
@@ -93,25 +95,28 @@ async def _create_many(conn: Connection, call: Operation) -> Row:
     data = _required(call, "data")
     statements = list(writes.insert_many(call.schema, call.model, data, skip_duplicates=skip_duplicates))
     if len(statements) == 1:
-        return {"count": await _affected(conn, statements[0])}
+        return {"count": await affected(conn, statements[0])}
     async with conn.transaction():
-        return {"count": sum([await _affected(conn, statement) for statement in statements])}
+        return {"count": sum([await affected(conn, statement) for statement in statements])}
 
 
 async def _update(conn: Connection, call: Operation) -> Row:
-    return _found(call, await _change(conn, call, _required(call, "where"), _required(call, "data")))
+    data = DataReader(call.schema).update(call.model, _required(call, "data"))
+    return _found(call, await _change(conn, call, _required(call, "where"), data))
 
 
 async def _update_many(conn: Connection, call: Operation) -> Row:
     data = _required(call, "data")
-    statement = writes.update_many(call.schema, call.model, call.arguments.get("where"), data)
-    return {"count": await _affected(conn, statement) if statement else 0}
+    statement = writes.update(call.schema, call.model, by_key(call.arguments.get("where")), data)
+    return {"count": await affected(conn, statement) if statement else 0}
 
 
 async def _upsert(conn: Connection, call: Operation) -> Row:
     """Update, or else create. A row that another creates in between is updated after all."""
     where = _required(call, "where")
-    create, update = _required(call, "create"), _required(call, "update")
+    reader = DataReader(call.schema)
+    create = reader.create(call.model, _required(call, "create"))
+    update = reader.update(call.model, _required(call, "update"))
     key = _shared_key(call.model, where, create)
     for _ in range(_UPSERT_ROUNDS):
         row = await _change(conn, call, where, update) or await _insert(conn, call, create, key)
@@ -122,33 +127,32 @@ async def _upsert(conn: Connection, call: Operation) -> Row:
 
 async def _delete(conn: Connection, call: Operation) -> Row:
     where = _required(call, "where")
-    return _found(call, await _one(conn, writes.delete(call.schema, call.model, where, call.returning)))
+    return _found(call, await _one(conn, writes.delete(call.schema, call.model, unique(where), call.returning)))
 
 
 async def _delete_many(conn: Connection, call: Operation) -> Row:
-    statement = writes.delete_many(call.schema, call.model, call.arguments.get("where"))
-    return {"count": await _affected(conn, statement)}
+    statement = writes.delete(call.schema, call.model, by_key(call.arguments.get("where")))
+    return {"count": await affected(conn, statement)}
 
 
-async def _insert(conn: Connection, call: Operation, data: Any, conflict: UniqueKey | None = None) -> Row | None:
+async def _insert(conn: Connection, call: Operation, data: RowData, conflict: UniqueKey | None = None) -> Row | None:
     """Insert one row and answer with it; None where `conflict` says that its key is taken."""
-    columns, relations = split(call.model, data)
-    if not relations and not call.include:
-        return await _one(conn, writes.insert(call.schema, call.model, columns, call.returning, conflict))
+    if data.is_plain and not call.include:
+        return await _one(conn, writes.insert(call.schema, call.model, data.columns, call.returning, conflict))
     async with conn.transaction():
-        return await _again(conn, call, await Writer(conn, call.schema).create(call.model, data, conflict))
+        row = await Writer(conn, call.schema).create(call.model, data, conflict=conflict)
+        return await _again(conn, call, row)
 
 
-async def _change(conn: Connection, call: Operation, where: Any, data: Any) -> Row | None:
+async def _change(conn: Connection, call: Operation, where: Any, data: RowData) -> Row | None:
     """Update one row and answer with it; None where there is none."""
-    columns, relations = split(call.model, data)
-    if not relations and not call.include:
-        statement = writes.update(call.schema, call.model, where, columns, call.returning)
+    if data.is_plain and not call.include:
+        statement = writes.update(call.schema, call.model, unique(where), data.columns, call.returning)
         if statement is None:
             statement = reads.find_unique(call.schema, call.model, call.result, where, None)
         return await _one(conn, statement)
     async with conn.transaction():
-        return await _again(conn, call, await Writer(conn, call.schema).update(call.model, where, data))
+        return await _again(conn, call, await Writer(conn, call.schema).update(call.model, unique(where), data))
 
 
 async def _again(conn: Connection, call: Operation, row: Row | None) -> Row | None:
@@ -161,17 +165,16 @@ async def _again(conn: Connection, call: Operation, row: Row | None) -> Row | No
     return await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, call.include))
 
 
-def _shared_key(model: Model, where: Any, create: Any) -> UniqueKey | None:
+def _shared_key(model: Model, where: Any, create: RowData) -> UniqueKey | None:
     """The key that is all of `where` and that a created row would hold.
 
     Only then does "taken" mean that the row to update has appeared. A row with relations is created
     without it, since what was written before the row itself could not be taken back.
     """
-    columns, relations = split(model, create)
     for key in model.keys:
-        if not relations and as_dict(where, f"{model.name}.where").keys() == {key.name}:
+        if create.is_plain and as_dict(where, f"{model.name}.where").keys() == {key.name}:
             values = key_values(model, key, where[key.name])
-            if all(columns.get(name) == value for name, value in values.items()):
+            if all(create.columns.get(name) == value for name, value in values.items()):
                 return key
     return None
 
@@ -179,11 +182,6 @@ def _shared_key(model: Model, where: Any, create: Any) -> UniqueKey | None:
 async def _one(conn: Connection, statement: CompiledQuery) -> Row | None:
     record = await conn.fetchrow(statement.sql, *statement.parameters)
     return None if record is None else _row(statement, record)
-
-
-async def _affected(conn: Connection, statement: CompiledQuery) -> int:
-    status: str = await conn.execute(statement.sql, *statement.parameters)
-    return int(status.rpartition(" ")[2])
 
 
 def _row(statement: CompiledQuery, record: Any) -> Row:

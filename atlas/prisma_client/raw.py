@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -24,7 +24,8 @@ async def execute_raw(conn: Connection, query: str, parameters: Sequence[Any]) -
     """Run it and say how many rows it touched."""
     statement = await conn.prepare(query)
     await statement.fetch(*_adapted(parameters, statement.get_parameters()))
-    count = statement.get_statusmsg().rpartition(" ")[2]
+    status = statement.get_statusmsg() or ""  # an empty query has none
+    count = status.rpartition(" ")[2]
     return int(count) if count.isdigit() else 0
 
 
@@ -74,7 +75,7 @@ def _adapt(value: Any, kind: str) -> Any:
             return as_bytes(value)
         case datetime():
             moment = as_moment(value)
-            return moment.astimezone(UTC).replace(tzinfo=None) if kind == "timestamp" else moment
+            return moment.replace(tzinfo=None) if kind == "timestamp" else moment
         case Enum():
             return value.value
         case UUID() | Decimal() if kind == "text":

@@ -10,7 +10,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -21,7 +21,7 @@ import orjson
 from prisma.fields import Base64, Json
 
 from atlas.db.schema import qualified
-from atlas.prisma_client.errors import UnsupportedQuery, wrong_value
+from atlas.prisma_client.errors import UnsupportedQuery, inconsistent_value, missing_value, wrong_value
 from atlas.prisma_client.schema import Enum, Field
 
 EQUALITY = frozenset({"equals", "not"})
@@ -34,6 +34,10 @@ _UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]
 
 class Unfit(Exception):
     """A value that its type cannot take; says what it takes."""
+
+
+class UnfitText(Unfit):
+    """Text that does not spell a value of its type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +60,12 @@ class Codec:
 
 def encode(codec: Codec, value: Any, label: str) -> Any:
     """The value as asyncpg sends it; `label` names the field in the refusal of a wrong one."""
+    if value is None:
+        raise missing_value(label, "cannot be null here")
     try:
         return codec.encode(value)
+    except UnfitText as unfit:
+        raise inconsistent_value(label, str(unfit), value) from None
     except Unfit as unfit:
         raise wrong_value(label, str(unfit), value) from None
 
@@ -103,13 +111,13 @@ def compare_sql(field: Field, column: str) -> str:
 def dump_json(value: Json) -> str:
     """The JSON text of what a Json wrapper holds."""
     try:
-        return json.dumps(value.data, default=_plain, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value.data, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise Unfit(f"JSON ({error})") from None
 
 
 def as_moment(value: Any) -> datetime:
-    """A timestamp with its zone; without one it is in UTC, as in Prisma."""
+    """A timestamp in UTC; one without a zone is in UTC already, as in Prisma."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -117,7 +125,10 @@ def as_moment(value: Any) -> datetime:
             raise Unfit("a datetime") from None
     if not isinstance(value, datetime):
         raise Unfit("a datetime")
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    try:
+        return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    except OverflowError:
+        raise Unfit("a datetime whose year in UTC is 1 to 9999") from None
 
 
 def as_bytes(value: Any) -> bytes:
@@ -137,8 +148,10 @@ def _as_text(value: Any) -> str:
 
 
 def _as_uuid(value: Any) -> Any:
-    if not (isinstance(value, UUID) or (isinstance(value, str) and _UUID.fullmatch(value))):
+    if not isinstance(value, UUID | str):
         raise Unfit("a UUID")
+    if isinstance(value, str) and not _UUID.fullmatch(value):
+        raise UnfitText("a UUID")
     return value
 
 
@@ -178,7 +191,7 @@ def _as_json(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """What JSON has no word for, in the words Prisma uses."""
     if isinstance(value, datetime):
-        return as_moment(value).astimezone(UTC).isoformat()
+        return as_moment(value).isoformat()
     if isinstance(value, Json):
         return value.data
     if isinstance(value, Decimal | UUID | Base64):
@@ -230,34 +243,43 @@ def _numeric(name: str) -> Codec:
     return Codec("::numeric", "::numeric[]", _as_decimal, ORDERED, select="{}::text", decode=Decimal)
 
 
+def _timestamptz(name: str) -> Codec:
+    # As text, since asyncpg sends the first and last datetimes as infinity.
+    cut = _cut_to(name)
+    return Codec(f"::text::{name}", f"::text[]::{name}[]", lambda value: cut(as_moment(value)).isoformat(), ORDERED)
+
+
 def _timestamp(name: str) -> Codec:
     # The column holds UTC without saying so.
-    def bare(value: Any) -> datetime:
-        return as_moment(value).astimezone(UTC).replace(tzinfo=None)
+    cut = _cut_to(name)
 
-    return Codec(f"::{name}", f"::{name}[]", bare, ORDERED, select="{} at time zone 'UTC'")
+    def bare(value: Any) -> str:
+        return cut(as_moment(value)).replace(tzinfo=None).isoformat()
+
+    return Codec(f"::text::{name}", f"::text[]::{name}[]", bare, ORDERED, select="{} at time zone 'UTC'")
 
 
 def _date(name: str) -> Codec:
-    def day(value: Any) -> Any:
-        return as_moment(value).astimezone(UTC).date()
+    def day(value: Any) -> str:
+        return as_moment(value).date().isoformat()
 
-    return Codec("::date", "::date[]", day, ORDERED, select="{}::timestamp at time zone 'UTC'")
+    return Codec("::text::date", "::text[]::date[]", day, ORDERED, select="{}::timestamp at time zone 'UTC'")
+
+
+def _cut_to(name: str) -> Callable[[datetime], datetime]:
+    """Cuts a timestamp to the digits of its column, as Prisma does; Postgres would round, at last to the year 10000."""
+    unit = 10 ** (6 - int(name.partition("(")[2].removesuffix(")") or 6))
+    return lambda value: value.replace(microsecond=value.microsecond - value.microsecond % unit)
+
+
+def _jsonb(name: str) -> Codec:
+    # As text, so that a pool with a JSON codec of its own changes nothing here.
+    return Codec("::text::jsonb", "::text[]::jsonb[]", _as_json, frozenset(), select="{}::text", decode=orjson.loads)
 
 
 def _json(name: str) -> Codec:
-    # As text, so that a pool with a JSON codec of its own changes nothing here; and as jsonb, which can be
-    # compared and which a json column takes as well.
-    compare = "{}" if name == "jsonb" else "{}::jsonb"
-    return Codec(
-        "::text::jsonb",
-        "::text[]::jsonb[]",
-        _as_json,
-        EQUALITY,
-        select="{}::text",
-        compare=compare,
-        decode=orjson.loads,
-    )
+    # Written as it is, with the order of its keys; jsonb is what can be compared.
+    return replace(_jsonb(name), cast="::text::json", list_cast="::text[]::json[]", compare="{}::jsonb")
 
 
 def _bytea(name: str) -> Codec:
@@ -268,6 +290,7 @@ def _bytea(name: str) -> Codec:
 INT8 = _simple(_as_int, ORDERED)("int8")
 NUMERIC = _numeric("numeric")
 PLAIN_TEXT = _text("text")
+JSONB = _jsonb("jsonb")
 
 _CODECS: dict[str, Callable[[str], Codec]] = {
     "text": _text,
@@ -282,10 +305,10 @@ _CODECS: dict[str, Callable[[str], Codec]] = {
     "float4": _simple(_as_float, ORDERED),
     "float8": _simple(_as_float, ORDERED),
     "numeric": _numeric,
-    "timestamptz": _simple(as_moment, ORDERED),
+    "timestamptz": _timestamptz,
     "timestamp": _timestamp,
     "date": _date,
     "json": _json,
-    "jsonb": _json,
+    "jsonb": _jsonb,
     "bytea": _bytea,
 }

@@ -1,6 +1,7 @@
 """A statement in the making: what it already knows of its parameters and aliases."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,23 +20,42 @@ _SNAKE_CASE = {
     "isNot": "is_not",
     "orderBy": "order_by",
     "connectOrCreate": "connect_or_create",
+    "updateMany": "update_many",
+    "deleteMany": "delete_many",
+    "createMany": "create_many",
 }
+# Prisma knows these, wherever they may stand; this client does not.
+_UNSUPPORTED = frozenset({"upsert", "create_many", "search"})
 
 
 class Draft:
-    """Collects parameters in the order of their numbers, and hands out unused aliases."""
+    """Collects parameters in the order of their numbers, and hands out unused aliases.
 
-    __slots__ = ("_aliases", "parameters", "schema")
+    `negated` says whether the condition that is being written stands inside a NOT, `by_key` whether it asks for
+    the keys of related rows.
+    """
+
+    __slots__ = ("_aliases", "by_key", "negated", "parameters", "schema")
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.parameters: list[Any] = []
+        self.negated = False
+        self.by_key = False
         self._aliases = 0
 
     def alias(self) -> str:
         """A fresh name for a table in this statement."""
         self._aliases += 1
         return f"t{self._aliases - 1}"
+
+    @contextmanager
+    def inside_relation(self, *, negated: bool) -> Iterator[None]:
+        """Conditions on the rows of another model, whose own relations are asked in the ordinary way."""
+        outer = self.negated, self.by_key
+        self.negated, self.by_key = negated, False
+        yield
+        self.negated, self.by_key = outer
 
     def parameter(self, codec: Codec, value: Any, label: str) -> str:
         """One value, as `$1::type`."""
@@ -89,7 +109,7 @@ def scalar(model: Model, name: object) -> Field:
     """The column of this name, or a refusal."""
     field = model.fields.get(name) if isinstance(name, str) else None
     if field is None or field.relation is not None or field.is_unsupported:
-        raise unknown_field(model, name)
+        raise unknown_field(model.name, name)
     return field
 
 
@@ -104,6 +124,8 @@ def named(tree: Any, label: str, known: Collection[str]) -> dict[str, Any]:
     """The entries of a dict of operators by their snake-case names, all of them known."""
     entries = {_SNAKE_CASE.get(name, name): value for name, value in as_dict(tree, label).items()}
     for name in entries:
-        if name not in known:
+        if name in _UNSUPPORTED:
             raise UnsupportedQuery(f"`{name}` on {label}")
+        if name not in known:
+            raise unknown_field(label, name)
     return entries

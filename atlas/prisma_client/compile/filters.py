@@ -4,6 +4,7 @@ Nulls behave as in SQL and in Prisma: a comparison with null is neither true nor
 `not_in` do not find rows that hold null; `None` itself asks for null.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from atlas.prisma_client.errors import missing_value, wrong_value
 from atlas.prisma_client.values import PLAIN_TEXT, Codec
 
 _COMPARISONS = {"equals": "=", "not": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_LIKE = {"contains": "%{}%", "startswith": "{}%", "endswith": "%{}"}
+LIKE = {"contains": "%{}%", "startswith": "{}%", "endswith": "%{}"}
 _LIST_OPERATORS = frozenset({"equals", "has", "has_every", "has_some", "is_empty"})
 
 
@@ -26,36 +27,49 @@ class Operand:
     nullable: bool
 
 
-def value_filter(draft: Draft, operand: Operand, wanted: Any, *, insensitive: bool = False) -> str:
-    """The condition that a filter, or a plain value that must be equalled, puts on the operand."""
+def value_filter(draft: Draft, operand: Operand, wanted: Any) -> str | None:
+    """The condition that a filter, or a value that must be equalled, puts on the operand; None for an empty filter."""
     if not isinstance(wanted, dict):
-        return _compared(draft, operand, "equals", wanted, insensitive)
+        return _compared(draft, operand, "equals", wanted, insensitive=False)
     entries = named(wanted, operand.label, operand.codec.operators)
-    insensitive = _is_insensitive(operand, entries.pop("mode", None), insensitive)
-    parts = [_condition(draft, operand, name, value, insensitive) for name, value in entries.items()]
-    return " and ".join(parts) or "true"
+    insensitive = _is_insensitive(operand, entries.pop("mode", None))
+    return " and ".join(_conditions(draft, operand, entries, insensitive, negated=False)) or None
 
 
 def list_filter(draft: Draft, operand: Operand, wanted: Any) -> str:
-    """The condition on a column that holds a list. A list never set counts as empty, since it reads as empty."""
-    if not isinstance(wanted, dict):
-        wanted = {"equals": wanted}
+    """The condition on a column that holds a list: exactly one operator."""
+    if wanted is None:
+        raise missing_value(operand.label, "needs an operator")
     entries = named(wanted, operand.label, _LIST_OPERATORS)
-    return " and ".join(_list_condition(draft, operand, *entry) for entry in entries.items()) or "true"
+    if len(entries) != 1:
+        raise wrong_value(operand.label, "exactly one operator", wanted)
+    return _list_condition(draft, operand, *next(iter(entries.items())))
 
 
-def _is_insensitive(operand: Operand, mode: Any, inherited: bool) -> bool:
+def _is_insensitive(operand: Operand, mode: Any) -> bool:
     if mode not in (None, "default", "insensitive"):
         raise wrong_value(f"{operand.label}.mode", "'default' or 'insensitive'", mode)
-    return inherited if mode is None else mode == "insensitive"
+    return bool(mode == "insensitive")
+
+
+def _conditions(
+    draft: Draft, operand: Operand, entries: dict[str, Any], insensitive: bool, *, negated: bool
+) -> Iterator[str]:
+    """One condition for each operator. A `not` around several denies each of them, as in Prisma."""
+    for name, value in entries.items():
+        if name == "not" and isinstance(value, dict):
+            inner = named(value, operand.label, operand.codec.operators - {"mode"})
+            yield from _conditions(draft, operand, inner, insensitive, negated=not negated)
+        else:
+            sql = _condition(draft, operand, name, value, insensitive)
+            # Prisma reads a `not` of a value inside a `not` as that of the value.
+            yield f"not ({sql})" if negated and name != "not" else sql
 
 
 def _condition(draft: Draft, operand: Operand, name: str, value: Any, insensitive: bool) -> str:
-    if name == "not" and isinstance(value, dict):
-        return f"not ({value_filter(draft, operand, value, insensitive=insensitive)})"
     if name in _COMPARISONS:
         return _compared(draft, operand, name, value, insensitive)
-    if name in _LIKE:
+    if name in LIKE:
         return _matched(draft, operand, name, value, insensitive)
     return _among(draft, operand, name, value, insensitive)
 
@@ -78,6 +92,8 @@ def _is_null(operand: Operand, name: str) -> str:
 
 
 def _among(draft: Draft, operand: Operand, name: str, values: Any, insensitive: bool) -> str:
+    if values is None:
+        return _is_null(operand, "equals" if name == "in" else "not")
     sign = "= any" if name == "in" else "<> all"
     if insensitive:
         listed = draft.parameter_list(PLAIN_TEXT, values, operand.label)
@@ -89,10 +105,14 @@ def _among(draft: Draft, operand: Operand, name: str, values: Any, insensitive: 
 def _matched(draft: Draft, operand: Operand, name: str, value: Any, insensitive: bool) -> str:
     if not isinstance(value, str):
         raise wrong_value(operand.label, "a str", value)
-    # The value is text to be found as it stands, so its wildcards lose their meaning.
-    escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    pattern = draft.parameter(PLAIN_TEXT, _LIKE[name].format(escaped), operand.label)
+    pattern = draft.parameter(PLAIN_TEXT, like_pattern(name, value), operand.label)
     return f"{_text(operand)} {'ilike' if insensitive else 'like'} {pattern}"
+
+
+def like_pattern(name: str, value: str) -> str:
+    """The pattern of `contains`, `startswith` or `endswith`: the value is text to be found as it stands."""
+    escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return LIKE[name].format(escaped)
 
 
 def _text(operand: Operand) -> str:
@@ -109,6 +129,6 @@ def _list_condition(draft: Draft, operand: Operand, name: str, value: Any) -> st
     if name == "is_empty":
         if not isinstance(value, bool):
             raise wrong_value(f"{operand.label}.is_empty", "a bool", value)
-        return f"coalesce(cardinality({operand.sql}), 0) {'=' if value else '>'} 0"
+        return f"cardinality({operand.sql}) {'=' if value else '>'} 0"
     sign = "@>" if name == "has_every" else "&&"
     return f"{operand.sql} {sign} {draft.parameter_list(operand.codec, value, operand.label)}"

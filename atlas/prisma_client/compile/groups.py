@@ -6,12 +6,12 @@ from typing import Any
 
 from atlas.db.schema import qualified
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, named, scalar
-from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
+from atlas.prisma_client.compile.filters import Operand, value_filter
 from atlas.prisma_client.compile.order import direction_sql, order_entries, parse_direction
 from atlas.prisma_client.compile.pages import limit_sql, parse_page
 from atlas.prisma_client.compile.reads import aggregates
-from atlas.prisma_client.compile.where import logic_sql, where_sql
-from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
+from atlas.prisma_client.compile.where import field_filter, logic_sql, where_sql
+from atlas.prisma_client.errors import missing_value, wrong_input, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema
 from atlas.prisma_client.values import INT8, NUMERIC, PLAIN_TEXT, Codec, codec_of, compare_sql, select_sql
 
@@ -47,7 +47,7 @@ def group_by(
     given = named(arguments, model.name, ("by", "where", "having", "order_by", "take", "skip"))
     by = _by(model, given.get("by"))
     outputs = _outputs(model, alias, by, selection)
-    page = parse_page(model, {"take": given.get("take"), "skip": given.get("skip")})
+    page = parse_page(draft, model, {"take": given.get("take"), "skip": given.get("skip")})
     columns = ", ".join(output.sql for output in outputs)
     grouped = ", ".join(_grouped(alias, field) for field in by)
     order = _order(model, alias, by, given.get("order_by"), backwards=page.backwards)
@@ -108,7 +108,7 @@ def _aggregate(model: Model, alias: str, function: str, name: str) -> Aggregate:
 
 def _number_aggregate(alias: str, field: Field, function: str) -> Aggregate:
     if field.type not in _NUMBERS or field.is_list:
-        raise UnsupportedQuery(f"`{function}` of {field.label}, which is no number")
+        raise wrong_value(f"{field.label}.{function}", "a field of numbers", field.name)
     sql = f"{function.removeprefix('_')}({column(alias, field)})"
     if field.type == "Float":
         return Aggregate(f"{sql}::float8", codec_of(field), "{}", float)
@@ -121,7 +121,7 @@ def _extreme(alias: str, field: Field, function: str) -> Aggregate:
     name = function.removeprefix("_")
     codec, expression = codec_of(field), column(alias, field)
     if field.is_list or field.type in ("Json", "Bytes"):
-        raise UnsupportedQuery(f"`{function}` of {field.label}, whose values have no order")
+        raise wrong_value(f"{field.label}.{function}", "a field whose values have an order", field.name)
     if field.pg_type == "uuid":  # Postgres compares UUIDs but has no min() of them; as text they sort alike
         return Aggregate(f"{name}({expression}::text)", PLAIN_TEXT, "{}", str)
     if field.type == "Boolean":
@@ -130,7 +130,7 @@ def _extreme(alias: str, field: Field, function: str) -> Aggregate:
 
 
 def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) -> str:
-    def condition(name: str, wanted: Any) -> str:
+    def condition(name: str, wanted: Any) -> str | None:
         field = scalar(model, name)
         functions = {key: wanted[key] for key in wanted if key in _FUNCTIONS} if isinstance(wanted, dict) else {}
         parts = []
@@ -141,16 +141,15 @@ def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) 
         rest = {key: wanted[key] for key in wanted if key not in functions} if functions else wanted
         if rest or not functions:
             parts.append(_grouped_filter(draft, alias, by, field, rest))
-        return " and ".join(parts)
+        return " and ".join(part for part in parts if part) or None
 
-    return logic_sql(tree, f"{model.name}.having", condition)
+    return logic_sql(draft, tree, f"{model.name}.having", condition) or "true"
 
 
-def _grouped_filter(draft: Draft, alias: str, by: list[Field], field: Field, wanted: Any) -> str:
+def _grouped_filter(draft: Draft, alias: str, by: list[Field], field: Field, wanted: Any) -> str | None:
     if field not in by:
-        raise wrong_value(f"{field.label}.having", "an aggregate, or a field that is grouped by", wanted)
-    operand = Operand(_grouped(alias, field), codec_of(field), field.label, not field.required)
-    return list_filter(draft, operand, wanted) if field.is_list else value_filter(draft, operand, wanted)
+        raise wrong_input(f"{field.label} in `having` must be grouped by, or stand in an aggregate.")
+    return field_filter(draft, _grouped(alias, field), field, wanted)
 
 
 def _order(model: Model, alias: str, by: list[Field], order: Any, *, backwards: bool) -> str:
@@ -163,7 +162,7 @@ def _order(model: Model, alias: str, by: list[Field], order: Any, *, backwards: 
         elif scalar(model, name) in by:
             keys.append((_grouped(alias, scalar(model, name)), wanted))
         else:
-            raise wrong_value(f"{model.name}.order", "fields that are grouped by", name)
+            raise wrong_input(f"{model.name}.{name} must be grouped by to give the order.")
     parts = []
     for sql, wanted in keys:
         descending, nulls_first = parse_direction(f"{model.name}.order", wanted)

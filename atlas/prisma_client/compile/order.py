@@ -1,9 +1,12 @@
 """Order, and the place of a cursor in it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from atlas.prisma_client.compile.draft import as_dict, column, named, quoted
+from atlas.db.schema import qualified
+from atlas.prisma_client.compile.draft import Draft, as_dict, column, named, quoted
+from atlas.prisma_client.compile.where import join_sql, target_of
 from atlas.prisma_client.errors import UnsupportedQuery, unknown_field, wrong_value
 from atlas.prisma_client.schema import Field, Model
 from atlas.prisma_client.values import compare_sql
@@ -11,17 +14,22 @@ from atlas.prisma_client.values import compare_sql
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """One key of an order. Postgres holds null for the greatest value unless the query says otherwise."""
+    """One key of an order. Postgres holds null for the greatest value unless the query says otherwise.
 
-    field: Field
+    `expression` gives the key of the row behind an alias; `own` is the model's own field, where it is one; `is_count`
+    says that it is a number of related rows, which is never null.
+    """
+
+    expression: Callable[[str], str]
+    nullable: bool
     descending: bool
     nulls_first: bool
+    own: str | None = None
+    is_count: bool = False
 
     def sql(self, alias: str) -> str:
         """The key as `order by` takes it."""
-        return (
-            f"{compare_sql(self.field, column(alias, self.field))} {direction_sql(self.descending, self.nulls_first)}"
-        )
+        return f"{self.expression(alias)} {direction_sql(self.descending, self.nulls_first)}"
 
     def reversed(self) -> "Sort":
         """The same key from the other end."""
@@ -52,13 +60,13 @@ def order_entries(label: str, order: Any) -> list[tuple[str, Any]]:
     return [entry for each in listed for entry in as_dict(each, label).items()]
 
 
-def parse_order(model: Model, order: Any, *, stable: bool) -> list[Sort]:
+def parse_order(draft: Draft, model: Model, order: Any, *, stable: bool) -> list[Sort]:
     """The keys of an order; a stable one ends in the row's identity, so that pages neither overlap nor skip."""
-    sorts = [_sort(model, name, wanted) for name, wanted in order_entries(f"{model.name}.order", order)]
+    sorts = [_sort(draft, model, name, wanted) for name, wanted in order_entries(f"{model.name}.order", order)]
     if stable:
-        seen = {sort.field.name for sort in sorts}
+        seen = {sort.own for sort in sorts}
         missing = [name for name in model.identity.fields if name not in seen]
-        sorts += [Sort(model.fields[name], descending=False, nulls_first=False) for name in missing]
+        sorts += [_sort(draft, model, name, "asc") for name in missing]
     return sorts
 
 
@@ -69,18 +77,17 @@ def order_sql(alias: str, sorts: list[Sort]) -> str:
 
 def cursor_columns(alias: str, sorts: list[Sort]) -> str:
     """What a cursor's row must tell about its place."""
-    places = (compare_sql(sort.field, column(alias, sort.field)) for sort in sorts)
-    return ", ".join(f"{place} as {_place(number)}" for number, place in enumerate(places))
+    return ", ".join(f"{sort.expression(alias)} as {_place(number)}" for number, sort in enumerate(sorts))
 
 
 def from_cursor_sql(alias: str, cursor: str, sorts: list[Sort]) -> str:
     """True for the cursor's row and every row after it."""
     condition = "true"
     for number, sort in reversed(list(enumerate(sorts))):
-        own, place = compare_sql(sort.field, column(alias, sort.field)), f"{cursor}.{_place(number)}"
+        own, place = sort.expression(alias), f"{cursor}.{_place(number)}"
         after = f"{own} {'<' if sort.descending else '>'} {place}"
         same = f"{own} = {place}"
-        if not sort.field.required:
+        if sort.nullable:
             # Where nulls come first, every value follows a null; where they come last, null follows every value.
             null, value = (place, own) if sort.nulls_first else (own, place)
             after = f"({after} or ({null} is null and {value} is not null))"
@@ -93,13 +100,35 @@ def _place(number: int) -> str:
     return quoted(f"place{number}")
 
 
-def _sort(model: Model, name: str, wanted: Any) -> Sort:
+def _sort(draft: Draft, model: Model, name: str, wanted: Any) -> Sort:
     field = model.fields.get(name)
     if name == "_relevance":
         raise UnsupportedQuery(f"ordering by `_relevance` on {model.name}")
     if field is None or field.is_unsupported:
-        raise unknown_field(model, name)
+        raise unknown_field(model.name, name)
     if field.relation is not None:
-        raise UnsupportedQuery(f"ordering by the relation {field.label}")
+        return _related_sort(draft, model, field, wanted)
     descending, nulls_first = parse_direction(field.label, wanted)
-    return Sort(field, descending, nulls_first)
+    return Sort(
+        lambda alias: compare_sql(field, column(alias, field)), not field.required, descending, nulls_first, own=name
+    )
+
+
+def _related_sort(draft: Draft, model: Model, field: Field, wanted: Any) -> Sort:
+    """By a field of the related row, or by the number of related rows: `{"owner": {"name": "asc"}}`."""
+    target, other = target_of(draft.schema, field), draft.alias()
+    if field.is_list:
+        direction = named(wanted, field.label, ("_count",)).get("_count")
+        inner = Sort(lambda _: "count(*)", False, *parse_direction(field.label, direction), is_count=True)
+    else:
+        entries = order_entries(field.label, wanted)
+        if len(entries) != 1:
+            raise wrong_value(field.label, "exactly one field to order by", wanted)
+        inner = _sort(draft, target, *entries[0])
+
+    def expression(alias: str) -> str:
+        joined = join_sql(model, alias, field, target, other)
+        found = f"(select {inner.expression(other)} from {qualified(target.table)} {other} where {joined})"
+        return f"coalesce({found}, 0)" if inner.is_count else found
+
+    return replace(inner, expression=expression, nullable=not inner.is_count, own=None)

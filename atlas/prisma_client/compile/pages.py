@@ -36,7 +36,12 @@ class PageClause:
 
 
 def parse_page(
-    model: Model, arguments: Mapping[str, Any], known: Collection[str] = PAGE_ARGUMENTS, *, stable: bool = False
+    draft: Draft,
+    model: Model,
+    arguments: Mapping[str, Any],
+    known: Collection[str] = PAGE_ARGUMENTS,
+    *,
+    stable: bool = False,
 ) -> PageClause:
     """The page that a call's arguments describe. A negative `take` counts from the end.
 
@@ -48,7 +53,7 @@ def parse_page(
         raise wrong_value(f"{model.name}.skip", "a number of rows", skip)
     distinct = _distinct(model, given.get("distinct"))
     stable = stable or take is not None or skip is not None or "cursor" in given or bool(distinct)
-    sorts = parse_order(model, given.get("order_by"), stable=stable)
+    sorts = parse_order(draft, model, given.get("order_by"), stable=stable)
     backwards = take is not None and take < 0
     return PageClause(
         where=given.get("where"),
@@ -70,17 +75,18 @@ def page_sql(
     if page.where is not None:
         conditions.append(where_sql(draft, model, inner, page.where))
     source = f"{qualified(model.table)} {inner}"
-    if page.distinct:
-        source = f"({_ranked_sql(inner, source, conditions, page)}) {alias}"
-        conditions = [f"{alias}.{_RANK} = 1"]
     if page.cursor is not None:
         cursor = draft.alias()
         source += f" cross join ({_cursor_sql(draft, model, page)}) {cursor}"
-        conditions.append(from_cursor_sql(alias, cursor, page.sorts))
-    return (
-        f"select {columns} from {source}{_where(conditions)}{order_sql(alias, page.sorts)}"
-        f"{limit_sql(draft, page.limit, page.skip)}"
-    )
+        conditions.append(from_cursor_sql(inner, cursor, page.sorts))
+    if page.distinct:
+        source = f"({_ranked_sql(inner, source, conditions, page)}) {alias}"
+        conditions = [f"{alias}.{_RANK} = 1"]
+    order, limit = order_sql(alias, page.sorts), limit_sql(draft, page.limit, page.skip)
+    if limit:
+        # Only the rows of the page are cast for the models; Postgres would cast every row that it sorts.
+        source, conditions = f"(select {alias}.* from {source}{_where(conditions)}{order}{limit}) {alias}", []
+    return f"select {columns} from {source}{_where(conditions)}{order}"
 
 
 def limit_sql(draft: Draft, limit: int | None, skip: int) -> str:
@@ -90,13 +96,9 @@ def limit_sql(draft: Draft, limit: int | None, skip: int) -> str:
 
 
 def _ranked_sql(alias: str, source: str, conditions: list[str], page: PageClause) -> str:
-    """Every row with its rank among those that share the distinct values; the first in order stays.
-
-    The order is that of the caller, also when the page is read backwards.
-    """
-    sorts = [sort.reversed() for sort in page.sorts] if page.backwards else page.sorts
+    """Every row with its rank among those that share the distinct values; the first in order stays."""
     shared = ", ".join(compare_sql(field, column(alias, field)) for field in page.distinct)
-    rank = f"row_number() over (partition by {shared}{order_sql(alias, sorts)}) as {_RANK}"
+    rank = f"row_number() over (partition by {shared}{order_sql(alias, page.sorts)}) as {_RANK}"
     return f"select {alias}.*, {rank} from {source}{_where(conditions)}"
 
 

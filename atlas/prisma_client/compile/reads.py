@@ -69,7 +69,7 @@ def find_many(schema: Schema, model: Model, result: type[BaseModel], arguments: 
     alias = draft.alias()
     rest = dict(arguments)
     columns, included = selection_sql(draft, model, alias, result, rest.pop("include", None))
-    page = parse_page(model, rest)
+    page = parse_page(draft, model, rest)
     return CompiledQuery(page_sql(draft, model, alias, columns, page), draft.parameters, included, page.backwards)
 
 
@@ -79,7 +79,7 @@ def count(schema: Schema, model: Model, arguments: Mapping[str, Any], selected: 
     alias = draft.alias()
     fields = [scalar(model, name) for name in selected if name != "_all"]
     columns = ", ".join(f"{column(alias, field)} as {quoted(field.name)}" for field in fields)
-    page = parse_page(model, arguments, ("where", "cursor", "take", "skip"))
+    page = parse_page(draft, model, arguments, ("where", "cursor", "take", "skip"))
     rows = page_sql(draft, model, alias, columns, page)
     counts = ", ".join(f"{count_sql(name)} as {quoted(name)}" for name in selected)
     return CompiledQuery(f"select {counts} from ({rows}) r", draft.parameters)

@@ -87,7 +87,7 @@ def _include(
 def _relation(draft: Draft, model: Model, alias: str, field: Field, arguments: dict[str, Any]) -> tuple[str, Included]:
     nested = arguments.pop("include", None)
     target, other = target_of(draft.schema, field), draft.alias()
-    page = parse_page(target, arguments, PAGE_ARGUMENTS if field.is_list else (), stable=field.is_list)
+    page = parse_page(draft, target, arguments, PAGE_ARGUMENTS if field.is_list else (), stable=field.is_list)
     parts, within = _include(draft, target, other, {} if nested is None else nested)
     columns = ", ".join([_columns(other, target.scalars), *(f"({sql}) as {quoted(name)}" for name, sql in parts)])
     rows = page_sql(draft, target, other, columns, page, lambda inner: join_sql(model, alias, field, target, inner))

@@ -1,28 +1,74 @@
 """The `where` of a call: fields, AND, OR, NOT, relations, and the unique keys of one row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atlas.db.schema import qualified
 from atlas.prisma_client.compile.draft import Draft, as_dict, column, named, scalar
 from atlas.prisma_client.compile.filters import Operand, list_filter, value_filter
+from atlas.prisma_client.compile.json_filters import json_filter
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, unknown_field, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of
 
-Condition = Callable[[str, Any], str]
+Condition = Callable[[str, Any], str | None]
+# The condition on the rows of a model behind an alias, for a statement still to be written.
+Wanted = Callable[[Draft, Model, str], str]
+
+
+def matching(tree: Any) -> Wanted:
+    """The rows that a filter finds."""
+    return lambda draft, model, alias: where_sql(draft, model, alias, tree)
+
+
+def by_key(tree: Any) -> Wanted:
+    """The rows that the filter of an update or a delete finds; see `_related`."""
+
+    def wanted(draft: Draft, model: Model, alias: str) -> str:
+        draft.by_key = True
+        return where_sql(draft, model, alias, tree)
+
+    return wanted
+
+
+def unique(tree: Any) -> Wanted:
+    """The row that a unique key names."""
+    return lambda draft, model, alias: unique_sql(draft, model, alias, tree)
+
+
+def holding(values: Mapping[str, Any]) -> Wanted:
+    """The rows with these values, none of which is null."""
+    return lambda draft, model, alias: " and ".join(
+        _equals(draft, alias, model.fields[name], value) for name, value in values.items()
+    )
+
+
+def all_of(*wanted: Wanted) -> Wanted:
+    """The rows that all of them want."""
+    return lambda draft, model, alias: " and ".join(f"({each(draft, model, alias)})" for each in wanted)
+
+
+def none_of(wanted: Sequence[Wanted]) -> Wanted:
+    """The rows that none of them wants."""
+    return lambda draft, model, alias: f"({any_of(wanted)(draft, model, alias)}) is not true"
+
+
+def any_of(wanted: Sequence[Wanted]) -> Wanted:
+    """The rows that at least one of them wants."""
+    return lambda draft, model, alias: " or ".join(f"({each(draft, model, alias)})" for each in wanted) or "false"
 
 
 def where_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
     """The condition on one row of the model; nothing wanted is `true`."""
 
-    def on_field(name: str, wanted: Any) -> str:
+    def on_field(name: str, wanted: Any) -> str | None:
         field = model.fields.get(name)
         if field is not None and field.relation is not None:
             return _relation_filter(draft, model, alias, field, wanted)
-        return field_filter(draft, alias, scalar(model, name), wanted)
+        field = scalar(model, name)
+        return field_filter(draft, column(alias, field), field, wanted)
 
-    return logic_sql(tree, f"{model.name}.where", on_field)
+    return logic_sql(draft, tree, f"{model.name}.where", on_field) or "true"
 
 
 def unique_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
@@ -35,7 +81,7 @@ def unique_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
             parts += [_equals(draft, alias, model.fields[name], value) for name, value in values.items()]
     if not parts:
         keys = " or ".join(f"`{key.name}`" for key in model.keys)
-        raise missing_value(f"{model.name}.where", f"needs {keys}")
+        raise wrong_value(f"{model.name}.where", f"a whole key ({keys})", tree)
     if rest:
         parts.append(where_sql(draft, model, alias, rest))
     return " and ".join(parts)
@@ -48,78 +94,119 @@ def key_values(model: Model, key: UniqueKey, given: Any) -> dict[str, Any]:
         if values.get(name) is None:
             raise missing_value(f"{model.name}.{name}", f"is part of the key `{key.name}`")
     if len(values) > len(key.fields):
-        raise unknown_field(model, f"{key.name}.{(values.keys() - set(key.fields)).pop()}")
+        raise unknown_field(model.name, f"{key.name}.{(values.keys() - set(key.fields)).pop()}")
     return values
 
 
-def field_filter(draft: Draft, alias: str, field: Field, wanted: Any) -> str:
-    """The condition on one column."""
-    operand = Operand(column(alias, field), codec_of(field), field.label, not field.required)
+def field_filter(draft: Draft, sql: str, field: Field, wanted: Any) -> str | None:
+    """The condition on a column, or on an expression of its type; None where nothing is wanted."""
+    if field.type == "Json" and not field.is_list:
+        return json_filter(draft, field, sql, wanted)
+    operand = Operand(sql, codec_of(field), field.label, not field.required)
     return list_filter(draft, operand, wanted) if field.is_list else value_filter(draft, operand, wanted)
 
 
-def logic_sql(tree: Any, label: str, condition: Condition) -> str:
-    """AND, OR and NOT over whatever `condition` makes of the other keys."""
+def logic_sql(draft: Draft, tree: Any, label: str, condition: Condition, *, nested: bool = False) -> str | None:
+    """AND, OR and NOT over whatever `condition` makes of the other keys; None where nothing is wanted.
+
+    As in Prisma, an empty filter is left out of the group that it stands in. A group with no filter left wants
+    nothing; only an OR at the outermost level then finds nothing.
+    """
     if tree is None:
-        return "true"
+        return None
     parts = []
     for name, value in as_dict(tree, label).items():
         if name in ("AND", "OR", "NOT"):
-            parts.append(_joined(name, _branches(value, label), label, condition))
+            part = _group(draft, name, _branches(name, value, label), label, condition, nested)
         else:
-            parts.append(condition(name, value))
-    return " and ".join(parts) or "true"
+            part = condition(name, value)
+        parts += [part] if part else []
+    return " and ".join(parts) or None
 
 
-def _branches(value: Any, label: str) -> list[dict[str, Any]]:
-    listed = [value] if isinstance(value, dict) else value
+def _branches(name: str, value: Any, label: str) -> list[dict[str, Any]]:
+    listed = [value] if isinstance(value, dict) and name != "OR" else value
     if not isinstance(listed, list | tuple):
         raise wrong_value(label, "a dict or a list of dicts", value)
     return [as_dict(branch, label) for branch in listed]
 
 
-def _joined(name: str, branches: list[dict[str, Any]], label: str, condition: Condition) -> str:
-    """No branch at all: AND and NOT ask for nothing, OR finds nothing. An empty branch asks for nothing."""
-    if name == "OR" and not all(branches):
-        return "true" if branches else "false"
-    conditions = [logic_sql(branch, label, condition) for branch in branches if branch]
-    if name == "OR":
-        return f"({' or '.join(conditions) or 'false'})"
+def _group(
+    draft: Draft, name: str, branches: list[dict[str, Any]], label: str, condition: Condition, nested: bool
+) -> str | None:
+    draft.negated ^= name == "NOT"
+    found = [logic_sql(draft, branch, label, condition, nested=True) for branch in branches]
+    draft.negated ^= name == "NOT"
+    conditions = [each for each in found if each is not None]
+    if not conditions:
+        return "false" if name == "OR" and not nested else None
     if name == "NOT":
         conditions = [f"not ({each})" for each in conditions]
-    return f"({' and '.join(conditions) or 'true'})"
+    return f"({(' or ' if name == 'OR' else ' and ').join(conditions)})"
 
 
 def _equals(draft: Draft, alias: str, field: Field, value: Any) -> str:
     return f"{column(alias, field)} = {draft.field_value(field, value)}"
 
 
-def _relation_filter(draft: Draft, model: Model, alias: str, field: Field, wanted: Any) -> str:
+def _relation_filter(draft: Draft, model: Model, alias: str, field: Field, wanted: Any) -> str | None:
     if field.is_list:
         entries = named(wanted, field.label, ("some", "every", "none"))
-    elif wanted is None:
+        return " and ".join(_list_related(draft, model, alias, field, *entry) for entry in entries.items()) or None
+    if wanted is None:
         entries = {"is": None}
     else:
         # Prisma also takes the related row's filter directly, without `is`.
         is_direct = not as_dict(wanted, field.label).keys() <= {"is", "is_not", "isNot"}
         entries = {"is": wanted} if is_direct else named(wanted, field.label, ("is", "is_not"))
-    parts = [_related(draft, model, alias, field, *entry) for entry in entries.items()]
-    return " and ".join(parts) or "true"
+    return " and ".join(_related(draft, model, alias, field, *entry) for entry in entries.items()) or None
+
+
+def _list_related(draft: Draft, model: Model, alias: str, field: Field, name: str, tree: Any) -> str:
+    if tree is None:
+        raise wrong_value(f"{field.label}.{name}", "a dict", tree)
+    with draft.inside_relation(negated=draft.negated):
+        other = draft.alias()
+        condition = where_sql(draft, target_of(draft.schema, field), other, tree)
+    condition = f"not ({condition})" if name == "every" else condition
+    found = _exists(draft, model, alias, field, other, condition)
+    return found if name == "some" else f"not {found}"
 
 
 def _related(draft: Draft, model: Model, alias: str, field: Field, name: str, tree: Any) -> str:
-    target, other = target_of(draft.schema, field), draft.alias()
-    condition = where_sql(draft, target, other, tree)
-    if name == "every":
-        condition = f"not ({condition})"
-    wants_absence = name in ("none", "every", "is_not")
-    if tree is None and field.is_list:
-        raise wrong_value(f"{field.label}.{name}", "a dict", tree)
+    """`is` and `is_not`. A related row of which the filter is unknown, because of a null, is neither.
+
+    That is so for reads. For the rows that an update or a delete wants, Prisma asks otherwise: those whose key is among
+    the keys of such rows, or not among them; a row without a related one is neither.
+    """
     if tree is None:  # `is: None` asks for no related row, `is_not: None` for one
-        wants_absence = not wants_absence
+        found = _exists(draft, model, alias, field, draft.alias(), "true")
+        return f"not {found}" if name == "is" else found
+    negated = draft.negated != (name == "is_not")
+    by_key = draft.by_key
+    with draft.inside_relation(negated=negated):
+        other = draft.alias()
+        condition = where_sql(draft, target_of(draft.schema, field), other, tree)
+    if by_key:
+        return _among_keys(draft, model, alias, field, other, condition, name)
+    found = _exists(draft, model, alias, field, other, f"({condition}) is not false" if negated else condition)
+    return f"not {found}" if name == "is_not" else found
+
+
+def _exists(draft: Draft, model: Model, alias: str, field: Field, other: str, condition: str) -> str:
+    target = target_of(draft.schema, field)
     joined = join_sql(model, alias, field, target, other)
-    found = f"exists (select from {qualified(target.table)} {other} where {joined} and {condition})"
-    return f"not {found}" if wants_absence else found
+    return f"exists (select from {qualified(target.table)} {other} where {joined} and {condition})"
+
+
+def _among_keys(draft: Draft, model: Model, alias: str, field: Field, other: str, condition: str, name: str) -> str:
+    assert field.relation is not None
+    target = target_of(draft.schema, field)
+    own = ", ".join(column(alias, model.fields[part]) for part in field.relation.own)
+    theirs = [column(other, target.fields[part]) for part in field.relation.theirs]
+    held = " and ".join(f"{part} is not null" for part in theirs)
+    keys = f"select {', '.join(theirs)} from {qualified(target.table)} {other} where {condition} and {held}"
+    return f"({own}) {'not in' if name == 'is_not' else 'in'} ({keys})"
 
 
 def target_of(schema: Schema, field: Field) -> Model:

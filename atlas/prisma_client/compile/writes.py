@@ -1,13 +1,13 @@
 """insert, update and delete, and what they give back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 from uuid import uuid4
 
 from atlas.db.schema import qualified
 from atlas.ids import new_id
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict, column, named, quoted, scalar
-from atlas.prisma_client.compile.where import unique_sql, where_sql
+from atlas.prisma_client.compile.where import Wanted
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of
@@ -25,15 +25,15 @@ def insert(
     """Insert one row. With `conflict`, a row that already holds that key is left alone and nothing comes back."""
     draft = Draft(schema)
     alias = draft.alias()
-    values = _values(draft, model, data)
+    values = new_values(draft, model, data)
     columns = ", ".join(quoted(field.column) for field in values)
     row = f"({columns}) values ({', '.join(values.values())})" if values else "default values"
     skip = ""
     if conflict is not None:
         held = ", ".join(quoted(model.fields[name].column) for name in conflict.fields)
         skip = f" on conflict ({held}) do nothing"
-    result, included = returning(draft, alias)
-    sql = f"insert into {qualified(model.table)} as {alias} {row}{skip} returning {result}"
+    result, included = _returning(draft, alias, returning)
+    sql = f"insert into {qualified(model.table)} as {alias} {row}{skip}{result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
@@ -46,55 +46,41 @@ def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: boo
         if len(draft.parameters) + len(model.scalars) > _PARAMETER_LIMIT:
             yield _insert_batch(draft, model, batch, skip_duplicates)
             draft, batch = Draft(schema), []
-        batch.append(_values(draft, model, row))
+        batch.append(new_values(draft, model, row))
     if batch:
         yield _insert_batch(draft, model, batch, skip_duplicates)
 
 
 def update(
-    schema: Schema, model: Model, where: Any, data: dict[str, Any], returning: Returning
+    schema: Schema, model: Model, wanted: Wanted, data: dict[str, Any], returning: Returning | None = None
 ) -> CompiledQuery | None:
-    """Change the row that a unique key names; None where there is nothing to change."""
+    """Change the rows that are wanted; None where there is nothing to change."""
     draft = Draft(schema)
     alias = draft.alias()
-    changes = _changes_sql(draft, model, alias, data)
-    condition = unique_sql(draft, model, alias, where)
+    changes = changes_sql(draft, model, alias, data)
+    condition = wanted(draft, model, alias)
     if not changes:
         return None
-    result, included = returning(draft, alias)
-    sql = f"update {qualified(model.table)} as {alias} set {changes} where {condition} returning {result}"
+    result, included = _returning(draft, alias, returning)
+    sql = f"update {qualified(model.table)} as {alias} set {changes} where {condition}{result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
-def update_many(schema: Schema, model: Model, where: Any, data: dict[str, Any]) -> CompiledQuery | None:
-    """Change every row that matches; None where there is nothing to change."""
+def delete(schema: Schema, model: Model, wanted: Wanted, returning: Returning | None = None) -> CompiledQuery:
+    """Remove the rows that are wanted; what comes back is how they and their relations were."""
     draft = Draft(schema)
     alias = draft.alias()
-    changes = _changes_sql(draft, model, alias, data)
-    condition = where_sql(draft, model, alias, where)
-    if not changes:
-        return None
-    return CompiledQuery(
-        f"update {qualified(model.table)} as {alias} set {changes} where {condition}", draft.parameters
-    )
-
-
-def delete(schema: Schema, model: Model, where: Any, returning: Returning) -> CompiledQuery:
-    """Remove the row that a unique key names; what comes back is how it and its relations were."""
-    draft = Draft(schema)
-    alias = draft.alias()
-    condition = unique_sql(draft, model, alias, where)
-    result, included = returning(draft, alias)
-    sql = f"delete from {qualified(model.table)} as {alias} where {condition} returning {result}"
+    condition = wanted(draft, model, alias)
+    result, included = _returning(draft, alias, returning)
+    sql = f"delete from {qualified(model.table)} as {alias} where {condition}{result}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
-def delete_many(schema: Schema, model: Model, where: Any) -> CompiledQuery:
-    """Remove every row that matches."""
-    draft = Draft(schema)
-    alias = draft.alias()
-    condition = where_sql(draft, model, alias, where)
-    return CompiledQuery(f"delete from {qualified(model.table)} as {alias} where {condition}", draft.parameters)
+def _returning(draft: Draft, alias: str, returning: Returning | None) -> tuple[str, tuple[Included, ...]]:
+    if returning is None:
+        return "", ()
+    result, included = returning(draft, alias)
+    return f" returning {result}", included
 
 
 def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], skip_duplicates: bool) -> CompiledQuery:
@@ -107,15 +93,18 @@ def _insert_batch(draft: Draft, model: Model, batch: list[dict[Field, str]], ski
     return CompiledQuery(f"insert into {qualified(model.table)} ({columns}) values {rows}{skip}", draft.parameters)
 
 
-def _values(draft: Draft, model: Model, data: dict[str, Any]) -> dict[Field, str]:
-    """What a new row sets. Fields left out take the database's default, or one that Prisma makes."""
+def new_values(draft: Draft, model: Model, data: dict[str, Any], supplied: Collection[str] = ()) -> dict[Field, str]:
+    """What a new row sets. Fields left out take the database's default, or one that Prisma makes.
+
+    Those `supplied` by a relation are not known yet.
+    """
     for name in as_dict(data, f"{model.name}.data"):
         scalar(model, name)
     values = {}
     for field in model.scalars:
         if field.name in data:
             values[field] = _new_value(draft, field, data[field.name])
-        elif (made := _made_value(draft, field)) is not None:
+        elif field.name not in supplied and (made := _made_value(draft, field)) is not None:
             values[field] = made
     return values
 
@@ -138,9 +127,7 @@ def _made_value(draft: Draft, field: Field) -> str | None:
         return draft.parameter(codec_of(field), str(made), field.label)
     if function not in (None, "now", "autoincrement", "dbgenerated"):
         raise UnsupportedQuery(f"the default {function}() of {field.label}", remedy="Give the value yourself.")
-    if field.default is None and field.is_list:
-        return draft.field_value(field, [])
-    if field.default is None and field.required:
+    if field.default is None and field.required and not field.is_list:
         raise missing_value(field.label)
     return None
 
@@ -149,11 +136,12 @@ def _now(field: Field) -> str:
     return "clock_timestamp()" if field.pg_type == "timestamptz" else "clock_timestamp() at time zone 'UTC'"
 
 
-def _changes_sql(draft: Draft, model: Model, alias: str, data: dict[str, Any]) -> str:
+def changes_sql(draft: Draft, model: Model, alias: str, data: dict[str, Any]) -> str:
+    """What an update sets, and with it the time of the row's last change, if it has one."""
     fields = {scalar(model, name): value for name, value in as_dict(data, f"{model.name}.data").items()}
     changes = {field: _change(draft, alias, field, value) for field, value in fields.items()}
     for field in model.scalars:
-        if field.updated_at and field not in changes:
+        if changes and field.updated_at and field not in changes:
             changes[field] = _now(field)
     return ", ".join(f"{quoted(field.column)} = {sql}" for field, sql in changes.items())
 

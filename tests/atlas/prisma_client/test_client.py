@@ -185,6 +185,18 @@ async def test_a_partial_index_can_serve_an_enum_that_is_a_parameter(clean_pool,
     assert "jobs_running" in "\n".join(row[0] for row in plan)
 
 
+async def test_only_the_rows_of_a_page_are_cast_for_the_models(clean_pool, tenant):
+    """A cast under the sort would be made for every row of the table."""
+    async with watched(clean_pool) as (client, statements):
+        await client.job.find_many(order=[{"priority": "desc"}, {"id": "asc"}], take=100, include={"attempts": True})
+        [query] = await sent(statements)
+        plan = await client.connection.fetch("explain (verbose, costs off) " + query.replace("$1::int8", "100"))
+    lines = [row[0] for row in plan]
+    [limit, *_] = [number for number, line in enumerate(lines) if line.strip().startswith("->  Limit")]
+    assert not [line for line in lines[limit:] if "Output:" in line and "input)::text" in line]
+    assert [line for line in lines[:limit] if "input)::text" in line]
+
+
 async def test_generated_models_are_what_comes_back(db, tenant):
     job = await db.job.create({"tenantId": tenant.id, "jobType": "x"})
     assert type(job) is Job

@@ -8,8 +8,6 @@ import pytest_asyncio
 from prisma import Base64, Json
 from prisma.errors import FieldNotFoundError, InputError, MissingRequiredValueError
 
-from atlas.prisma_client import UnsupportedQuery
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FIRST, LAST = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 12, 31, tzinfo=UTC)
@@ -174,22 +172,22 @@ async def test_groups_are_filtered_ordered_and_paged(gadgets, arguments, found):
     ("arguments", "error", "words"),
     [
         ({"by": []}, MissingRequiredValueError, r"Gadget\.by"),
-        ({"by": "odd"}, InputError, r"Gadget\.by"),
+        ({"by": "odd"}, FieldNotFoundError, r"Gadget\.by"),
         ({"by": ["owner"]}, FieldNotFoundError, "owner"),
-        ({"sum": {"odd": True}}, UnsupportedQuery, "`_sum` of Gadget.odd"),
-        ({"avg": {"numbers": True}}, UnsupportedQuery, "`_avg` of Gadget.numbers"),
-        ({"min": {"doc": True}}, UnsupportedQuery, "`_min` of Gadget.doc"),
-        ({"max": {"tags": True}}, UnsupportedQuery, "`_max` of Gadget.tags"),
+        ({"sum": {"odd": True}}, FieldNotFoundError, r"Gadget\.odd\._sum"),
+        ({"avg": {"numbers": True}}, FieldNotFoundError, r"Gadget\.numbers\._avg"),
+        ({"min": {"doc": True}}, FieldNotFoundError, r"Gadget\.doc\._min"),
+        ({"max": {"tags": True}}, FieldNotFoundError, r"Gadget\.tags\._max"),
         ({"sum": {"nope": True}}, FieldNotFoundError, "nope"),
         ({"sum": {"small\nnope": True}}, FieldNotFoundError, "nope"),
         ({"sum": {"small": False}}, MissingRequiredValueError, "_sum"),
         ({"having": {"small": 1}}, InputError, "grouped by"),
-        ({"having": {"odd": {"_avg": {"gt": 1}}}}, UnsupportedQuery, "`_avg` of Gadget.odd"),
-        ({"having": {"small": {"_sum": {"contains": 1}}}}, UnsupportedQuery, "`contains` on Gadget.small._sum"),
+        ({"having": {"odd": {"_avg": {"gt": 1}}}}, FieldNotFoundError, r"Gadget\.odd\._avg"),
+        ({"having": {"small": {"_sum": {"contains": 1}}}}, FieldNotFoundError, "`contains` on Gadget.small._sum"),
         ({"having": {"small": {"_median": {"gt": 1}}}}, InputError, "grouped by"),
         ({"having": {"owner": {"is": {}}}}, FieldNotFoundError, "owner"),
         ({"order": {"small": "asc"}}, InputError, "grouped by"),
-        ({"order": {"odd": "sideways"}}, InputError, "'asc' or 'desc'"),
+        ({"order": {"odd": "sideways"}}, FieldNotFoundError, "'asc' or 'desc'"),
     ],
 )
 async def test_groups_that_cannot_be_are_refused(gadgets, arguments, error, words):

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from prisma import Base64, Json
 from prisma.enums import JobSource
-from prisma.errors import ForeignKeyViolationError, InputError, RawQueryError
+from prisma.errors import FieldNotFoundError, ForeignKeyViolationError, RawQueryError
 from prisma.models import Job, JobWorker
 from pydantic import BaseModel
 
@@ -93,6 +93,8 @@ async def test_execute_raw_says_how_many_rows_it_touched(db):
     assert await db.execute_raw("delete from atlas.job_types where max_retries = 7") == 3
     assert await db.execute_raw("insert into atlas.job_types (key) values ($1), ($2)", "a", "b") == 2
     assert await db.execute_raw("select 1") == 1
+    assert await db.execute_raw("") == 0
+    assert await db.query_raw("") == []
     assert await db.execute_raw("set local search_path to public") == 0
 
 
@@ -118,9 +120,9 @@ async def test_what_goes_wrong_in_raw_sql_is_a_raw_query_error(db, query, parame
 
 
 async def test_a_parameter_that_cannot_be_sent_is_refused(db):
-    with pytest.raises(InputError):
+    with pytest.raises(FieldNotFoundError):
         await db.query_raw("select $1::jsonb", Json(object()))
-    with pytest.raises(InputError):
+    with pytest.raises(FieldNotFoundError):
         await db.query_raw("select $1::bytea", Base64(b"?"))
 
 

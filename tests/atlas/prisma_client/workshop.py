@@ -11,7 +11,7 @@ from prisma.bases import _PrismaModel
 from atlas.prisma_client import AsyncpgPrisma
 from atlas.prisma_client.schema import parse_schema
 
-SCHEMA = parse_schema(r"""
+SCHEMA_TEXT = r"""
 // A comment with a "quote and a { brace.
 generator client {
   provider = "prisma-client-py"
@@ -104,7 +104,8 @@ model Mark {
     right(sort: Desc)
   ])
 }
-""")
+"""
+SCHEMA = parse_schema(SCHEMA_TEXT)
 
 TABLES = '''
 create type "Paint" as enum ('red', 'GREEN', 'it''s {blue}');
@@ -210,6 +211,10 @@ class Mark(_PrismaModel):
     left: int
     right: int
     pair: Optional["Pair"] = None
+
+
+for _model in (Gadget, Person, Badge, Club, Pair, Mark):
+    _model.model_rebuild()
 
 
 class Workshop:

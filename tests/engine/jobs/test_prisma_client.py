@@ -8,7 +8,7 @@ import asyncpg
 import orjson
 import pytest
 from prisma import Json
-from prisma.errors import InputError, MissingRequiredValueError, PrismaError
+from prisma.errors import FieldNotFoundError, MissingRequiredValueError, PrismaError
 from pydantic import BaseModel
 
 from atlas import Actor, AtlasPrisma, JobsRepository, WriteRefused, job
@@ -131,8 +131,8 @@ async def test_admission_is_that_of_every_job(db, monkeypatch, green):
         ({"input": Json([1])}, InvalidInput),
         ({"id": made.id}, InvalidInput),
         ({"tenantId": "0190a4c8-0000-7000-8000-00000000dead"}, NotFound),
-        ({"priority": "high"}, InputError),
-        ({"input": {"not": "wrapped"}}, InputError),
+        ({"priority": "high"}, FieldNotFoundError),
+        ({"input": {"not": "wrapped"}}, FieldNotFoundError),
     ):
         with pytest.raises(refusal):
             await db.job.create({**NEW, **wrong})
