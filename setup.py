@@ -1,11 +1,16 @@
 """Maps the folders at the top of the repository to one import name: `engine/` is `atlas.engine`."""
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 FLOORS = ("api", "audit", "cli", "engine", "scheduler", "testing", "workers")
 
 # Folders of data, which are not imported.
 DATA = {"atlas.migrations": "migrations", "atlas.examples": "examples"}
+# `make setup` generates the Prisma client and leaves a copy for the wheel.
+if Path("generated").is_dir():
+    DATA["atlas.generated"] = "generated"
 
 setup(
     packages=[
@@ -20,5 +25,6 @@ setup(
         "": ["sql/*.sql", "functions/*.sql", "pages/*", "py.typed", "schema.prisma"],
         "atlas.migrations": ["*/migration.sql", "migration_lock.toml"],
         "atlas.examples": ["*.json", "*/*"],
+        "atlas.generated": ["*"],
     },
 )

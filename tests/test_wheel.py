@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import files
 from pathlib import Path
 
 import orjson
@@ -44,8 +45,18 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [wheel] = dist.glob("*.whl")
     subprocess.run([*pip, "--python", venv / "bin" / "python", "install", "--no-deps", wheel], check=True)
     # After the wheel's own on the path; the `.pth` files in there, which lead to this checkout, are not read.
-    (site_packages(venv) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    dependencies = [str(folder / "as_published"), sysconfig.get_path("purelib")]
+    (site_packages(venv) / "dependencies.pth").write_text("\n".join(dependencies) + "\n")
+    copy_published("prisma", folder / "as_published")
     return venv
+
+
+def copy_published(distribution: str, folder: Path) -> None:
+    """A distribution as it is installed: without the code that was generated into it afterwards."""
+    for file in files(distribution) or []:
+        if file.suffix != ".pyc" and ".." not in file.parts:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file.locate(), folder / file)
 
 
 @pytest.fixture
@@ -79,6 +90,7 @@ async def test_a_project_with_packages_named_like_ours_runs_its_jobs(venv, proje
     files = (await run([str(venv / "bin" / "python"), "-P", "-c", where], cwd=project, env=env)).stdout.split()
     assert all(Path(file).is_relative_to(site_packages(venv)) for file in files)
 
+    assert not (venv.parent / "as_published" / "prisma" / "client.py").exists()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     up = await asyncio.create_subprocess_exec(

@@ -12,7 +12,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from atlas.db.pool import Connection
-from atlas.db.prisma_types import defer_types
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -28,13 +27,12 @@ class ClientNotGenerated(AtlasError):
 @cache
 def load_client() -> "type[AsyncpgPrisma]":
     """Import the generated code."""
-    defer_types()
     try:
         from atlas.prisma_client import AsyncpgPrisma
     except (ImportError, RuntimeError) as error:  # Prisma raises either, by the name that is missing
         raise ClientNotGenerated(
             f"The Prisma client cannot be imported: {error}.",
-            remedy="Run `make setup`; docs/prisma.md has the command for an installed Atlas.",
+            remedy="Run `make setup`; docs/prisma.md has the command behind it.",
         ) from error
     return AsyncpgPrisma
 

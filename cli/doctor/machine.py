@@ -4,13 +4,13 @@ import os
 import platform
 import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from atlas.audit.keys import is_open_to_others, key_file
 from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.setup import client_is_current
+from atlas.db.generated_prisma import generated_folder
 from atlas.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -40,9 +40,8 @@ def _python() -> Diagnosis:
 
 
 def _prisma_client() -> Diagnosis:
-    spec = find_spec("prisma")
-    folders = spec.submodule_search_locations if spec else None
-    current = folders is not None and client_is_current(Path(folders[0]))
+    folder = generated_folder()
+    current = folder is not None and client_is_current(folder)
     return finding(
         "prisma client",
         "generated from the current schema.prisma" if current else "not generated from the current schema.prisma",

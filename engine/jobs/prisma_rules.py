@@ -120,8 +120,10 @@ def check_write(model: Model, method: str, arguments: Mapping[str, Any]) -> None
 
 
 def _way(name: str, value: Any) -> str:
+    if name != "status":
+        return _COLUMNS.get(name, _ANEW)
     wanted = value.get("set") if isinstance(value, dict) else value
-    return _STATUSES.get(str(wanted), _CLAIM) if name == "status" else _COLUMNS.get(name, _ANEW)
+    return next((verb for status, verb in _STATUSES.items() if status == wanted), _CLAIM)
 
 
 def chosen(model: Model, data: Any) -> dict[str, Any]:

@@ -56,8 +56,14 @@ async def test_two_installations_share_a_database_and_a_hostile_search_path(data
         for installation in (ours, theirs):
             await atlas("migrate", **installation)
             await atlas("online", **installation)
-        await atlas("enqueue", "report.build", "--tenant", "system", "--input", "{}", **theirs)
+        await atlas("tenant", "add", "acme", **theirs)
+        await atlas("enqueue", "report.build", "--tenant", "acme", "--input", "{}", **theirs)
 
         assert '"status": "queued"' in await atlas("status", **theirs)
         assert '"status": "queued"' not in await atlas("status", **ours)
+        slugs = [
+            [one["slug"] for one in json.loads(await atlas("tenant", "list", **each))["tenants"]]
+            for each in (ours, theirs)
+        ]
+        assert slugs == [["system"], ["acme", "system"]]
         assert json.loads(await atlas("migrate", **theirs))["applied"] == []

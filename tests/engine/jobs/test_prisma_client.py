@@ -8,6 +8,7 @@ import asyncpg
 import orjson
 import pytest
 from prisma import Json
+from prisma.enums import JobStatus
 from prisma.errors import FieldNotFoundError, MissingRequiredValueError, PrismaError
 from pydantic import BaseModel
 
@@ -154,7 +155,7 @@ async def test_a_job_of_later_is_due_then(db, conn, green):
         ({"status": "running"}, "claim"),
         ({"status": "running", "claimedBy": "me"}, "claim"),
         ({"status": {"set": "succeeded"}}, "mark_success"),
-        ({"status": "canceled"}, "cancel"),
+        ({"status": JobStatus.canceled}, "cancel"),
         ({"status": "queued"}, "retry"),
         ({"attemptCount": {"increment": 1}}, "claim"),
         ({"leaseExpiresAt": None}, "claim"),
