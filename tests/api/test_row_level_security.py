@@ -5,7 +5,9 @@ import pytest
 from prisma import Json
 from prisma.errors import PrismaError
 
+from atlas import AtlasPrisma
 from atlas.db.prisma import prisma_on
+from atlas.errors import NotFound
 from atlas.prisma_client import packaged_schema
 from tests.api.given import furnish_installation, furnish_tenant
 
@@ -283,6 +285,21 @@ async def test_the_typed_client_changes_nothing_of_another_tenant(owner, world, 
     except (asyncpg.PostgresError, PrismaError):
         pass  # refused outright; what went through is kept, so that the comparison would see more
     assert await fingerprint(owner, world.other) == before
+
+
+async def test_an_application_creates_and_changes_jobs_of_its_tenant_alone(world, things):
+    theirs = str(things["other"]["job_id"])
+    async with world.app.state.api.db.transaction(world.acme.id) as conn:
+        db = AtlasPrisma.on(conn)
+        made = await db.job.create({"tenantId": str(world.acme.id), "jobType": "x.work"})
+        with pytest.raises(NotFound, match="There is no tenant"):
+            await db.job.create({"tenantId": str(world.other.id), "jobType": "x.work"})
+        assert await db.job.update({"priority": 9}, {"id": theirs}) is None
+        await db.job.update_many({"priority": 9}, {})
+        assert (await db.job.find_unique_or_raise({"id": made.id})).priority == 9
+    async with world.app.state.api.db.transaction(None) as conn:
+        rows = await AtlasPrisma.on(conn).job.find_many(where={"tenantId": str(world.other.id)})
+        assert {row.priority for row in rows} == {0}
 
 
 async def fingerprint(owner, tenant):
