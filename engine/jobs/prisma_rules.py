@@ -65,6 +65,7 @@ _CHOSEN = {
     "serverInstanceId": "server_instance_id",
 }
 
+_OTHER = "Atlas writes it; `atlas --help` and docs/api.md show by what."
 _SEALS = "Atlas seals the audit log by itself: `atlas audit`."
 _COUNTS = "Atlas counts by itself: `atlas usage`."
 VERBS = {
@@ -93,6 +94,8 @@ VERBS = {
     "TriggerFire": "`atlas trigger fire` fires a trigger.",
     **dict.fromkeys(("RecurringJob", "RecurringRun"), "A function becomes recurring by `Recurring`."),
     **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal"), _COUNTS),
+    "Webhook": "`atlas webhooks add` and `remove` change webhooks.",
+    "InboundHook": "`atlas hooks add` and `remove` change hooks.",
     "IdempotencyKey": "A request's `Idempotency-Key` makes it.",
 }
 
@@ -104,7 +107,7 @@ class WriteRefused(Refused, PrismaError):
 def check_write(model: Model, method: str, arguments: Mapping[str, Any]) -> None:
     """Let pass what applications may write: new jobs, and a few columns of a job."""
     if model.name != "Job":
-        raise WriteRefused(f"The typed client does not write {model.table}.", remedy=VERBS[model.name])
+        raise WriteRefused(f"The typed client does not write {model.table}.", remedy=VERBS.get(model.name, _OTHER))
     match method:
         case "delete" | "delete_many":
             raise WriteRefused("The typed client does not delete jobs.", remedy="`atlas jobs delete` does.")
@@ -132,7 +135,7 @@ def chosen(model: Model, data: Any) -> dict[str, Any]:
     for name, value in as_dict(data, "Job.data").items():
         relation = model.fields[name].relation if name in model.fields else None
         if relation is not None:
-            raise WriteRefused(f"A new job has no {name}.", remedy=VERBS[relation.target])
+            raise WriteRefused(f"A new job has no {name}.", remedy=VERBS.get(relation.target, _OTHER))
         field = scalar(model, name)
         plain = value.data if isinstance(value, Json) else value
         if plain is None and not field.required:

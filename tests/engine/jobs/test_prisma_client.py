@@ -225,8 +225,8 @@ async def test_jobs_are_neither_deleted_nor_upserted(db, green):
 
 async def test_every_other_table_is_written_by_its_verbs_alone(db, green):
     models = packaged_schema().models
-    assert VERBS.keys() == models.keys() - {"Job"}
-    for name in VERBS:
+    assert VERBS.keys() <= models.keys() - {"Job"}
+    for name in models.keys() - {"Job"}:
         for method in sorted(WRITES):
             with pytest.raises(WriteRefused, match=models[name].table) as refused:
                 await db._execute(method=method, arguments={}, model=SimpleNamespace(__prisma_model__=name))
