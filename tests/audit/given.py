@@ -30,8 +30,8 @@ from (select ('00000000-0000-7000-8000-00000000000' || 1 + i % 4)::uuid as t, i:
 class Installation:
     """What an installation keeps outside its database: the key, its state, the copies of checkpoints."""
 
-    def __init__(self, home: Path) -> None:
-        self.settings: Settings = load_settings(atlas_home=home, database_url=None)
+    def __init__(self, home: Path, database_url: str | None = None) -> None:
+        self.settings: Settings = load_settings(atlas_home=home, database_url=database_url)
         self.key: SigningKey = signing_key(self.settings)
         self.copies = home / "checkpoints"
 

@@ -13,7 +13,7 @@ from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError
 from atlas.postgres.cluster import start_embedded
 from tests.audit.given import TENANTS, event
-from tests.support import PROOF, crash_server
+from tests.support import PROOF, crash_server, until
 
 CRASHES = 12 if PROOF else 3
 GONE = (*UNREACHABLE, asyncpg.PostgresError, asyncpg.InterfaceError, AtlasError)
@@ -36,6 +36,7 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
     stop.set()
     await asyncio.gather(*tasks)
 
+    await until(lambda: _is_back(url))
     conn = await connect(url)
     await seal(conn)
     await installation.sign(conn)
@@ -49,6 +50,15 @@ async def test_a_crash_of_the_server_leaves_every_committed_row_in_exactly_one_l
     assert confirmed <= rows
     assert len(leaves) == len(set(leaves)) == report.rows + len(seals)
     assert (report.findings, report.unsealed) == ([], 0)
+
+
+async def _is_back(url: str) -> bool:
+    """False while the server recovers from the last crash."""
+    try:
+        await (await connect(url)).close()
+    except GONE:
+        return False
+    return True
 
 
 async def _write(url: str, random: Random, stop: asyncio.Event, confirmed: set[str]) -> None:

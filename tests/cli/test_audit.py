@@ -54,9 +54,9 @@ async def written(conn):
 
 
 @pytest.fixture
-def key(written, tmp_path):
+def key(written, tmp_path, database_url):
     """The public key, after a first start has made and used the private one."""
-    Installation(tmp_path / "home")
+    Installation(tmp_path / "home", database_url)
     return tmp_path / "home" / "keys" / "audit.pub"
 
 
@@ -513,7 +513,7 @@ async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
     assert (await audit("verify")).code == 0
 
 
-async def test_before_the_first_seal_there_is_nothing_to_verify(audit, written, tmp_path, conn, owner):
+async def test_before_the_first_seal_there_is_nothing_to_verify(audit, written, tmp_path, database_url, owner):
     done = await audit("verify")
     assert done.code == 0, done
     assert "Nothing has been sealed yet" in done.stdout
@@ -522,7 +522,7 @@ async def test_before_the_first_seal_there_is_nothing_to_verify(audit, written, 
     assert not (tmp_path / "home" / "audit.verified.json").exists()
 
     # A log that was sealed once, and whose seals are gone, is another thing.
-    Installation(tmp_path / "home")
+    Installation(tmp_path / "home", database_url)
     assert (await audit("verify")).code == 0
     (tmp_path / "home" / "keys" / "audit.key").unlink()
     for table in ("audit_checkpoint", "audit_seal", "audit_seal_tenant"):

@@ -11,7 +11,7 @@ import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.db.pool import Pool
 from atlas.engine.jobs import NewJob, enqueue_many, registered, switch
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.support import DANA
+from tests.support import DANA, PROOF
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def drain(pool: Pool, database_url: str, options: Any) -> Callable[..., Awaitabl
 
     async def run(*job_types: str, **chosen: Any) -> Worker:
         worker = Worker(pool, database_url, options(*job_types, drain=True, **chosen))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60 if PROOF else 30):
             await worker.run()
         return worker
 
