@@ -13,6 +13,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.bounds import LARGEST_OUTPUT
 from atlas.db.pool import Connection
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.admission import admit
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
@@ -24,6 +25,8 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import canonical, dump_output, registered
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
+
+RETRIES = statement("engine/jobs/sql/retries.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class JobsRepository:
             max_retries=self._retries(request),
             dedupe_key=request.dedupe_key,
             correlation_id=request.correlation_id,
+            # Who runs jobs without workers has published no types.
+            allow_unknown=True,
         )
         return (await enqueue(conn, await admit(conn, job), actor=self._actor, coalesce=True)).id
 
@@ -82,7 +87,10 @@ class JobsRepository:
     async def claim(self, conn: Connection, *, limit: int = 1) -> list[ClaimedJob]:
         """Claim up to `limit` due jobs, under the gate and the limits like every claim."""
         taken = await claim(conn, self.claimant, limit=limit)
-        self._held.update((job.id, job) for job in taken)
+        for job in taken:
+            if job.max_retries is None:
+                job.max_retries = await self._retries_of(conn, job)
+            self._held[job.id] = job
         return taken
 
     async def heartbeat(self, conn: Connection, job_id: UUID) -> None:
@@ -134,6 +142,13 @@ class JobsRepository:
         # In the caller's transaction this may be rolled back; the job is then still held.
         if not conn.is_in_transaction():
             self._held.pop(job.id, None)
+
+    async def _retries_of(self, conn: Connection, job: ClaimedJob) -> int:
+        """Those of the repository's own policy, else of the job's handler in this process, else as published."""
+        known = registered().get(canonical(job.job_type))
+        if self._policy is not None:
+            return policy_of(self._policy).max_retries
+        return int(await fetch_value(conn, RETRIES, job_type=job.job_type)) if known is None else known.max_retries
 
     def _policy_of(self, job: ClaimedJob) -> RetryPolicy:
         known = registered().get(canonical(job.job_type))

@@ -61,6 +61,8 @@ class AttemptRunner:
         context = JobContext(job, self._lease.worker_id, self._pool, self._progress, self._right)
         slot.job, slot.context, slot.reason = job, context, None
         slot.since = time.monotonic()
+        if job.max_retries is None and job_type is not None:
+            job.max_retries = job_type.max_retries
         limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
         slot.deadline = None if limit is None else slot.since + limit
         try:

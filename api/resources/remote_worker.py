@@ -178,7 +178,7 @@ def _shown(one: LeasedJob, lease: float) -> ClaimedShown:
         payload=one.payload,
         attempt=job.attempt,
         retry_count=job.retry_count,
-        max_retries=job.max_retries,
+        max_retries=job.retries,
         timeout_seconds=job.timeout_seconds,
         correlation_id=job.correlation_id,
         lease_seconds=lease,

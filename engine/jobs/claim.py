@@ -13,6 +13,7 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch_value, retry_deadlocks, statement
+from atlas.engine.jobs.backoff import ATLAS
 from atlas.logs import job_facts
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
@@ -38,7 +39,8 @@ class ClaimedJob:
     input: str
     attempt: int
     retry_count: int
-    max_retries: int
+    # None: those of its handler, which whoever runs it fills in.
+    max_retries: int | None
     lost_count: int
     timeout_seconds: int | None
     definition_id: UUID | None
@@ -49,7 +51,12 @@ class ClaimedJob:
 
     @property
     def has_retries_left(self) -> bool:
-        return self.retry_count < self.max_retries
+        return self.retry_count < self.retries
+
+    @property
+    def retries(self) -> int:
+        """How often it is retried; the default where neither the job nor a handler says it."""
+        return ATLAS.max_retries if self.max_retries is None else self.max_retries
 
     def log_facts(self, worker_id: str) -> dict[str, str | int | None]:
         """What a log line about this attempt says."""

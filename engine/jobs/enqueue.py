@@ -20,10 +20,11 @@ from atlas.db.statements import fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob, checked, hash_key, input_text, stored_key
 from atlas.engine.jobs.placement import place
+from atlas.engine.jobs.refusals import refusal
 from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
-from atlas.errors import DedupeConflict, FieldError, InvalidInput, no_tenant
+from atlas.errors import no_tenant
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
@@ -52,7 +53,9 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
     try:
         made = await fetch_value(conn, ENQUEUE, **_values(job, checked(job), actor))
     except asyncpg.PostgresError as error:
-        raise _explained(error) from error
+        if (refused := refusal(error)) is None:
+            raise
+        raise refused from error
     if made is None:
         raise no_tenant(str(job.tenant_id))
     wake_local_workers(conn)
@@ -93,7 +96,9 @@ async def _insert(
     try:
         found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_columns(jobs, texts, actor))
     except asyncpg.PostgresError as error:
-        raise _explained(error) from error
+        if (refused := refusal(error)) is None:
+            raise
+        raise refused from error
     wake_local_workers(conn)
     results = [Enqueued(job.id) for job in jobs]
     for row in found:
@@ -155,7 +160,7 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "priority": job.priority or 0,
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
-        "max_retries": _retries(job, job_type),
+        "max_retries": job.max_retries,
         "correlation_id": job.correlation_id,
         "source": job.source or "manual",
         "source_ref": job.source_ref,
@@ -163,14 +168,6 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "definition_id": job.definition_id,
         "parent_run_id": job.parent_run_id,
     }
-
-
-def _retries(job: NewJob, job_type: str) -> int | None:
-    """The number of the job, else of its type where this process knows it; None: the statement looks it up."""
-    if job.max_retries is not None:
-        return job.max_retries
-    known = registered().get(job_type)
-    return None if known is None else known.max_retries
 
 
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
@@ -189,7 +186,7 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "priorities": _or_null(job.priority for job in jobs),
         "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
         "run_ats": _or_null(job.run_at for job in jobs),
-        "max_retries": _or_null(map(_retries, jobs, types)),
+        "max_retries": _or_null(job.max_retries for job in jobs),
         "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
         "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
         "correlations": _or_null(job.correlation_id for job in jobs),
@@ -247,23 +244,3 @@ def _body(job: NewJob, meta: str, actor: Actor) -> bytes | None:
     if INPUT_DIGEST in meta:
         return None
     return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
-
-
-def _explained(error: Exception) -> Exception:
-    """An error that the statement raises as one of Atlas's; any other as it is."""
-    detail = str(getattr(error, "detail", ""))
-    match getattr(error, "sqlstate", None):
-        case "AT404":
-            return no_tenant(detail)
-        case "AT409":
-            return DedupeConflict(str(getattr(error, "hint", "")), detail)
-        case "23505" if getattr(error, "constraint_name", "") == "jobs_pkey":
-            return InvalidInput("The job", [FieldError("id", "is taken by another job")])
-        case "23514":
-            return InvalidInput("The job", [FieldError(_column(error), "is out of range")])
-        case _:
-            return error
-
-
-def _column(error: Exception) -> str:
-    return str(getattr(error, "constraint_name", "")).removeprefix("jobs_").replace("_is_sane", "")

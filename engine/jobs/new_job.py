@@ -60,6 +60,8 @@ class NewJob:
     input_json: str | None = None
     # Its events carry digests of its input and output, as its type or its definition asks.
     audit_content: bool = False
+    # Whether its type may be one that no worker and no definition has published.
+    allow_unknown: bool = False
 
     @property
     def needs_host(self) -> bool:

@@ -47,7 +47,8 @@ create table jobs (
   error               jsonb not null default '{}',
   cost_cents          int not null default 0,
   retry_count         int not null default 0,
-  max_retries         int not null default 3,
+  -- Null: those of its job type when it is claimed.
+  max_retries         int,
   next_retry_at       timestamptz(6),
   -- When its last wait ended: next_retry_at, which is null while a job is ready, or the time at which it was woken or retried.
   due_at              timestamptz(6),

@@ -1,7 +1,7 @@
 -- Enqueues any number of jobs: insert, dedupe, audit rows and wake-up in one call. The ids come from the caller.
 -- Returns only what differs from "created as asked": jobs that already existed under an active dedupe key.
 -- With p_coalesce false, a key held by a job of another type or input is refused (errcode AT409, detail: the holder).
--- A tenant, type or meta that all of them share is passed as an array of one; the retries of a shared type are looked up once.
+-- A tenant, type or meta that all of them share is passed as an array of one.
 -- An event whose meta has `input_sha256` comes without bytes, and gets the digest of its input.
 -- Called by engine/jobs/enqueue.py and enqueue.
 create or replace function enqueue_many(
@@ -18,8 +18,6 @@ declare
   every_tenant uuid := case when cardinality(p_tenant) = 1 then p_tenant[1] end;
   every_type text := case when cardinality(p_type) = 1 then p_type[1] end;
   every_meta jsonb := case when cardinality(p_meta) = 1 then p_meta[1] end;
-  every_retries int := case when every_type is not null
-    then coalesce((select y.max_retries from job_types y where y.key = every_type), 3) end;
   stranger uuid;
   rest int[];
   made int[];
@@ -35,7 +33,7 @@ begin
     with asked as materialized (
       select u.id, coalesce(u.tenant_id, every_tenant) as tenant_id, coalesce(u.job_type, every_type) as job_type, u.input,
         coalesce(u.meta, every_meta, '{}') as meta, u.body, u.priority, u.delay, u.run_at,
-        coalesce(u.max_retries, every_retries) as max_retries, u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
+        u.max_retries, u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
         u.timeout_seconds, u.definition_id, u.host_id, u.server_instance_id, u.parent_run_id, u.n
       from unnest(p_id, p_tenant, p_type, p_input, p_meta, p_body, p_priority, p_delay, p_run_at, p_max_retries, p_dedupe_key,
                   p_dedupe_hash, p_correlation, p_source, p_source_ref, p_timeout, p_definition, p_host, p_instance, p_parent_run)
@@ -49,8 +47,7 @@ begin
       select a.id, a.tenant_id, a.job_type, a.input, coalesce(a.priority, 0),
         case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second'
              when a.run_at > statement_timestamp() then a.run_at end,
-        coalesce(a.max_retries, (select y.max_retries from job_types y where y.key = a.job_type), 3),
-        a.dedupe_key, a.dedupe_hash, a.correlation_id,
+        a.max_retries, a.dedupe_key, a.dedupe_hash, a.correlation_id,
         coalesce(a.source, 'manual')::job_source, a.source_ref, p_actor_id,
         a.timeout_seconds, a.definition_id, a.host_id, a.server_instance_id, a.parent_run_id
       from asked a

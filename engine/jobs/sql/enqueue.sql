@@ -6,8 +6,8 @@ with made as (
   select :id, o.id, :job_type, :input, :priority,
     case when :delay::float8 > 0 then statement_timestamp() + :delay::float8 * interval '1 second'
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
-    coalesce(:max_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3),
-    :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
+    :max_retries::int, :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id,
+    :parent_run_id
   from atlas.tenants o where o.id = :tenant_id and o.removing_at is null
   returning id
 )

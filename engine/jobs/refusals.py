@@ -1,0 +1,57 @@
+"""Errors that the SQL of enqueue raises, as errors of Atlas, whichever driver brought them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, no_tenant
+
+
+def refusal(error: BaseException) -> AtlasError | None:
+    """What a database error says in terms of Atlas; None for one that Atlas does not raise."""
+    found = _database_error(error)
+    match getattr(found, "sqlstate", None):
+        case "AT404":
+            return no_tenant(_said(found, "detail"))
+        case "AT409":
+            return DedupeConflict(_said(found, "hint"), _said(found, "detail"))
+        case "AT422":
+            wrong = FieldError(_said(found, "column_name"), _said(found, "message_primary") or _said(found, "message"))
+            return InvalidInput("The job", [wrong], remedy=_said(found, "hint"))
+        case "23505" if _said(found, "constraint_name") == "jobs_pkey":
+            return InvalidInput("The job", [FieldError("id", "is taken by another job")])
+        case "23514":
+            column = _said(found, "constraint_name").removeprefix("jobs_").removesuffix("_is_sane")
+            return InvalidInput("The job", [FieldError(column, "is out of range")])
+        case _:
+            return None
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise what the database refuses inside the block as an error of Atlas; any other error as it is."""
+    try:
+        yield
+    except AtlasError:
+        raise
+    except Exception as error:
+        refused = refusal(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _database_error(error: BaseException) -> BaseException | None:
+    """The driver's own error: SQLAlchemy and Django wrap it, and SQLAlchemy wraps asyncpg's twice."""
+    found: BaseException | None = error
+    while found is not None and not (hasattr(found, "diag") or hasattr(found, "column_name")):
+        found = getattr(found, "orig", None) or found.__cause__
+    return found
+
+
+def _said(error: Any, name: str) -> str:
+    """A part of the error. asyncpg has them on the error itself, psycopg under `diag` with a longer name for some."""
+    diag = getattr(error, "diag", None)
+    if diag is None:
+        return str(getattr(error, name, None) or "")
+    return str(getattr(diag, {"detail": "message_detail", "hint": "message_hint"}.get(name, name), None) or "")
