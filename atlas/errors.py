@@ -109,6 +109,16 @@ class InvalidInput(AtlasError):
         self.errors = tuple(errors)
 
 
+def unknown_name(what: str, field: str, name: str, near: Sequence[str]) -> InvalidInput:
+    """The refusal of a job type or workflow that nothing has published, with the names that may have been meant."""
+    meant = f"; names like it are {', '.join(near)}" if near else ""
+    return InvalidInput(
+        what,
+        [FieldError(field, f"{name!r} is not known{meant}")],
+        remedy="Start a worker that has it, or say allow_unknown to let it wait for one.",
+    )
+
+
 class Refused(AtlasError):
     """A rule forbids it: a role, a policy, the gate."""
 

@@ -37,7 +37,8 @@ from atlas.api.models.jobs import NewJobBody
 from atlas.api.server import http_server
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, connect, open_pool
-from atlas.engine.jobs import job, switch
+from atlas.engine.jobs import job, registered, switch
+from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.tenants import add_tenant
 from atlas.engine.tokens import add_token
 from atlas.logs import configure_logs
@@ -206,6 +207,7 @@ async def measure(
     pool = await open_pool(url, size=1)
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=ME)
+        await publish_types(conn, [registered()["bench.noop"]])
         tenant = await add_tenant(conn, slug="bench", name="Bench", actor=ME)
         _, token = await add_token(conn, subject="bench", role="enqueuer", tenant=tenant, actor=ME)
     for path in ("/parse", "/api/v1/jobs"):

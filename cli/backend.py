@@ -24,6 +24,7 @@ class EnqueueOptions:
     max_retries: int | None
     dedupe_key: str | None
     delay: timedelta | None
+    allow_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

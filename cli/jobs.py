@@ -47,12 +47,17 @@ def enqueue_job(
         typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
     ] = None,
     module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Accept a type that no worker has published yet.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Enqueue a job."""
     load_apps(module or [])
 
-    options = EnqueueOptions(job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay)
+    options = EnqueueOptions(
+        job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay, allow_unknown
+    )
     made = on_backend(lambda atlas: atlas.enqueue(options))
     message = f"Job {made.id} with this key is active already." if made.deduplicated else f"Job {made.id} is queued."
     say(made, message, json=json)

@@ -55,6 +55,7 @@ class OnDatabase:
             max_retries=options.max_retries,
             dedupe_key=options.dedupe_key,
             delay=options.delay,
+            allow_unknown=options.allow_unknown,
         )
         return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
 
@@ -114,4 +115,10 @@ def _intent_of(options: EnqueueOptions) -> NewIntent:
     if wrong:
         raise InvalidInput("The request", wrong)
     workflow, input = options.input.get("workflow", ""), options.input.get("input", {})
-    return NewIntent(workflow, input, priority=options.priority, spend_cents=options.input.get("spend_cents", 0))
+    return NewIntent(
+        workflow,
+        input,
+        priority=options.priority,
+        spend_cents=options.input.get("spend_cents", 0),
+        allow_unknown=options.allow_unknown,
+    )

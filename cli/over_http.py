@@ -59,6 +59,7 @@ class OverHttp:
             max_retries=options.max_retries,
             dedupe_key=options.dedupe_key,
             delay_seconds=None if options.delay is None else options.delay.total_seconds(),
+            allow_unknown=options.allow_unknown,
         )
         async with self._atlas(options.tenant) as atlas:
             made = await atlas.enqueue(job)

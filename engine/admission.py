@@ -24,7 +24,7 @@ from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import split_secrets
-from atlas.errors import FieldError, InvalidInput, NotFound, Refused, no_tenant
+from atlas.errors import FieldError, InvalidInput, NotFound, Refused, no_tenant, unknown_name
 
 ADMIT = statement("engine/sql/admit.sql")
 
@@ -48,6 +48,8 @@ class Admission:
     argv: list[Any]
     env: dict[str, str | None]
     audit_content: bool
+    # Names like the type's, where it is not known; None for one that is.
+    near: list[str] | None = None
 
 
 async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Admission:
@@ -57,7 +59,7 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     if row is None:
         raise no_tenant(tenant_id)
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
-    known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]))
+    known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]), row["near"])
     return Admission(key, row["slug"], schema, has_secrets(schema), *known)
 
 
@@ -65,8 +67,10 @@ def admitted(job: NewJob, terms: Admission) -> NewJob:
     """Return the job ready to enqueue, or raise the reason why it is refused."""
     if terms.key == ENGINE_RUN:
         raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
-    text = input_text(terms.key, job.input)
     known = registered().get(terms.key)
+    if terms.near is not None and known is None and not (job.allow_unknown or job.needs_host):
+        raise unknown_name("The job", "job_type", terms.key, terms.near)
+    text = input_text(terms.key, job.input)
     if known is None or not known.is_command:
         check_input(terms.key, text)
     is_command = terms.definition_id is not None
@@ -99,7 +103,7 @@ async def enqueue_definition(
     **options: Any,
 ) -> Enqueued:
     """Enqueue a job of a definition. The options are those of `NewJob`."""
-    job = await admit(conn, NewJob(key, payload, **options))
+    job = await admit(conn, NewJob(key, payload, allow_unknown=True, **options))
     if job.definition_id is None:
         raise NotFound("definition", key, remedy="`atlas definition list` shows the definitions there are.")
     return await enqueue(conn, job, actor=actor, coalesce=coalesce)

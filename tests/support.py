@@ -99,6 +99,13 @@ async def crash_server(home: Path, *, down: float = 0.0) -> None:
     await until(lambda: asyncio.to_thread(running_at, data))
 
 
+async def publish(conn: Any, *job_types: str) -> None:
+    """Job types that a worker has published: a type that nothing knows is refused."""
+    await conn.execute(
+        "insert into atlas.job_types (key) select unnest($1::text[]) on conflict do nothing", list(job_types)
+    )
+
+
 async def given_tenant(conn: Any, slug: str = "acme", timezone: str = "UTC") -> UUID:
     """The id of a new tenant."""
     return (await add_tenant(conn, slug=slug, name=slug, timezone=timezone, actor=DANA)).id

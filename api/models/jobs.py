@@ -67,6 +67,7 @@ class NewJobBody(Body):
     timeout_seconds: Annotated[Whole, Field(ge=1, le=7 * 86_400)] | None = None
     host_id: Id | None = Field(default=None, description="Only this host may run it.")
     server_instance_id: Id | None = Field(default=None, description="The server it is about; its host runs it.")
+    allow_unknown: bool = Field(default=False, description="Accept a job type or workflow that is not published yet.")
 
     @model_validator(mode="after")
     def _names_one_kind(self) -> "NewJobBody":
@@ -128,6 +129,8 @@ def start_of(body: NewJobBody, tenant_id: UUID, correlation_id: str | None) -> S
         timeout_seconds=body.timeout_seconds,
         host_id=body.host_id,
         server_instance_id=body.server_instance_id,
+        # A definition that does not exist is refused as one.
+        allow_unknown=body.allow_unknown or bool(body.definition_key),
     )
 
 
@@ -155,6 +158,7 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
         priority=body.priority,
         spend_cents=asked.spend_cents,
         correlation_id=correlation_id,
+        allow_unknown=body.allow_unknown,
     )
 
 

@@ -36,6 +36,7 @@ class NewIntentBody(Body):
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = 0
     spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
     correlation_id: Name | None = None
+    allow_unknown: bool = Field(default=False, description="Accept a workflow that is not published yet.")
 
 
 class IntentShown(ApiModel):
@@ -76,6 +77,7 @@ async def request_run(body: NewIntentBody, call: Calling, request: Request) -> R
             priority=body.priority,
             spend_cents=body.spend_cents,
             correlation_id=body.correlation_id or given_traceparent(header(request.scope, b"traceparent")),
+            allow_unknown=body.allow_unknown,
         )
     return RunId(id=id)
 

@@ -56,6 +56,8 @@ class JobRequest(BaseModel):
     timeout_seconds: int | None = None
     host_id: UUID | None = None
     server_instance_id: UUID | None = None
+    # Accept a job type or workflow that is not published yet.
+    allow_unknown: bool = False
 
 
 class ApiModel(BaseModel):

@@ -49,6 +49,9 @@ def run(
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
     correlation_id: Annotated[str | None, typer.Option(help="Carried by the run and its jobs.")] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Accept a workflow that no worker has published yet.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Ask for a run. The engine judges the request and starts it."""
@@ -65,6 +68,7 @@ def run(
                 priority=priority,
                 spend_cents=spend_cents,
                 correlation_id=correlation_id,
+                allow_unknown=allow_unknown,
             )
 
     run_id = execute(work)

@@ -26,14 +26,17 @@ class AtlasPrisma(AsyncpgPrisma):
     """Prisma's typed client on Atlas's tables: `AtlasPrisma(pool)`, or `AtlasPrisma.on(conn)` in an open transaction.
 
     `job.create` and `job.create_many` enqueue: admission, dedupe, audit row and wake-up, in one transaction. Writes
-    that would be half of a change raise WriteRefused. Who creates is the job's `createdBy`, else `actor`.
+    that would be half of a change raise WriteRefused. Who creates is the job's `createdBy`, else `actor`. Jobs of a
+    type that nothing has published are refused, unless `allow_unknown` is set.
     """
 
-    __slots__ = ("_actor",)
+    __slots__ = ("_actor", "_allow_unknown")
 
-    def __init__(self, pool: Pool, *, schema: Schema | None = None, actor: Actor = _PRISMA) -> None:
+    def __init__(
+        self, pool: Pool, *, schema: Schema | None = None, actor: Actor = _PRISMA, allow_unknown: bool = False
+    ) -> None:
         super().__init__(pool, schema=schema)
-        self._actor = actor
+        self._actor, self._allow_unknown = actor, allow_unknown
 
     @classmethod
     def on(
@@ -43,15 +46,16 @@ class AtlasPrisma(AsyncpgPrisma):
         schema: Schema | None = None,
         native_errors: bool = False,
         actor: Actor = _PRISMA,
+        allow_unknown: bool = False,
     ) -> Self:
         """A client whose every call runs on this connection; it commits nothing that it did not open."""
         client = super().on(connection, schema=schema, native_errors=native_errors)
-        client._actor = actor
+        client._actor, client._allow_unknown = actor, allow_unknown
         return client
 
     def _moved_to(self, source: Bound) -> Self:
         client = super()._moved_to(source)
-        client._actor = self._actor
+        client._actor, client._allow_unknown = self._actor, self._allow_unknown
         return client
 
     async def _execute(
@@ -77,7 +81,7 @@ class AtlasPrisma(AsyncpgPrisma):
         rows = [data] if method == "create" else data
         if not isinstance(rows, list | tuple):
             raise wrong_value("Job.data", "a list", rows)
-        wanted = [chosen(self._model(model), row) for row in rows]
+        wanted = [chosen(self._model(model), row) | {"allow_unknown": self._allow_unknown} for row in rows]
         try:
             async with self._source.connection() as conn, conn.transaction():
                 made = await _enqueue(conn, wanted, self._actor, coalesce=bool(arguments.get("skipDuplicates")))

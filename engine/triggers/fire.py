@@ -210,6 +210,7 @@ async def _admitted(conn: Connection, firing: Firing) -> NewJob:
         source_ref=str(trigger.id),
         correlation_id=firing.correlation_id,
         id=firing.job_id,
+        allow_unknown=True,
     )
     job = await admit(conn, job)
     if spec.definition_key is not None and job.definition_id is None:
@@ -232,6 +233,7 @@ async def _request(conn: Connection, firing: Firing, actor: Actor) -> None:
             source_ref=str(trigger.id),
             correlation_id=firing.correlation_id,
             id=firing.job_id,
+            allow_unknown=True,
         )
 
 

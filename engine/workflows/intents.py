@@ -15,8 +15,10 @@ from atlas.engine.validation import check_name
 from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.policy import Policy, Verdict, load_policy
+from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.step_values import object_text
-from atlas.errors import AtlasError, FieldError, InvalidInput, no_tenant
+from atlas.engine.workflows.workflow_catalog import known_workflows
+from atlas.errors import AtlasError, FieldError, InvalidInput, no_tenant, unknown_name
 from atlas.ids import new_id
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer, continued, current_traceparent, span
@@ -48,6 +50,8 @@ class NewIntent:
     forked_from: UUID | None = None
     forked_step: str | None = None
     id: UUID = field(default_factory=new_id)
+    # Whether the workflow may be one that nothing has published yet.
+    allow_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,12 @@ async def request_workflow(
     source_ref: str | None = None,
     correlation_id: str | None = None,
     id: UUID | None = None,
+    allow_unknown: bool = False,
 ) -> UUID:
-    """Ask for a run, in the caller's transaction. Returns the intent's id, which is the run's once it is accepted."""
+    """Ask for a run, in the caller's transaction. Returns the intent's id, which is the run's once it is accepted.
+
+    A workflow that is neither published nor registered in this process is refused, unless `allow_unknown` is set.
+    """
     asked = NewIntent(
         workflow,
         input or {},
@@ -82,6 +90,7 @@ async def request_workflow(
         source_ref,
         correlation_id,
         id=id or new_id(),
+        allow_unknown=allow_unknown,
     )
     await request_workflows(conn, tenant_id, [asked], requested_by=requested_by)
     return asked.id
@@ -118,6 +127,7 @@ async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewInten
             correlations=[one.correlation_id for one in intents],
             forked_from=[one.forked_from for one in intents],
             forked_steps=[one.forked_step for one in intents],
+            unchecked=[one.allow_unknown or one.workflow in registered_workflows() for one in intents],
             requested_by=requested_by.id,
             actor_type=requested_by.type,
             meta=orjson.dumps(requested_by.meta).decode(),
@@ -125,8 +135,17 @@ async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewInten
     except asyncpg.UniqueViolationError as error:
         raise InvalidInput("The request", [FieldError("id", "is taken by another intent")]) from error
     if not rows:
+        await _refuse_unknown(conn, tenant_id, intents)
         raise no_tenant(tenant_id)
     return [one.id for one in intents]
+
+
+async def _refuse_unknown(conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent]) -> None:
+    """Raise InvalidInput with near names if one of them asks for a workflow that nothing has published."""
+    known = {*await known_workflows(conn, tenant_id), *registered_workflows()}
+    for one in intents:
+        if not one.allow_unknown and one.workflow not in known:
+            raise unknown_name("The request", "workflow", one.workflow, near(one.workflow, known))
 
 
 async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH) -> PollResult:

@@ -74,6 +74,7 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
         correlation_id=run.correlation_id,
         forked_from=run_id,
         forked_step=step,
+        allow_unknown=True,
     )
     await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
     return asked.id

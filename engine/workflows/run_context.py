@@ -144,6 +144,7 @@ class Run:
                     source="workflow",
                     source_ref=str(self.id),
                     parent_run_id=self.id,
+                    allow_unknown=True,
                 )
                 await begin_job(self._recorder, step, job)
             return await child_output(self._recorder, step)

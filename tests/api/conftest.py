@@ -21,7 +21,7 @@ from atlas.logs import configure_logs
 from atlas.settings import Settings
 from atlas.workers.tick import tick
 from tests.api.serving import Served, served
-from tests.support import DANA
+from tests.support import DANA, publish
 
 # Fast enough for a test that asks a thousand times.
 QUICK = Rates(token=1e6, tenant=1e6, agents=1e6, failures=1e6, most_failures=1e6)
@@ -60,6 +60,7 @@ async def furnish(pool: Pool, app: FastAPI) -> World:
     """Tenants, tokens and an open gate."""
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=DANA)
+        await publish(conn, "a.work", "b.work", "x", "x.work", "y", "y.work")
         acme = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
         other = await add_tenant(conn, slug="other", name="Other", actor=DANA)
         world = World(app, acme, other)

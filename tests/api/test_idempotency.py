@@ -31,7 +31,7 @@ UNREPEATABLE = {
 }
 CALLS = {
     "/jobs": (JOB, "jobs"),
-    "/intents": ({"workflow": "wf"}, "intents"),
+    "/intents": ({"workflow": "wf", "allow_unknown": True}, "intents"),
     "/events": ({"name": "e"}, "events"),
 }
 

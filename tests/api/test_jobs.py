@@ -263,7 +263,10 @@ async def test_a_payload_is_checked_against_what_its_type_published(admin, conn)
 
 
 async def test_a_workflow_that_is_requested_as_a_job_becomes_an_intent(admin):
-    made = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"workflow": "wf", "input": {"a": 1}}})
+    made = await admin.post(
+        "/jobs",
+        json={"job_type": "ENGINE_RUN", "allow_unknown": True, "payload": {"workflow": "wf", "input": {"a": 1}}},
+    )
     wrong = await admin.post("/jobs", json={"job_type": "ENGINE_RUN", "payload": {"input": 5}})
     intent = (await admin.get(f"/intents/{made.json()['id']}")).json()
 
@@ -360,7 +363,7 @@ async def test_filters_find_what_they_name(admin, conn, world):
 
 async def test_when_a_job_was_due_stays_readable(admin, conn):
     later = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
-    job = (await make(admin, job_type="seen.work", scheduled_for=later.isoformat()))["id"]
+    job = (await make(admin, job_type="seen.work", allow_unknown=True, scheduled_for=later.isoformat()))["id"]
     waiting = (await admin.get(f"/jobs/{job}")).json()
     await conn.execute("update atlas.jobs set next_retry_at = next_retry_at - interval '2 hours'")
     await conn.execute("select atlas.promote_due(10)")
@@ -497,3 +500,15 @@ async def test_a_delay_counts_on_the_databases_clock(admin, conn):
 
     both = {"job_type": "x.work", "delay_seconds": 1, "scheduled_for": "2030-01-01T00:00:00Z"}
     assert (await admin.post("/jobs", json=both)).status_code == 422
+
+
+async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_it(admin):
+    job = {"job_type": "x.wrok"}
+    run = {"job_type": "ENGINE_RUN", "payload": {"workflow": "wf.unknown"}}
+    intent = {"workflow": "wf.unknown"}
+
+    for path, body, field in (("/jobs", job, "job_type"), ("/jobs", run, "workflow"), ("/intents", intent, "workflow")):
+        refused = await admin.post(path, json=body)
+        assert (refused.status_code, [one["field"] for one in refused.json()["errors"]]) == (422, [field])
+        assert (await admin.post(path, json={**body, "allow_unknown": True})).status_code == 201
+    assert "names like it are x.work" in (await admin.post("/jobs", json=job)).json()["errors"][0]["reason"]

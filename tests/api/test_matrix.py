@@ -27,7 +27,7 @@ BODIES = {
     "POST /workflows": {"document": {"key": "made", "steps": [{"id": "wait", "sleep": "1m"}]}},
     "POST /workflows/check": {"document": {}},
     "PATCH /workflows/{key}": {"is_enabled": True},
-    "POST /intents": {"workflow": "made"},
+    "POST /intents": {"workflow": "made", "allow_unknown": True},
     "POST /runs/{run_id}/fork": {"step": "wait"},
     "POST /runs/{run_id}/signal": {"name": "go"},
     "POST /approvals/{approval_id}/decision": {"approve": True},

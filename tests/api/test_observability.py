@@ -71,7 +71,7 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     before = await fresh(operator)
     for body in ({}, {}, {"payload": {"fail": True}, "max_retries": 0}, {"scheduled_for": "2100-01-01T00:00:00Z"}):
         await admin.post("/jobs", json={"job_type": "seen.work", **body})
-    await admin.post("/jobs", json={"job_type": "nobodys.work"})
+    await admin.post("/jobs", json={"job_type": "nobodys.work", "allow_unknown": True})
     await operator.put("/system/atlas-online", json={"online": True})
     await operator.post("/jobs/tick", json={"limit": 10})
     now = await fresh(operator)

@@ -286,13 +286,13 @@ async def given_approvals(conn, tenant_id, monkeypatch):
     await add_rule(conn, label="ask all", effect="review", tenant_id=tenant_id, actor=DANA)
     document = {"key": "a", "steps": [{"id": "a", "job": "x.work"}]}
     await save_workflow(conn, document, actor=DANA, tenant_id=tenant_id)
-    asked = [await request_workflow(conn, tenant_id, "a", {}, DANA) for _ in range(3)]
+    asked = [await request_workflow(conn, tenant_id, "a", {}, DANA, allow_unknown=True) for _ in range(3)]
     await take_intents(conn, "engine")
     [approval] = await list_approvals(conn, run_id=asked[0])
     await decide_approval(conn, approval.id, False, actor=Actor("user", "erin"))
     await cancel_run(conn, asked[1], actor=DANA)
     monkeypatch.setattr("atlas.engine.workflows.approvals.REVIEW_EXPIRES", timedelta(0))
-    await request_workflow(conn, tenant_id, "a", {}, DANA)
+    await request_workflow(conn, tenant_id, "a", {}, DANA, allow_unknown=True)
     await take_intents(conn, "engine")
     await expire_approvals(conn)
     statuses = await conn.fetch("select status::text as status from atlas.approvals order by 1")

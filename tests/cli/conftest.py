@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from tests.cli.warm_process import WarmProcess
-from tests.support import PROOF, ROOT
+from tests.support import PROOF, ROOT, publish
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,13 @@ def warm_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProce
 
 
 @pytest.fixture
-def atlas(tmp_path: Path, database_url: str, warm_process: WarmProcess) -> Atlas:
+async def known_types(owner: Any) -> None:
+    """Types that a worker has published."""
+    await publish(owner, "a.work", "report.build", "t", "x.work")
+
+
+@pytest.fixture
+def atlas(tmp_path: Path, database_url: str, known_types: None, warm_process: WarmProcess) -> Atlas:
     """`await atlas("tenant", "list", SETTING="value")`, on a migrated database unless DATABASE_URL says otherwise.
 
     At full size every command is a process of its own; ordinarily it is a fork, which starts in a twentieth of the time.

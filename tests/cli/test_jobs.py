@@ -3,6 +3,8 @@
 import orjson
 import pytest
 
+from tests.cli.conftest import MAKE_GUEST
+
 
 async def test_a_job_is_made_shown_explained_and_steered(atlas):
     made = (await atlas("enqueue", "report.build", "--input", '{"month": 3}', "--priority", "7", "--json")).document
@@ -43,7 +45,9 @@ async def test_an_input_may_come_from_a_file_or_stdin(atlas, tmp_path):
 
 async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(atlas, pool):
     payload = '{"workflow": "wf", "input": {"a": 1}, "spend_cents": 5}'
-    made = (await atlas("enqueue", "ENGINE_RUN", "--input", payload, "--priority", "2", "--json")).document
+    made = (
+        await atlas("enqueue", "ENGINE_RUN", "--input", payload, "--priority", "2", "--allow-unknown", "--json")
+    ).document
     forged = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": "wf", "requestedBy": "ada"}')
     unfit = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": 5}', "--delay", "10m")
 
@@ -103,3 +107,27 @@ async def test_a_tenant_without_a_name_is_not_atlass_own(atlas, database_url):
 async def test_bytes_that_are_no_text_are_refused_as_such(atlas, arguments):
     ran = await atlas(*arguments)
     assert (ran.code, "is not text in UTF-8" in ran.stderr) == (2, True)
+
+
+async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_it(atlas, pool):
+    for typo in (("enqueue", "report.biuld"), ("workflow", "run", "wf.unknown")):
+        assert f"{typo[-1]!r} is not known" in (await atlas(*typo)).refusal
+        assert (await atlas(*typo, "--allow-unknown")).code == 0
+
+    assert "names like it are report.build" in (await atlas("enqueue", "report.biuld")).refusal
+    assert await pool.fetchval("select array_agg(job_type) from atlas.jobs") == ["report.biuld"]
+    assert await pool.fetchval("select array_agg(workflow) from atlas.intents") == ["wf.unknown"]
+
+
+async def test_a_login_of_another_application_is_granted_the_right_to_enqueue(atlas, owner):
+    await owner.execute(MAKE_GUEST)
+    said = await atlas("grant", "enqueue", "atlas_guest")
+    missing = await atlas("grant", "enqueue", "nobody_at_all")
+
+    assert said.stdout == "The login atlas_guest may call atlas.enqueue.\n"
+    assert await owner.fetchval("select pg_has_role('atlas_guest', 'atlas_enqueuer', 'member')")
+    assert (
+        await owner.fetchval("select entity_id from atlas.audit_log where action = 'ENQUEUE_GRANTED'") == "atlas_guest"
+    )
+    assert "There is no login nobody_at_all." in missing.refusal
+    await owner.execute("revoke atlas_enqueuer from atlas_guest")

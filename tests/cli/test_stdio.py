@@ -8,7 +8,7 @@ from tests.cli.conftest import environment, run
 
 
 @pytest.fixture
-def shell(tmp_path, database_url):
+def shell(tmp_path, database_url, known_types):
     """`await shell("<&-", "status")`: the command with its streams redirected by a shell."""
 
     async def call(redirection, *arguments, **settings):

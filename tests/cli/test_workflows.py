@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from atlas.cli.main import app, main
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.workflow_catalog import publish_workflows
 from tests.cli.conftest import Ran
 from tests.engine.workflows import flows
 from tests.engine.workflows.kit import Kit
@@ -61,8 +63,9 @@ def engine(pool, database_url):
 
 
 @pytest.fixture
-async def online(atlas):
+async def online(atlas, owner):
     await atlas("online")
+    await publish_workflows(owner, registered_workflows().values(), by="tests")
 
 
 async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas, engine, online, tmp_path):

@@ -64,7 +64,7 @@ async def test_a_host_that_is_silent_while_jobs_wait_for_it_is_an_alert(conn):
 
 async def test_undecided_intents_and_a_silent_engine_are_alerts(conn):
     tenant = await given_tenant(conn)
-    await request_workflow(conn, tenant, "WF-010", {}, DANA)
+    await request_workflow(conn, tenant, "WF-010", {}, DANA, allow_unknown=True)
     await hours_pass(conn)
     assert await kinds(conn) == [("engine_silent", "engine"), ("intents_stuck", "intents")]
 
@@ -74,7 +74,7 @@ async def test_undecided_intents_and_a_silent_engine_are_alerts(conn):
 
 async def test_the_intents_of_an_offline_atlas_are_no_alert(conn):
     tenant = await given_tenant(conn)
-    await request_workflow(conn, tenant, "WF-010", {}, DANA)
+    await request_workflow(conn, tenant, "WF-010", {}, DANA, allow_unknown=True)
     await switch(conn, online=False, actor=DANA)
     await hours_pass(conn)
     assert await kinds(conn) == []

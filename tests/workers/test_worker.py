@@ -157,7 +157,9 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
 
 
 async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool, drain):
-    await pool.execute("select * from atlas.enqueue('system', 'test.double', '{\"n\": \"many\"}')")
+    await pool.execute(
+        "select * from atlas.enqueue('system', 'test.double', '{\"n\": \"many\"}', allow_unknown => true)"
+    )
     await drain()
     found = await pool.fetchrow("select status, error from atlas.jobs")
     assert found["status"] == "failed"
@@ -750,3 +752,17 @@ async def test_a_job_enqueued_beside_a_worker_starts_without_its_notification(
         await asyncio.sleep(0.3)
         # Inside a transaction there is no local wake-up, and the next poll is far away.
         assert await pool.fetchval("select count(*) from atlas.jobs where status = 'queued'") == 1
+
+
+async def test_retries_are_those_of_the_handler_that_runs_the_job(pool, drain):
+    # Enqueued by a process that did not know the type, before any worker had published it.
+    async with pool.acquire() as conn:
+        for_all = await conn.fetchval("select id from atlas.enqueue('system', 'test.fails', allow_unknown => true)")
+        own = await conn.fetchval(
+            "select id from atlas.enqueue('system', 'test.fails', max_retries => 0, allow_unknown => true)"
+        )
+    await drain("test.fails")
+
+    found = [await row(pool, job_id) for job_id in (for_all, own)]
+    assert [(one["status"], one["attempt_count"]) for one in found] == [("failed", 3), ("failed", 1)]
+    assert all(one["dead_lettered_at"] is not None for one in found)

@@ -19,7 +19,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_rules import VERBS, WRITES
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
 from atlas.prisma_client import packaged_schema
-from tests.support import DANA, given_tenant
+from tests.support import DANA, given_tenant, publish
 
 TENANT = str(SYSTEM_TENANT)
 NEW = {"tenantId": TENANT, "jobType": "report.build"}
@@ -32,6 +32,7 @@ class Report(BaseModel):
 @pytest.fixture
 async def db(pool, conn):
     await switch(conn, online=True, actor=DANA)
+    await publish(conn, "report.build", "t.0", "t.1", "t.2")
     return AtlasPrisma(pool)
 
 
@@ -65,7 +66,7 @@ async def test_a_created_job_has_its_event_and_wakes_workers(db, conn, database_
     assert str(claimed.id) == made.id
 
 
-async def test_a_job_of_another_is_created_in_the_name_of_its_creator(pool, conn, green):
+async def test_a_job_of_another_is_created_in_the_name_of_its_creator(db, pool, conn, green):
     named = await AtlasPrisma(pool).job.create({**NEW, "createdBy": "alice"})
     acted = await AtlasPrisma(pool, actor=Actor("agent", "importer")).job.create(NEW)
 
@@ -140,6 +141,13 @@ async def test_admission_is_that_of_every_job(db, monkeypatch, green):
     with pytest.raises(MissingRequiredValueError):
         await db.job.create({"jobType": "x"})
     assert await db.job.count() == 1
+
+
+async def test_a_type_that_nothing_knows_is_refused_unless_asked(db, pool, green):
+    with pytest.raises(InvalidInput, match=r"'report.biuld' is not known; names like it are report.build"):
+        await db.job.create({**NEW, "jobType": "report.biuld"})
+    made = await AtlasPrisma(pool, allow_unknown=True).job.create({**NEW, "jobType": "report.biuld"})
+    assert (made.jobType, made.maxRetries) == ("report.biuld", None)
 
 
 async def test_a_job_of_later_is_due_then(db, conn, green):

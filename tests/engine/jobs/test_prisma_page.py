@@ -9,7 +9,7 @@ from typing import Any
 from atlas.audit import cross_check
 from atlas.engine.jobs.gate import switch
 from atlas.prisma_client.schema import parse_schema
-from tests.support import DANA, ROOT, given_tenant
+from tests.support import DANA, ROOT, given_tenant, publish
 from tests.test_schema import differences
 
 PAGE = (ROOT / "docs" / "prisma.md").read_text()
@@ -23,6 +23,7 @@ def blocks(language: str) -> list[str]:
 async def test_the_examples_of_the_page_run(conn, owner, database_url, monkeypatch, capsys):
     monkeypatch.setenv("DATABASE_URL", database_url)
     await given_tenant(conn)
+    await publish(conn, "report.build", "invoice.send", "invoice.print", "invoice.thank")
     await switch(conn, online=True, actor=DANA)
     await owner.execute("create table public.invoices as select 7 as id, 'new' as state")
     await owner.execute("grant all on public.invoices to public")

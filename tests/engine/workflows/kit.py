@@ -35,7 +35,8 @@ class Kit:
     async def ask(self, workflow: str, input: Mapping[str, Any] | None = None, **options: Any) -> UUID:
         """Ask for a run; nothing happens before `tick`."""
         async with self.pool.acquire() as conn:
-            return await request_workflow(conn, SYSTEM_TENANT, workflow, input, REQUESTER, **options)
+            asked = {"allow_unknown": True, **options}
+            return await request_workflow(conn, SYSTEM_TENANT, workflow, input, REQUESTER, **asked)
 
     async def tick(self) -> None:
         """Let the engine poll for intents."""

@@ -1,6 +1,7 @@
 """Intents and policy: every start from outside is asked for, judged and recorded."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from atlas.actors import system
 from atlas.engine.jobs import SYSTEM_TENANT, switch
 from atlas.engine.jobs.gate import switch_engine
 from atlas.engine.tenants import add_tenant
-from atlas.engine.workflows import check_policy, policy, request_workflow
+from atlas.engine.workflows import NewIntent, check_policy, policy, request_workflow, request_workflows
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import take_intents
@@ -329,3 +330,13 @@ async def test_a_switch_is_not_held_up_by_an_engine_and_nothing_starts_after_it(
             await running
             assert await conn.fetchval("select count(*) from atlas.jobs") == before
         await kit.online()
+
+
+async def test_a_workflow_that_nothing_knows_is_refused_with_names_like_it(kit, conn):
+    known, typo = NewIntent("wf.plain"), NewIntent("wf.plian")
+    with pytest.raises(InvalidInput, match=r"'wf.plian' is not known; names like it are .*wf.plain"):
+        await request_workflows(conn, SYSTEM_TENANT, [known, typo], requested_by=REQUESTER)
+    assert await list_intents(kit.pool, limit=5) == []
+
+    await request_workflows(conn, SYSTEM_TENANT, [known, replace(typo, allow_unknown=True)], requested_by=REQUESTER)
+    assert {one.workflow for one in await list_intents(kit.pool, limit=5)} == {"wf.plain", "wf.plian"}
