@@ -4,7 +4,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-FLOORS = ("api", "audit", "cli", "engine", "scheduler", "testing", "workers")
+FLOORS = ("api", "audit", "cli", "engine", "integrations", "scheduler", "testing", "workers")
 
 # Folders of data, which are not imported.
 DATA = {"atlas.migrations": "migrations", "atlas.examples": "examples"}

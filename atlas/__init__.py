@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.db.pool import open_pool
+    from atlas.engine.enqueue import enqueue, enqueue_many
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
-    from atlas.engine.jobs.enqueue import Enqueued, enqueue, enqueue_many
+    from atlas.engine.jobs.enqueue import Enqueued
+    from atlas.engine.jobs.enqueue_call import EnqueueTerms
     from atlas.engine.jobs.new_job import NewJob
     from atlas.engine.jobs.prisma_client import AtlasPrisma
     from atlas.engine.jobs.prisma_rules import WriteRefused
-    from atlas.engine.jobs.types import job
+    from atlas.engine.jobs.typed_job import JobFunction, job
     from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
     from atlas.engine.repository import EnqueueJob, JobsRepository
     from atlas.engine.workflows.errors import StepFailed
@@ -39,8 +41,10 @@ __all__ = [
     "AtlasError",
     "AtlasPrisma",
     "EnqueueJob",
+    "EnqueueTerms",
     "Enqueued",
     "JobContext",
+    "JobFunction",
     "JobsRepository",
     "NewJob",
     "PermanentError",
@@ -70,11 +74,13 @@ __all__ = [
 _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.db.pool": ("open_pool",),
+    "atlas.engine.enqueue": ("enqueue", "enqueue_many"),
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),
-    "atlas.engine.jobs.enqueue": ("Enqueued", "enqueue", "enqueue_many"),
+    "atlas.engine.jobs.enqueue": ("Enqueued",),
+    "atlas.engine.jobs.enqueue_call": ("EnqueueTerms",),
     "atlas.engine.jobs.new_job": ("NewJob",),
-    "atlas.engine.jobs.types": ("job",),
+    "atlas.engine.jobs.typed_job": ("JobFunction", "job"),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
     "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),
     "atlas.engine.jobs.prisma_rules": ("WriteRefused",),

@@ -28,3 +28,8 @@ class Actor:
 def system(name: str) -> Actor:
     """Atlas itself, acting as one of its own programs."""
     return Actor("system", name)
+
+
+def as_actor(actor: Actor | str) -> Actor:
+    """A name alone is a person's, or a program's that acts for people."""
+    return Actor("user", actor) if isinstance(actor, str) else actor

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MAP = ROOT / "docs" / "map.svg"
 # The folders as they are drawn, from top to bottom. An arrow that would point up shows a wrong import.
-ROWS = (("cli", "testing"), ("api", "scheduler", "workers"), ("engine",), ("audit",), ("atlas",))
+ROWS = (("cli", "testing", "integrations"), ("api", "scheduler", "workers"), ("engine",), ("audit",), ("atlas",))
 MOST = max(map(len, ROWS))
 WIDTH, HEIGHT, GAP, TOP = 250, 84, 30, 56
 STYLE = (

@@ -26,7 +26,7 @@ from atlas.engine.jobs.types import canonical, dump_output, registered
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost
 
-RETRIES = statement("engine/jobs/sql/retries.sql")
+RETRIES = statement("engine/sql/retries.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-PUBLIC_MODULES = {"atlas", "atlas.client", "atlas.testing"}
+LIBRARIES = ("asyncpg", "django", "psycopg", "sqlalchemy")
+PUBLIC_MODULES = {"atlas", "atlas.client", "atlas.testing", *(f"atlas.integrations.{name}" for name in LIBRARIES)}
 
 
 def test_the_page_of_settings_has_every_setting_and_its_default():

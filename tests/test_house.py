@@ -25,6 +25,7 @@ ARROWS = {
     "scheduler": {"engine", "audit", "atlas"},
     "api": {"engine", "audit", "atlas"},
     "testing": {"workers", "engine", "audit", "atlas"},
+    "integrations": {"engine", "atlas"},
     "cli": {"workers", "scheduler", "api", "engine", "audit", "atlas"},
 }
 BESIDE = {"bench", "tests"}

@@ -13,7 +13,8 @@ from atlas.engine.jobs.gate import Gate, read_gate, switch, wait_until_closed
 from atlas.engine.jobs.lease import heartbeat, reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
 from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
-from atlas.engine.jobs.types import JobType, job, registered
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 
 __all__ = [

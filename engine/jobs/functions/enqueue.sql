@@ -1,51 +1,77 @@
 -- Enqueues one job from any language, in the caller's transaction: `select * from atlas.enqueue('acme', 'report.build',
--- '{"month": 3}')`; docs/jobs.md describes every argument. It refuses what it could only do halfway: jobs with secrets, jobs of
--- hosts and workflow runs. A command's job carries its definition, as it does from everywhere else.
+-- '{"month": 3}')`; docs/integrations.md describes every argument. It refuses what it could only do halfway: jobs with secrets, jobs
+-- of hosts and workflow runs. A command's job carries its definition, as it does from everywhere else.
+-- It runs as the owner of the tables, so that a login enqueues without a right to any of them; grant_enqueue lets a login call it.
+-- The event names the login beside the actor, whom the caller names as it likes.
+-- What is refused has the errcode AT404 (the tenant), AT409 (the dedupe key) or AT422 (the column names the argument).
+-- Called by engine/jobs/enqueue_call.py.
 create or replace function enqueue(
   tenant text, job_type text, input jsonb default '{}', priority int default 0, run_at timestamptz default null,
   max_retries int default null, dedupe_key text default null, correlation_id text default null, source text default 'manual',
-  source_ref text default null, actor text default session_user,
+  source_ref text default null, actor text default session_user, delay interval default null, timeout_seconds int default null,
+  coalesced boolean default false, allow_unknown boolean default false,
   out id uuid, out deduplicated boolean
-) language plpgsql volatile
+) language plpgsql volatile security definer
 set search_path from current as $$
 #variable_conflict use_variable
 declare
   owner uuid;
   found_id uuid;
-  kind text := canonical_type(enqueue.job_type);
+  kind constant text := canonical_type(enqueue.job_type);
+  published job_types;
   command job_definitions;
-  meta jsonb := jsonb_build_object('job_type', enqueue.job_type);
+  mistake record;
+  meta jsonb := jsonb_build_object('job_type', kind, 'login', session_user);
 begin
   select t.id into owner from tenants t where t.slug = enqueue.tenant or t.id::text = enqueue.tenant;
   if owner is null then
-    raise exception 'there is no tenant %', enqueue.tenant using errcode = 'AT404', detail = enqueue.tenant;
+    raise exception 'there is no tenant %', enqueue.tenant using errcode = 'AT404', detail = coalesce(enqueue.tenant, '');
   end if;
-  if jsonb_typeof(enqueue.input) <> 'object' then
-    raise exception 'the input of a job is a JSON object, not %', jsonb_typeof(enqueue.input) using errcode = 'AT422';
-  end if;
-  if octet_length(enqueue.input::text) > input_limit(enqueue.job_type) then
-    raise exception 'the input of a % job is at most % bytes', enqueue.job_type, input_limit(enqueue.job_type)
-      using errcode = 'AT422';
-  end if;
-  -- What needs more than an insert is made by those who can do it: secrets are encrypted outside of the database.
-  if kind in ('SERVER_START', 'SERVER_STOP', 'SERVER_RESTART', 'ENGINE_RUN')
-     or exists (select from job_types y where y.key = kind and jsonb_path_exists(y.input_schema, '$.**."x-secret" ? (@ == true)')) then
-    raise exception 'jobs of the type % are not made by enqueue', kind
-      using errcode = 'AT422', hint = 'Enqueue them over the API, by the command line or by the Python client.';
-  end if;
+  select * into published from job_types y where y.key = kind;
   select * into command from job_definitions d where d.key = kind;
-  if kind = 'EMAIL_SEND' or command.id is not null or exists (select from job_types y where y.key = kind and y.audit_content) then
+  select m.field, m.reason, m.remedy into mistake from (values
+    ('job_type', 'has between 1 and 200 characters', '', coalesce(length(kind), 0) not between 1 and 200),
+    -- What needs more than an insert is made by those who can do it: secrets are encrypted outside of the database.
+    ('job_type', format('%L is not made by atlas.enqueue: it needs more than one statement', kind),
+      'Enqueue it over the API, by the command line or with NewJob in Python.',
+      kind in ('SERVER_START', 'SERVER_STOP', 'SERVER_RESTART', 'ENGINE_RUN', 'HTTP_CALL')
+        or jsonb_path_exists(published.input_schema, '$.**."x-secret" ? (@ == true)')),
+    ('job_type', format('%L is a definition that is disabled', kind), 'An operator can make it active again.', command.is_active = false),
+    ('job_type', format('%L is not known', kind) || coalesce('; names like it are ' || nullif(array_to_string(case
+        when published.key is null and command.id is null then near_types(kind) end, ', '), ''), ''),
+      'Start a worker that has it, or say allow_unknown to let it wait for one.',
+      published.key is null and command.id is null and kind <> all (builtin_types()) and not enqueue.allow_unknown),
+    ('input', 'is not a JSON object', '', coalesce(jsonb_typeof(enqueue.input) <> 'object', true)),
+    ('input', format('is larger than %s KiB', input_limit(kind) / 1024), 'Store large data elsewhere and enqueue where to find it.',
+      octet_length(enqueue.input::text) > input_limit(kind)),
+    ('priority', 'is not between -1,000,000 and 1,000,000', '', enqueue.priority not between -1000000 and 1000000),
+    ('max_retries', 'is not between 0 and 1,000', '', enqueue.max_retries not between 0 and 1000),
+    ('timeout_seconds', 'is less than 1', '', enqueue.timeout_seconds < 1),
+    ('delay', 'is longer than 3,660 days', '', enqueue.delay > interval '3660 days'),
+    ('dedupe_key', 'is empty', '', enqueue.dedupe_key = ''),
+    ('actor', 'is empty', '', coalesce(enqueue.actor, '') = ''),
+    ('source', 'is not one of manual, event, schedule, workflow, system', '',
+      coalesce(enqueue.source, '') not in ('manual', 'event', 'schedule', 'workflow', 'system'))
+  ) m(field, reason, remedy, is_wrong) where m.is_wrong limit 1;
+  if mistake is null and published.input_schema <> '{}' then
+    select m.field, m.reason, '' as remedy into mistake from schema_mistake(published.input_schema, enqueue.input) m
+    where m.reason is not null;
+  end if;
+  if mistake.reason is not null then
+    raise exception '%', mistake.reason using errcode = 'AT422', column = mistake.field, hint = mistake.remedy;
+  end if;
+  if kind = 'EMAIL_SEND' or command.id is not null or published.audit_content then
     meta := meta || '{"input_sha256": null}';
   end if;
-  if command.is_active = false then
-    raise exception 'the definition % is disabled', kind using errcode = 'AT422', hint = 'An operator can make it active again.';
+  if enqueue.correlation_id is not null then
+    meta := meta || jsonb_build_object('correlation_id', enqueue.correlation_id);
   end if;
-  id := gen_random_uuid();
+  id := new_id();
   select e.id into found_id from enqueue_many(
-    'user', enqueue.actor, false, array[id], array[owner], array[kind],
+    'user', enqueue.actor, enqueue.coalesced, array[id], array[owner], array[kind],
     array[enqueue.input], array[meta], null,
-    p_priority => array[enqueue.priority], p_run_at => array[enqueue.run_at],
-    p_max_retries => array[enqueue.max_retries],
+    p_priority => array[enqueue.priority], p_delay => array[extract(epoch from enqueue.delay)::float8],
+    p_run_at => array[enqueue.run_at], p_max_retries => array[enqueue.max_retries], p_timeout => array[enqueue.timeout_seconds],
     p_dedupe_key => case when enqueue.dedupe_key is not null then array[
       case when length(enqueue.dedupe_key) > 200 then encode(sha256(convert_to(enqueue.dedupe_key, 'UTF8')), 'hex')
            else enqueue.dedupe_key end] end,

@@ -1,0 +1,53 @@
+"""Enqueue as applications call it: a job is admitted, then inserted.
+
+Where this process has the handler, its model checks the input and nothing is looked up. Any other job is checked
+against what workers and operators have published about its type.
+"""
+
+from collections.abc import Sequence
+
+from atlas.actors import Actor, as_actor
+from atlas.db.pool import Connection
+from atlas.engine.admission import Admission, admitted, load_admission
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.enqueue import enqueue as insert
+from atlas.engine.jobs.enqueue import enqueue_many as insert_many
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.types import canonical, registered
+
+
+async def enqueue(conn: Connection, job: NewJob, *, actor: Actor | str, coalesce: bool = False) -> Enqueued:
+    """Enqueue one job in the caller's transaction; see `enqueue_many`."""
+    if not _is_known(job):
+        [job] = await _admit_all(conn, [job])
+    return await insert(conn, job, actor=as_actor(actor), coalesce=coalesce)
+
+
+async def enqueue_many(
+    conn: Connection, jobs: Sequence[NewJob], *, actor: Actor | str, coalesce: bool = False
+) -> list[Enqueued]:
+    """Enqueue all of them or none, in one round trip. The results are in the order of the jobs.
+
+    A dedupe key whose active holder has another type or input is a DedupeConflict; with `coalesce` the holder
+    is the result all the same. A type that nothing has published is refused, unless the job says `allow_unknown`.
+    """
+    ready = jobs if all(map(_is_known, jobs)) else await _admit_all(conn, jobs)
+    return await insert_many(conn, ready, actor=as_actor(actor), coalesce=coalesce)
+
+
+def _is_known(job: NewJob) -> bool:
+    return canonical(job.job_type) in registered()
+
+
+async def _admit_all(conn: Connection, jobs: Sequence[NewJob]) -> list[NewJob]:
+    """The jobs as they may be inserted. What is published about a type is read once for each tenant."""
+    read: dict[tuple[str, object], Admission] = {}
+    ready = []
+    for job in jobs:
+        if not _is_known(job):
+            key = (job.job_type, job.tenant_id)
+            if key not in read:
+                read[key] = await load_admission(conn, *key)
+            job = admitted(job, read[key])
+        ready.append(job)
+    return ready

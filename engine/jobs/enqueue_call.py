@@ -1,0 +1,152 @@
+"""One call of the SQL function `atlas.enqueue`, which any driver can make in its own transaction.
+
+The function admits the job: tenant, job type, schema, limits. Here an input becomes JSON, and is checked by the
+handler's model where this process has it. `enqueue` makes the call over asyncpg, `atlas.integrations` over others.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, TypedDict, Unpack
+from uuid import UUID
+
+import orjson
+from pydantic import BaseModel, TypeAdapter
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.enqueue import enqueue as insert
+from atlas.engine.jobs.local_wakeup import wake_local_workers
+from atlas.engine.jobs.new_job import NewJob, input_text
+from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.types import canonical, check_input, registered, secret_schema
+from atlas.errors import AtlasError, FieldError, InvalidInput, Refused, no_tenant
+from atlas.tracing import current_traceparent
+
+CALL = statement("engine/jobs/sql/enqueue_call.sql")
+TENANT = statement("engine/jobs/sql/tenant_of_call.sql")
+
+# A job type by its name, or the function that `@job` registered for it.
+JobName: TypeAlias = str | Callable[..., Any]
+
+
+class EnqueueTerms(TypedDict, total=False):
+    """How a job is enqueued, besides its type and its input."""
+
+    # The slug or the id; the tenant `system` if left out.
+    tenant: str | UUID
+    # Who asks for it, for the audit log; the login of the connection if left out.
+    actor: str
+    priority: int
+    delay: timedelta
+    run_at: datetime
+    # Those of the handler that runs it, if left out.
+    max_retries: int
+    timeout: timedelta
+    dedupe_key: str
+    # The active job that holds the key is the result, also if its input is another.
+    coalesce: bool
+    correlation_id: str
+    # Accept a type that no worker and no definition has published.
+    allow_unknown: bool
+
+
+async def enqueue(conn: Connection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+    """Enqueue a job over a connection of asyncpg, in its transaction if it has one.
+
+    The login needs no right but to call `atlas.enqueue`. A job whose type has secret fields is made by several
+    statements, and only over a connection of Atlas's own pool.
+    """
+    key = job_key(job)
+    with refusals():
+        if secret_schema(key) is not None:
+            return await _enqueue_with_secrets(conn, key, input, terms)
+        made = call_result(await conn.fetchrow(CALL.sql, *call_values(key, input, terms)))
+    wake_local_workers(conn)
+    return made
+
+
+def call_values(job: JobName, input: Any, terms: EnqueueTerms) -> list[Any]:
+    """The values of the call, in the order of its parameters; InvalidInput if the handler could not take the input."""
+    key = job_key(job)
+    if secret_schema(key) is not None:
+        raise Refused(
+            f"The input of {key} has secret fields, which one statement cannot store.",
+            remedy="Enqueue it over the API, by the command line, or over a connection of Atlas's own pool.",
+        )
+    _check(terms)
+    delay, timeout = terms.get("delay"), terms.get("timeout")
+    return CALL.bind(
+        {
+            "tenant": str(terms.get("tenant", "system")),
+            "job_type": key,
+            "input": _text_of(key, input),
+            "priority": terms.get("priority", 0),
+            "run_at": terms.get("run_at"),
+            "max_retries": terms.get("max_retries"),
+            "dedupe_key": terms.get("dedupe_key"),
+            # A trace goes on with the job.
+            "correlation_id": terms.get("correlation_id") or current_traceparent(),
+            "actor": terms.get("actor"),
+            "delay": None if delay is None else delay.total_seconds(),
+            "timeout_seconds": None if timeout is None else max(1, round(timeout.total_seconds())),
+            "coalesced": terms.get("coalesce", False),
+            "allow_unknown": terms.get("allow_unknown", False) or key in registered(),
+        }
+    )
+
+
+def call_result(row: Sequence[Any]) -> Enqueued:
+    """What the call returned."""
+    return Enqueued(row[0], row[1])
+
+
+def job_key(job: JobName) -> str:
+    """The job type that is meant."""
+    key = job if isinstance(job, str) else getattr(job, "job_type", None)
+    if key is None:
+        name = getattr(job, "__qualname__", repr(job))
+        remedy = "Decorate it with @job, or name the job type."
+        raise AtlasError(f"{name} is not the handler of a job type.", remedy=remedy)
+    return canonical(key)
+
+
+async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: EnqueueTerms) -> Enqueued:
+    """The same by the statements that store secrets, which need rights to the tables."""
+    _check(terms)
+    wanted, timeout = str(terms.get("tenant", "system")), terms.get("timeout")
+    found = await fetch_row(conn, TENANT, tenant=wanted)
+    if found is None:
+        raise no_tenant(wanted)
+    same = ("priority", "delay", "run_at", "max_retries", "dedupe_key", "correlation_id")
+    job = NewJob(
+        key,
+        orjson.loads(_text_of(key, input)),
+        found["id"],
+        timeout_seconds=None if timeout is None else max(1, round(timeout.total_seconds())),
+        **{name: value for name, value in terms.items() if name in same},  # type: ignore[arg-type]
+    )
+    actor = Actor("user", terms.get("actor", found["login"]))
+    return await insert(conn, job, actor=actor, coalesce=terms.get("coalesce", False))
+
+
+def _check(terms: EnqueueTerms) -> None:
+    wrong = [FieldError(name, "is unknown") for name in terms if name not in EnqueueTerms.__annotations__]
+    run_at = terms.get("run_at")
+    if run_at is not None and run_at.tzinfo is None:
+        wrong.append(FieldError("run_at", "has no time zone"))
+    if wrong:
+        raise InvalidInput("The call", wrong)
+
+
+def _text_of(key: str, input: Any) -> str:
+    """The input as JSON text, checked by the model of the handler where this process has it."""
+    plain = {} if input is None else input
+    if isinstance(plain, BaseModel):
+        plain = plain.model_dump(mode="json", by_alias=True)
+    elif not isinstance(plain, Mapping):
+        plain = orjson.loads(TypeAdapter(type(plain)).dump_json(plain))
+    text = input_text(key, plain)
+    check_input(key, text)
+    return text

@@ -1,2 +1,0 @@
--- How often jobs of a type are retried that do not say it themselves. Called by engine/jobs/repository.py.
-select atlas.retries_of(:job_type, null);

@@ -1,0 +1,2 @@
+-- How often jobs of a type are retried that do not say it themselves. Called by engine/repository.py.
+select atlas.retries_of(:job_type, null);

@@ -1,0 +1,1 @@
+"""Enqueues in the transactions of other libraries: asyncpg, psycopg, SQLAlchemy and Django."""

@@ -1,0 +1,20 @@
+"""Enqueue over a database of Django, on psycopg 3, in the transaction of `transaction.atomic` if there is one."""
+
+from typing import Any, Unpack
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.enqueue_call import EnqueueTerms, JobName, call_result, call_values
+from atlas.engine.jobs.refusals import refusals
+from atlas.integrations.placeholders import call_text
+
+
+def enqueue(
+    job: JobName, input: Any = None, *, using: str = DEFAULT_DB_ALIAS, **terms: Unpack[EnqueueTerms]
+) -> Enqueued:
+    """Enqueue a job of a type, by its name or by its decorated function. Outside of `atomic` it exists at once."""
+    values = call_values(job, input, terms)
+    with refusals(), connections[using].cursor() as cursor:
+        cursor.execute(call_text(), values)
+        return call_result(cursor.fetchone())

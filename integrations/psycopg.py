@@ -1,0 +1,29 @@
+"""Enqueue over a connection of psycopg 3, in its transaction: psycopg begins one with the first statement."""
+
+from typing import Any, Unpack
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.enqueue_call import EnqueueTerms, JobName, call_result, call_values
+from atlas.engine.jobs.refusals import refusals
+from atlas.integrations.placeholders import call_text
+
+
+def enqueue(conn: psycopg.Connection[Any], job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+    """Enqueue a job of a type, by its name or by its decorated function. It exists once the transaction commits."""
+    values = call_values(job, input, terms)
+    with refusals(), conn.cursor(row_factory=tuple_row) as cursor:
+        return call_result(cursor.execute(call_text(), values).fetchall()[0])
+
+
+async def enqueue_async(
+    conn: psycopg.AsyncConnection[Any], job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]
+) -> Enqueued:
+    """The same over an async connection."""
+    values = call_values(job, input, terms)
+    with refusals():
+        async with conn.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(call_text(), values)
+            return call_result((await cursor.fetchall())[0])

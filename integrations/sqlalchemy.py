@@ -1,0 +1,41 @@
+"""Enqueue in a session or connection of SQLAlchemy 2, over psycopg or asyncpg, in its transaction."""
+
+from typing import Any, Unpack
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session
+
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.enqueue_call import CALL, EnqueueTerms, JobName, call_result, call_values
+from atlas.engine.jobs.refusals import refusals
+from atlas.errors import AtlasError
+from atlas.integrations.placeholders import call_text
+
+DRIVERS = ("asyncpg", "psycopg")
+
+
+def enqueue(session: Session | Connection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+    """Enqueue a job of a type, by its name or by its decorated function. It exists once the session commits."""
+    conn = session.connection() if isinstance(session, Session) else session
+    return _call(conn, call_values(job, input, terms))
+
+
+async def enqueue_async(
+    session: AsyncSession | AsyncConnection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]
+) -> Enqueued:
+    """The same in an async session or connection."""
+    conn = await session.connection() if isinstance(session, AsyncSession) else session
+    return await conn.run_sync(_call, call_values(job, input, terms))
+
+
+def _call(conn: Connection, values: list[Any]) -> Enqueued:
+    driver = conn.dialect.driver
+    if driver.removesuffix("_async") not in DRIVERS:
+        raise AtlasError(
+            f"The session uses the driver {driver}.",
+            remedy="Use a URL that begins with postgresql+psycopg:// or postgresql+asyncpg://.",
+        )
+    with refusals():
+        query = CALL.sql if driver == "asyncpg" else call_text()
+        return call_result(conn.exec_driver_sql(query, tuple(values)).one())
