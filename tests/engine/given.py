@@ -19,6 +19,8 @@ from atlas.engine.tenants import Tenant, add_tenant
 from atlas.engine.tokens import add_token
 from atlas.engine.triggers import add_trigger, remove_trigger
 from atlas.engine.usage import meter_usage
+from atlas.engine.webhooks.inbound import add_hook
+from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
@@ -73,6 +75,8 @@ async def _give_things(conn: Any, tenant: Tenant) -> None:
     token, _ = await add_token(conn, subject="ann", role="tenant_admin", tenant=tenant, actor=DANA)
     await open_session(conn, token, actor=DANA)
     await add_trigger(conn, tenant.id, EVERY, actor=DANA)
+    await add_webhook(conn, tenant.id, "https://shop.example/", ["*"], actor=DANA)
+    await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
     over = await add_trigger(conn, tenant.id, {**EVERY, "label": "over"}, actor=DANA)
     await remove_trigger(conn, over.id, actor=DANA)
     await add_rule(conn, label="cheap", effect="allow", tenant_id=tenant.id, actor=DANA)
