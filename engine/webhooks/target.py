@@ -30,11 +30,11 @@ class Target(NamedTuple):
     is_failing: bool
 
 
-async def load_target(conn: Queryable, webhook_id: UUID, tenant_id: UUID) -> Target:
-    """The webhook of a delivery. PermanentError where it was removed or disabled."""
-    row = await conn.fetchrow(TARGET.sql, *TARGET.bind({"id": webhook_id, "tenant_id": tenant_id}))
+async def load_target(conn: Queryable, webhook_id: UUID, job_id: UUID) -> Target:
+    """The webhook of a delivery. PermanentError if it was removed or disabled, or if Atlas did not make the job."""
+    row = await conn.fetchrow(TARGET.sql, *TARGET.bind({"id": webhook_id, "job_id": job_id}))
     if row is None:
-        raise PermanentError(f"There is no webhook {webhook_id} any more.")
+        raise PermanentError(f"There is no webhook {webhook_id} that this job is a delivery of.")
     if not row["is_enabled"]:
         why = f": {row['disabled_reason']}" if row["disabled_reason"] else ""
         raise PermanentError(f"The webhook {webhook_id} is disabled{why}.", remedy="Enable it, then retry this job.")

@@ -105,7 +105,7 @@ class HttpCaller:
 
     async def _deliver(self, input: HttpCall, ctx: JobContext, webhook_id: UUID) -> dict[str, Any]:
         """The same to a webhook, which learns from the outcome whether it works."""
-        target = await load_target(ctx.pool, webhook_id, ctx.tenant_id)
+        target = await load_target(ctx.pool, webhook_id, ctx.job_id)
         if target.is_failing and self._trying[webhook_id] >= MOST_TRYING:
             raise Snooze(RETRY_SECONDS * (1 + random.random()), "the webhook fails, and other deliveries try it")
         # Its server knows the secret, and may repeat it.

@@ -1,5 +1,7 @@
--- Where a delivery goes, for the attempt that makes it. Called by engine/webhooks/target.py.
-select id, tenant_id, url, is_enabled, disabled_reason, failing_since, key_id, nonce, ciphertext
-from atlas.webhooks
-where id = :id
-  and tenant_id = :tenant_id;
+-- Where a delivery goes, for the attempt that makes it. Only for jobs that Atlas made as deliveries: who may enqueue jobs could
+-- otherwise have messages of their own signed. Called by engine/webhooks/target.py.
+select w.id, w.tenant_id, w.url, w.is_enabled, w.disabled_reason, w.failing_since, w.key_id, w.nonce, w.ciphertext
+from atlas.webhooks w
+join atlas.jobs j on j.id = :job_id and j.source = 'system' and j.source_ref = w.id::text
+where w.id = :id
+  and w.tenant_id = j.tenant_id;

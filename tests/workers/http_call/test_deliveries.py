@@ -116,10 +116,14 @@ async def test_few_deliveries_at_a_time_try_a_webhook_that_fails(calls, conn, ow
     assert (await calls.run(job_id)).status == "succeeded"
 
 
-async def test_a_webhook_of_another_tenant_cannot_be_named(calls, conn, webhook, receiver):
-    job_id = await calls.enqueue(webhook=str(webhook.id), body={"forged": True})
+@pytest.mark.parametrize("own", [True, False])
+async def test_only_atlas_makes_deliveries(calls, conn, tenant, webhook, receiver, own):
+    """Who may enqueue jobs cannot have messages signed as Atlas's own."""
+    options = {"tenant_id": tenant} if own else {}
+    asked = NewJob("HTTP_CALL", {"webhook": str(webhook.id), "body": {"forged": True}}, **options)
+    made = await enqueue(conn, asked, actor=DANA)
 
-    job = await calls.run(job_id)
+    job = await calls.run(made.id)
 
     assert (job.status, receiver.received) == ("failed", [])
     assert "There is no webhook" in job.error["message"]
