@@ -1,5 +1,5 @@
 -- A tenant that is being removed and has nothing left -> gone, with its counts and what the meter added last. The caller holds it
--- and the meter. Called by engine/tenant_removal.py.
+-- and the meter. Called by engine/tenant_removal.py. SQL, because it deletes from several tables in one statement.
 with counts as (
   delete from atlas.job_counts where tenant_id = :id
 ),

@@ -1,4 +1,5 @@
 -- How long each tenant keeps things. Looks across tenants: they are swept one by one. One that is being removed keeps nothing.
+-- SQL, because ages are counted on the database's clock.
 select id, retention, clock_timestamp() as now
 from atlas.tenants
 where removing_at is null

@@ -1,4 +1,5 @@
 -- What a tenant has that has not ended, each kind counted up to a limit. Called by engine/tenant_removal.py.
+-- SQL, because every count stops at its limit.
 select
   (select count(*) from (select from atlas.jobs where tenant_id = :tenant_id and status = 'queued' limit :limit::int) q) as queued,
   (select count(*) from (select from atlas.jobs where tenant_id = :tenant_id and status = 'running' limit :limit::int) r) as running,

@@ -1,5 +1,6 @@
 """The typed client on a held connection: in its transaction, with asyncpg's errors, made and prepared once."""
 
+import ast
 import subprocess
 import sys
 
@@ -8,7 +9,9 @@ import pytest
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
+from atlas.cli.setup import FLOORS
 from atlas.db.prisma import as_json, prisma_on
+from tests.support import ROOT
 
 DANA = Actor("user", "dana")
 
@@ -67,3 +70,27 @@ again = prisma.types.TenantWhereInput is TenantWhereInput is sys.modules["prisma
 print(made, again, hasattr(prisma.types, "Nothing"))
 """
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "True", "False"]
+
+
+def test_no_module_of_the_application_imports_the_generated_code_with_itself():
+    """Commands and workers that make no typed call do not wait for it."""
+    sources = [path for floor in ("atlas", *FLOORS) for path in (ROOT / floor).rglob("*.py")]
+    own = [ROOT / "engine" / "jobs" / name for name in ("prisma_client.py", "prisma_rules.py")]
+    found = [
+        path.relative_to(ROOT)
+        for path in sources
+        if path not in own and ROOT / "atlas" / "prisma_client" not in path.parents
+        for node in ast.parse(path.read_text()).body
+        for name in _imported(node)
+        if name.split(".")[0] == "prisma" or name.startswith("atlas.prisma_client")
+    ]
+    assert found == []
+
+
+def _imported(node):
+    match node:
+        case ast.ImportFrom():
+            return [node.module or ""]
+        case ast.Import():
+            return [name.name for name in node.names]
+    return []
