@@ -2,51 +2,62 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import EnqueueTerms, enqueue
 from atlas.engine.jobs.types import job as register
 
+Taken = TypeVar("Taken", contravariant=True)
 Input = TypeVar("Input", contravariant=True)
 Result = TypeVar("Result", covariant=True)
 More = ParamSpec("More")
 Options = ParamSpec("Options")
 
 
-class JobFunction(Protocol[Input, More, Result]):
-    """A function that was registered with `@job`. It is called as before."""
+class JobFunction(Protocol[Taken, Input, More, Result]):
+    """A function that was registered with `@job`. It is called as before, and enqueues a job for each input."""
 
     job_type: str
 
-    def __call__(self, input: Input, /, *more: More.args, **named: More.kwargs) -> Result: ...
+    def __call__(self, input: Taken, /, *more: More.args, **named: More.kwargs) -> Result: ...
 
     async def enqueue(self, conn: Connection, input: Input, **terms: Unpack[EnqueueTerms]) -> Enqueued:
         """Enqueue a job of this function over a connection of asyncpg, in its transaction if it has one."""
         ...
 
 
+class JobDecorator(Protocol):
+    """What `@job(…)` is applied with. A function that takes a list is called with the inputs of several jobs."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[list[Input], More], Result], /
+    ) -> JobFunction[list[Input], Input, More, Result]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Input, More], Result], /
+    ) -> JobFunction[Input, Input, More, Result]: ...
+
+
 def _that_enqueue(
     register: Callable[Concatenate[str, Options], Callable[[Any], Any]],
-) -> Callable[
-    Concatenate[str, Options], Callable[[Callable[Concatenate[Input, More], Result]], JobFunction[Input, More, Result]]
-]:
+) -> Callable[Concatenate[str, Options], JobDecorator]:
     """The decorator with the same options, for functions that enqueue jobs of themselves."""
 
     @wraps(register)
-    def job(
-        key: str, /, *options: Options.args, **named: Options.kwargs
-    ) -> Callable[[Callable[Concatenate[Input, More], Result]], JobFunction[Input, More, Result]]:
+    def job(key: str, /, *options: Options.args, **named: Options.kwargs) -> JobDecorator:
         decorate = register(key, *options, **named)
 
-        def add(function: Callable[Concatenate[Input, More], Result]) -> JobFunction[Input, More, Result]:
-            async def enqueue_own(conn: Connection, input: Input, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+        def add(function: Any, /) -> Any:
+            async def enqueue_own(conn: Connection, input: Any, **terms: Unpack[EnqueueTerms]) -> Enqueued:
                 return await enqueue(conn, key, input, **terms)
 
-            registered: Any = decorate(function)
+            registered = decorate(function)
             registered.job_type, registered.enqueue = key, enqueue_own
-            return registered  # type: ignore[no-any-return]
+            return registered
 
         return add
 

@@ -101,7 +101,7 @@ async def _give_things(conn: Any, tenant: Tenant) -> None:
 async def _give_work(conn: Any, tenant_id: UUID) -> None:
     await publish_event(conn, tenant_id, "order.paid", {}, actor=DANA)
     for workflow in ("a", "b"):
-        await request_workflow(conn, tenant_id, workflow, {}, DANA)
+        await request_workflow(conn, tenant_id, workflow, {}, DANA, allow_unknown=True)
     await take_intents(conn, "engine")
     for job_type, outcome in (("ok", None), ("again", ValueError("no")), ("dead", ValueError("no"))):
         worker, job = await given_claimed(

@@ -32,6 +32,11 @@ async def ship(input: Parcel) -> dict[str, int]:
     return {"weight": input.weight}
 
 
+@job("parcel.weigh")
+async def weigh(input: list[Parcel]) -> None:
+    """Weigh the parcels of several jobs in one call."""
+
+
 @job("parcel.sign_in")
 async def sign_in(input: SignIn) -> None: ...
 
@@ -54,6 +59,14 @@ async def test_a_decorated_function_is_called_as_before_and_enqueues_jobs_of_its
     assert (found.shown_status, found.created_by) == ("waiting", "dana")
     by_id = await ship.enqueue(conn, Parcel(weight=3), tenant=acme)
     assert (await get_job(conn, by_id.id)).created_by == await conn.fetchval("select session_user::text")
+
+
+async def test_a_function_that_takes_several_jobs_enqueues_one_for_each_input(conn):
+    made = await weigh.enqueue(conn, Parcel(weight=3))
+
+    assert (await get_job(conn, made.id)).input == {"weight": 3, "to": "home"}
+    with pytest.raises(InvalidInput, match="not a JSON object"):
+        await weigh.enqueue(conn, [Parcel(weight=3)])
 
 
 async def test_a_decorated_function_enqueues_secrets_encrypted(conn):

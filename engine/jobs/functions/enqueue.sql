@@ -23,9 +23,9 @@ declare
   mistake record;
   meta jsonb := jsonb_build_object('job_type', kind, 'login', session_user);
 begin
-  select t.id into owner from tenants t where t.slug = enqueue.tenant or t.id::text = enqueue.tenant;
+  select t.id into owner from tenants t where (t.slug = enqueue.tenant or t.id::text = enqueue.tenant) and t.removing_at is null;
   if owner is null then
-    raise exception 'there is no tenant %', enqueue.tenant using errcode = 'AT404', detail = coalesce(enqueue.tenant, '');
+    raise exception 'there is no tenant %, or it is being removed', enqueue.tenant using errcode = 'AT404', detail = coalesce(enqueue.tenant, '');
   end if;
   select * into published from job_types y where y.key = kind;
   select * into command from job_definitions d where d.key = kind;
