@@ -108,6 +108,10 @@ create index jobs_own_lease on jobs (lease_expires_at) where lease_expires_at is
 create unique index jobs_dedupe on jobs (tenant_id, dedupe_hash)
   where dedupe_hash is not null and status in ('queued', 'running');
 create index jobs_tenant_queued on jobs (tenant_id, id) where status = 'queued';
+-- Due later: delayed jobs, retries and suspended runs, for the list of those. A job that is ready at once is never in it.
+-- Its condition is written unlike that of jobs_due, so that a list which repeats it can use no other index.
+create index jobs_tenant_waiting on jobs (tenant_id, id)
+  where status = 'queued' and case when next_retry_at is null then false else true end;
 create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeeded', 'failed', 'canceled');
 -- What went wrong is rare among what ended; a job that succeeds is in neither of these, and one that failed in one of them.
 create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled') and dead_lettered_at is null;

@@ -9,10 +9,24 @@ with recursive
 -- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
 queued_tenants as (
   select coalesce(:tenant_id::uuid, (select tenant_id from atlas.jobs where status = 'queued' order by tenant_id limit 1)) as tenant_id
-  where :status::text in ('queued', 'waiting') or (:status is null and :tenant_id is not null)
+  where :status::text = 'queued' or (:status is null and :tenant_id is not null)
   union all
   select (select j.tenant_id from atlas.jobs j where j.status = 'queued' and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from queued_tenants t
+  where :tenant_id is null and t.tenant_id is not null
+),
+-- the same of those that are due later, by the condition of their index
+waiting_tenants as (
+  select coalesce(:tenant_id, (
+    select tenant_id from atlas.jobs
+    where status = 'queued' and case when next_retry_at is null then false else true end order by tenant_id limit 1)) as tenant_id
+  where :status = 'waiting'
+  union all
+  select (
+    select j.tenant_id from atlas.jobs j
+    where j.status = 'queued' and case when j.next_retry_at is null then false else true end and j.tenant_id > t.tenant_id
+    order by j.tenant_id limit 1)
+  from waiting_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
 -- the same of failed and canceled jobs without the dead letters, and of these
@@ -74,8 +88,19 @@ found as (
      select * from atlas.jobs j
      where status = 'queued'
        and tenant_id = t.tenant_id
-       and case :status when 'waiting' then next_retry_at > clock_timestamp()
-                        when 'queued' then coalesce(next_retry_at <= clock_timestamp(), true) else true end
+       and (:status is null or coalesce(next_retry_at <= clock_timestamp(), true))
+       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     order by id desc limit :limit + :offset) j)
+  union all
+  (select j.* from waiting_tenants t
+   cross join lateral (
+     select * from atlas.jobs j
+     where status = 'queued'
+       and case when next_retry_at is null then false else true end
+       -- opaque to the planner as well: it would prefer the index of times
+       and case when next_retry_at > clock_timestamp() then true else false end
+       and tenant_id = t.tenant_id
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)

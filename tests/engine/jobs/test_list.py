@@ -91,6 +91,17 @@ async def test_what_is_active_or_failed_is_listed_without_reading_what_succeeded
             assert await cost_of_a_page(conn, tenants[0], {"status": status}) < 60, status
 
 
+async def test_what_is_due_later_is_listed_without_reading_what_is_due(conn, owner):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(3)]
+    await owner.execute(FILL, tenants[0], OTHERS // 4, ["queued"] * 100, 1)
+    await owner.execute("update atlas.jobs set next_retry_at = null where correlation_id <> 'c-1'")
+    await owner.execute("vacuum analyze atlas.jobs")
+    for tenant in (None, tenants[0]):
+        page = await cost_of_a_page(conn, tenant, {"status": "waiting"})
+        print(f"{page} buffers")
+        assert page < 200
+
+
 @pytest.mark.parametrize("crowd", [0, 3])
 async def test_every_filter_finds_what_it_names_page_by_page(conn, owner, crowd):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(1 + crowd)]
