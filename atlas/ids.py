@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from datetime import datetime
 from uuid import UUID
 
 from asyncpg.pgproto.pgproto import UUID as FastUUID
@@ -27,6 +28,12 @@ def new_id() -> UUID:
     number = (_last >> 12) << 80 | 0x7 << 76 | (_last & 0xFFF) << 64 | 0b10 << 62 | _random.getrandbits(62)
     made: UUID = FastUUID(number.to_bytes(16))
     return made
+
+
+def first_id(at: datetime) -> UUID:
+    """The least UUIDv7 of a time: those made before it are less."""
+    milliseconds = int(at.timestamp() * 1000)
+    return UUID(int=min(max(milliseconds, 0), 2**48 - 1) << 80)
 
 
 def as_id(text: str) -> UUID | None:

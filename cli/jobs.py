@@ -81,11 +81,13 @@ def show_list(
         (job.shown_status, job.job_type, job.id, f"{job.attempt_count}/{job.max_retries + 1}", _age(job.created_at))
         for job in found.jobs
     ]
-    empty = "No job matches." if status or job_type or tenant else "There are no jobs yet. `atlas enqueue` makes one."
+    empty = "There are no jobs yet. `atlas enqueue` makes one."
+    if status or job_type or tenant:
+        empty = "No job matches." if found.next_before is None else "None of the newest jobs matches."
     columns = ("STATUS", "TYPE", "ID", "ATTEMPTS", "AGE")
     say({"jobs": [asdict(job) for job in found.jobs]}, table(columns, rows) if rows else empty, json=json)
-    if found.goes_on:
-        hint_at_more("--before", found.jobs[-1].id)
+    if found.next_before is not None:
+        hint_at_more("--before", found.next_before)
 
 
 @app.command("show")

@@ -69,7 +69,8 @@ class OverHttp:
         wanted = JobQuery(status=options.status, job_type=options.job_type)
         async with self._atlas(options.tenant) as atlas:
             page = await atlas.list_page(wanted, before=options.before, limit=options.limit)
-        return JobPage([_row(job) for job in page.items], page.next_cursor is not None)
+        next_before = None if page.next_cursor is None else UUID(page.next_cursor)
+        return JobPage([_row(job) for job in page.items], next_before)
 
     async def show(self, job_id: UUID) -> JobDetails:
         async with self._atlas() as atlas:

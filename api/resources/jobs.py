@@ -31,6 +31,8 @@ from atlas.tracing import given_traceparent
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
+# Of each status: read in milliseconds, also where none of them is what a caller looks for.
+MOST_READ = 5_000
 STATUS_RULE = (
     "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
     "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error."
@@ -97,13 +99,16 @@ async def show_list(
         int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
     ] = 0,
 ) -> Page[Job]:
-    """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more."""
+    """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more.
+
+    A page looks at 5,000 jobs to find those of a type, a source, a correlation id or a time, and may then be empty.
+    """
     wanted = JobFilter(call.tenant_id, status, job_type, source, correlation_id, created_after, created_before)
     async with call.transaction(read_only=True) as conn:
-        found = await list_page(conn, wanted, before=cursor, limit=limit, offset=offset, most_bytes=MOST_BYTES)
-    return Page(
-        items=[job_of(job) for job in found.jobs], next_cursor=str(found.jobs[-1].id) if found.goes_on else None
-    )
+        bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES, "most_read": MOST_READ}
+        found = await list_page(conn, wanted, before=cursor, **bounds)
+    next_cursor = None if found.next_before is None else str(found.next_before)
+    return Page(items=[job_of(job) for job in found.jobs], next_cursor=next_cursor)
 
 
 @router.get(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from atlas.db.pg_json import read_stored
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.errors import FieldError, InvalidInput
+from atlas.ids import first_id
 
 GET = statement("engine/jobs/sql/get.sql")
 LIST = statement("engine/jobs/sql/list.sql")
@@ -18,6 +19,8 @@ ATTEMPTS = statement("engine/jobs/sql/attempts.sql")
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
+# No clock of a machine that enqueues is so fast.
+CLOCKS_APART = timedelta(days=1)
 # The most rows about types and statuses; callers may invent types.
 MOST_DEPTHS = 200
 STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
@@ -78,6 +81,12 @@ class JobFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
 
+    @property
+    def compares_jobs(self) -> bool:
+        """True where jobs must be read and compared: no index has what is asked for."""
+        asked = (self.job_type, self.source, self.correlation_id, self.created_after, self.created_before)
+        return any(value is not None for value in asked)
+
 
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
     """One job, or None if there is none, or none in that tenant."""
@@ -87,10 +96,10 @@ async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, and whether there may be more after them."""
+    """Some jobs, and what the next page is `before`: None after the last."""
 
     jobs: list[JobRow]
-    goes_on: bool
+    next_before: UUID | None
 
 
 async def list_jobs(
@@ -113,8 +122,11 @@ async def list_page(
     limit: int = 50,
     offset: int = 0,
     most_bytes: int | None = None,
+    most_read: int | None = None,
 ) -> JobPage:
-    """The same, as a page that ends early after the job with which its inputs and outputs reach `most_bytes`."""
+    """The same, as a page that ends early: after the job with which its inputs and outputs reach `most_bytes`, or after
+    `most_read` jobs of a status were compared with what no index serves. It may then be empty, and not the last.
+    """
     chosen = wanted or JobFilter()
     if chosen.status is not None and chosen.status not in STATUSES:
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
@@ -131,10 +143,24 @@ async def list_page(
         "limit": limit,
         "offset": offset,
         "most_bytes": most_bytes,
+        "most_read": most_read if chosen.compares_jobs else None,
     }
     rows = await conn.fetch(LIST.sql, *LIST.bind(values))
-    goes_on = bool(rows) and (len(rows) == limit or len(rows) < rows[0]["page_size"])
-    return JobPage([_job(row) for row in rows], goes_on)
+    floor: UUID | None = rows[0]["floor"]
+    jobs = [_job(row) for row in rows if row["id"] is not None]
+    if jobs and (len(jobs) == limit or len(jobs) < rows[0]["page_size"]):
+        return JobPage(jobs, jobs[-1].id)
+    return JobPage(jobs, None if floor is None else _passed_over(floor, chosen.created_before))
+
+
+def _passed_over(floor: UUID, created_before: datetime | None) -> UUID:
+    """Where to go on after a page that ended at `floor`: past the jobs whose ids say that they were created too late.
+
+    An id is made before its job is created, by a clock that may be a little fast. Ids of the future are not times.
+    """
+    if created_before is None or floor > first_id(datetime.now(UTC) + CLOCKS_APART):
+        return floor
+    return min(floor, first_id(created_before + CLOCKS_APART))
 
 
 async def list_attempts(
@@ -174,7 +200,8 @@ async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_
 
 def _job(row: Mapping[str, Any]) -> JobRow:
     values = dict(row)
-    values.pop("page_size", None)
+    for name in ("page_size", "floor"):
+        values.pop(name, None)
     for name in ("input", "output", "error", "progress"):
         values[name] = None if values[name] is None else read_stored(values[name])
     return JobRow(**values)

@@ -5,6 +5,9 @@
 -- a list of everything, or of what succeeded, follows the key.
 -- A page ends early after the job that reaches :most_bytes, so that large inputs do not fill a process; `page_size` is how many
 -- it would have had.
+-- A filter that no index serves may match nothing in a long history: then a page looks at :most_read jobs of each arm, and ends at
+-- `floor`, the newest job at which an arm stops; the next page begins there. Without such a filter :most_read is null.
+-- The only row of an empty page has no id.
 with recursive
 -- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
 queued_tenants as (
@@ -59,12 +62,67 @@ running as materialized (
     and (:status = 'running' or (:status is null and :tenant_id is not null))
     and (:tenant_id is null or tenant_id = :tenant_id)
 ),
+-- where each arm stops
+floors as (
+  select case when :most_read::int is not null and :tenant_id is null and (:status is null or :status = 'succeeded') then (
+    select id from atlas.jobs j
+    where id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end as id
+  union all
+  select case when :most_read is not null and :tenant_id is not null and (:status is null or :status = 'succeeded') then (
+    select id from atlas.jobs j
+    where tenant_id = :tenant_id
+      and status in ('succeeded', 'failed', 'canceled')
+      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end
+  union all
+  select case when :most_read is not null then (
+    select id from atlas.jobs j
+    where status = 'queued'
+      and tenant_id = t.tenant_id
+      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end
+  from queued_tenants t
+  union all
+  select case when :most_read is not null then (
+    select id from atlas.jobs j
+    where status = 'queued'
+      and case when next_retry_at is null then false else true end
+      and tenant_id = t.tenant_id
+      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end
+  from waiting_tenants t
+  union all
+  select case when :most_read is not null then (
+    select id from atlas.jobs j
+    where status in ('failed', 'canceled')
+      and dead_lettered_at is null
+      and tenant_id = t.tenant_id
+      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end
+  from failed_tenants t
+  union all
+  select case when :most_read is not null then (
+    select id from atlas.jobs j
+    where dead_lettered_at is not null
+      and tenant_id = t.tenant_id
+      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    order by id desc offset :most_read - 1 limit 1) end
+  from dead_letter_tenants t
+),
+-- Never null: behind row-level security a call of coalesce within a condition would keep it from the index. A tenant's arm compares
+-- it together with the tenant, so that the key of all tenants is no way in.
+floor as materialized (
+  select coalesce((
+    select id from floors where id is not null order by id desc limit 1), '00000000-0000-0000-0000-000000000000') as id
+),
 found as (
   (select * from atlas.jobs j
    where :tenant_id is null
      and (:status is null or :status = 'succeeded')
      and (:status is null or status::text = :status)
-     and id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
    order by id desc limit :limit::int + :offset::int)
   union all
@@ -75,11 +133,13 @@ found as (
      and status in ('succeeded', 'failed', 'canceled')
      and (:status is null or status::text = :status)
      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and (tenant_id, id) >= (:tenant_id, (select id from floor))
      and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
    order by id desc limit :limit + :offset)
   union all
   (select * from running j
    where id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
    order by id desc limit :limit + :offset)
   union all
@@ -90,6 +150,7 @@ found as (
        and tenant_id = t.tenant_id
        and (:status is null or coalesce(next_retry_at <= clock_timestamp(), true))
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)
   union all
@@ -102,6 +163,7 @@ found as (
        and case when next_retry_at > clock_timestamp() then true else false end
        and tenant_id = t.tenant_id
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)
   union all
@@ -114,6 +176,7 @@ found as (
        and status::text = :status
        and tenant_id = t.tenant_id
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)
   union all
@@ -124,6 +187,7 @@ found as (
        and dead_lettered_at is not null
        and tenant_id = t.tenant_id
        and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
      order by id desc limit :limit + :offset) j)
 ),
@@ -136,17 +200,16 @@ page as (
   from found j
   order by id desc limit :limit offset :offset
 )
-select id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
+select p.id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
        when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
   job_type, definition_id, priority, input, output, error, cost_cents, retry_count, atlas.retries_of(job_type, max_retries) as max_retries, next_retry_at,
   coalesce(next_retry_at, due_at) as scheduled_for, attempt_count, lost_count,
   created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
-  parent_run_id, progress, page_size
-from (
+  parent_run_id, progress, page_size, nullif(f.id, '00000000-0000-0000-0000-000000000000') as floor
+from floor f
+left join (
   select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
   from page p
-) p
-where bytes_before is null
-   or bytes_before < :most_bytes
-order by id desc;
+) p on bytes_before is null or bytes_before < :most_bytes
+order by p.id desc;

@@ -1,6 +1,7 @@
 """Lists of jobs: every filter finds what it names, and costs a tenant the same whatever others have."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import orjson
 import pytest
 
 from atlas.db.statements import Statement
-from atlas.engine.jobs.find import LIST, STATUSES, JobFilter, list_jobs
+from atlas.engine.jobs.find import LIST, STATUSES, JobFilter, list_jobs, list_page
 from tests.support import given_tenant
 
 # Time-ordered ids, so that jobs of all statuses and tenants lie beside each other. Of a hundred, some are not succeeded.
@@ -100,6 +101,65 @@ async def test_what_is_due_later_is_listed_without_reading_what_is_due(conn, own
         page = await cost_of_a_page(conn, tenant, {"status": "waiting"})
         print(f"{page} buffers")
         assert page < 200
+
+
+RARE: list[dict[str, Any]] = [
+    {"job_type": "unknown"},
+    {"source": "event"},
+    {"correlation_id": "unknown"},
+    {"created_before": LONG_AGO},
+    {"job_type": "unknown", "status": "succeeded"},
+    {"job_type": "unknown", "status": "queued"},
+]
+
+
+async def test_a_page_of_what_is_rare_is_bounded_in_a_long_history(conn, owner):
+    mine = await given_tenant(conn)
+    await owner.execute(FILL, mine, OTHERS // 2, [*["queued"] * 50, *["succeeded"] * 50], 5)
+    await owner.execute("vacuum analyze atlas.jobs")
+    assert await owner.fetchval("select relpages from pg_class where oid = 'atlas.jobs'::regclass") > 1500
+    for tenant in (mine, None):
+        for one in RARE:
+            cost = await cost_of_a_page(conn, tenant, {**one, "most_read": 1000})
+            print(f"{one}: {cost} buffers")
+            assert cost < 600, one
+
+
+@pytest.mark.parametrize("status", [None, *STATUSES])
+async def test_pages_that_end_before_they_find_anything_lead_to_all_of_it(conn, owner, status):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(2)]
+    for n, tenant in enumerate(tenants):
+        await owner.execute(FILL, tenant, 60, MIXED * 4, 1000 + n)
+    for tenant in (None, tenants[0]):
+        wanted = JobFilter(tenant, status, "work.7")
+        expected = [job.id for job in await _all(conn, wanted)]
+        assert await _ids_page_by_page(conn, wanted) == expected, wanted
+
+
+async def _ids_page_by_page(conn: Any, wanted: JobFilter) -> list[UUID]:
+    """The ids on pages that each look at seven jobs of a status."""
+    found: list[UUID] = []
+    page = await list_page(conn, wanted, most_read=7, limit=2)
+    while page.next_before is not None:
+        found += [job.id for job in page.jobs]
+        page = await list_page(conn, wanted, before=page.next_before, most_read=7, limit=2)
+    return found + [job.id for job in page.jobs]
+
+
+async def test_what_was_created_before_a_time_is_on_the_second_page(conn, owner):
+    mine = await given_tenant(conn)
+    await owner.execute(FILL.replace("i * $4", "i * $4::bigint"), mine, 1000, [], 8_640_000)
+    await owner.execute(
+        "update atlas.jobs set created_at = to_timestamp(('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 1000.0)"
+    )
+    oldest = (await _all(conn))[-20:]
+    wanted = JobFilter(mine, created_before=oldest[0].created_at + timedelta(milliseconds=1))
+    for tenant_wanted in (wanted, replace(wanted, tenant_id=None)):
+        page = await list_page(conn, tenant_wanted, most_read=50)
+        assert page.jobs == []
+        assert page.next_before is not None
+        page = await list_page(conn, tenant_wanted, before=page.next_before, most_read=50)
+        assert [job.id for job in page.jobs] == [job.id for job in oldest]
 
 
 @pytest.mark.parametrize("crowd", [0, 3])
