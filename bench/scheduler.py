@@ -3,7 +3,7 @@
 One scheduler in this process, on an embedded Postgres with its ordinary settings (a commit is on disk). The schedules
 are all different, over seven zones, spread over the day; in the crowded case all of them are due within the minutes
 that the alarm is set for. Ready is when the scheduler leads and its alarm is set. Lateness is the time from a full
-minute to the moment a job of it is in the table; the burst lets every trigger be due at once.
+minute until a job of it is in the table; the burst lets every trigger be due at once.
 
     python -m bench.scheduler [--triggers 10000] [--minutely 200]
 """

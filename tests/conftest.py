@@ -66,7 +66,7 @@ def databases(testrun_uid: str) -> Iterator[TestDatabases]:
 
 
 def pytest_testnodedown(node: Any) -> None:
-    """A test process of a parallel run has ended; the last one to end leaves a server that nobody uses."""
+    """A test process of a parallel run has ended; the last one to end leaves a server that is not used."""
     remove_server(node.workerinput["testrunuid"])
 
 

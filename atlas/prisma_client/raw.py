@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from atlas.db.pool import Connection
 from atlas.prisma_client.errors import wrong_value
 from atlas.prisma_client.schema import Model, Schema
-from atlas.prisma_client.values import Unfit, as_bytes, as_moment, dump_json
+from atlas.prisma_client.values import Unfit, as_bytes, as_timestamp, dump_json
 
 _JSON = ("json", "jsonb")
 
@@ -74,8 +74,8 @@ def _adapt(value: Any, kind: str) -> Any:
         case Base64():
             return as_bytes(value)
         case datetime():
-            moment = as_moment(value)
-            return moment.replace(tzinfo=None) if kind == "timestamp" else moment
+            timestamp = as_timestamp(value)
+            return timestamp.replace(tzinfo=None) if kind == "timestamp" else timestamp
         case Enum():
             return value.value
         case UUID() | Decimal() if kind == "text":

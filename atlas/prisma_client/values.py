@@ -116,7 +116,7 @@ def dump_json(value: Json) -> str:
         raise Unfit(f"JSON ({error})") from None
 
 
-def as_moment(value: Any) -> datetime:
+def as_timestamp(value: Any) -> datetime:
     """A timestamp in UTC; one without a zone is in UTC already, as in Prisma."""
     if isinstance(value, str):
         try:
@@ -191,7 +191,7 @@ def _as_json(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """What JSON has no word for, in the words Prisma uses."""
     if isinstance(value, datetime):
-        return as_moment(value).isoformat()
+        return as_timestamp(value).isoformat()
     if isinstance(value, Json):
         return value.data
     if isinstance(value, Decimal | UUID | Base64):
@@ -246,7 +246,7 @@ def _numeric(name: str) -> Codec:
 def _timestamptz(name: str) -> Codec:
     # As text, since asyncpg sends the first and last datetimes as infinity.
     cut = _cut_to(name)
-    return Codec(f"::text::{name}", f"::text[]::{name}[]", lambda value: cut(as_moment(value)).isoformat(), ORDERED)
+    return Codec(f"::text::{name}", f"::text[]::{name}[]", lambda value: cut(as_timestamp(value)).isoformat(), ORDERED)
 
 
 def _timestamp(name: str) -> Codec:
@@ -254,14 +254,14 @@ def _timestamp(name: str) -> Codec:
     cut = _cut_to(name)
 
     def bare(value: Any) -> str:
-        return cut(as_moment(value)).replace(tzinfo=None).isoformat()
+        return cut(as_timestamp(value)).replace(tzinfo=None).isoformat()
 
     return Codec(f"::text::{name}", f"::text[]::{name}[]", bare, ORDERED, select="{} at time zone 'UTC'")
 
 
 def _date(name: str) -> Codec:
     def day(value: Any) -> str:
-        return as_moment(value).date().isoformat()
+        return as_timestamp(value).date().isoformat()
 
     return Codec("::text::date", "::text[]::date[]", day, ORDERED, select="{}::timestamp at time zone 'UTC'")
 

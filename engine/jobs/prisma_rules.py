@@ -15,7 +15,7 @@ from atlas.errors import Refused
 from atlas.prisma_client.compile.draft import as_dict, scalar
 from atlas.prisma_client.errors import missing_value
 from atlas.prisma_client.schema import Model
-from atlas.prisma_client.values import as_moment, codec_of, encode
+from atlas.prisma_client.values import as_timestamp, codec_of, encode
 
 WRITES = frozenset({"create", "create_many", "update", "update_many", "upsert", "delete", "delete_many"})
 
@@ -142,7 +142,7 @@ def chosen(model: Model, data: Any) -> dict[str, Any]:
             continue
         sent = encode(codec_of(field), value, field.label)
         if field.type == "DateTime":
-            sent = as_moment(value)
+            sent = as_timestamp(value)
         if name in _CHOSEN or name == "createdBy":
             found[_CHOSEN.get(name, "created_by")] = plain if field.type == "Json" else sent
         elif name not in _UNTOUCHED or plain != _UNTOUCHED[name]:

@@ -134,7 +134,7 @@ create table usage_hourly (
   primary key (tenant_id, job_type, hour)
 ) with (fillfactor = 70);
 
--- How much of a job's cost is metered: a job's row only tells the sum of its attempts. Only for jobs that cost something.
+-- How much of a job's cost is metered: a job's row only has the sum of its attempts. Only for jobs that cost something.
 create table usage_costs (
   job_id uuid primary key references jobs (id) on delete cascade,
   cents  int not null

@@ -68,6 +68,6 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
 
 
 async def furnish_installation(pool: Pool) -> None:
-    """What belongs to nobody."""
+    """What belongs to no one."""
     async with pool.acquire() as conn:
         await add_definition(conn, DEFINITION, actor=DANA)

@@ -232,7 +232,7 @@ async def test_waiting_hosts_query_for_their_own_jobs_and_not_at_every_enqueue(w
     done, _ = await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
     assert [poll.result().json()["job_id"] for poll in done if poll.result().status_code == 200] == [delayed]
     assert len(looks) == 21
-    # It works now, and what else there is for it has to wait: nobody needs to look.
+    # It works now, and what else there is for it has to wait: no poll is needed.
     await give(pool, world)
     await asyncio.sleep(1.0)
     assert len(looks) == 21

@@ -84,7 +84,7 @@ async def test_a_trusted_proxy_says_whether_its_caller_used_tls(world):
         assert ("strict-transport-security" in made.headers) is secure
 
 
-async def test_a_server_without_the_setting_believes_nobody_on_its_own_machine(server, conn):
+async def test_a_server_without_the_setting_trusts_no_proxy_on_its_own_machine(server, conn):
     headers = server.world.headers("acme", "enqueuer") | {"X-Forwarded-For": "203.0.113.7"}
     async with httpx.AsyncClient(base_url=f"{server.address}/api/v1", headers=headers) as client:
         made = await client.post("/jobs", json={"job_type": "x.work"})

@@ -1,4 +1,4 @@
-"""Four eyes: whoever requested work does not decide about it, whatever the name of their token."""
+"""Four eyes: those who request work do not decide about it, whatever the name of their token."""
 
 from uuid import UUID
 

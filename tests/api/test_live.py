@@ -24,7 +24,7 @@ from tests.api.given import furnish_tenant
 from tests.api.serving import served
 from tests.support import DANA
 
-PATIENCE = 15
+TIMEOUT = 15
 
 
 class Watching:
@@ -35,7 +35,7 @@ class Watching:
         self.frames = []
 
     async def frame(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             text = await self.connection.recv()
         assert len(text.encode()) <= 64 * 1024
         self.frames.append(json.loads(text))
@@ -333,7 +333,7 @@ async def test_a_client_that_reads_nothing_is_disconnected_and_the_others_are_no
                 await asyncio.sleep(0.01)
         with pytest.raises(ConnectionClosed):
             while True:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await slow.recv()
         assert slow.close_code in (4408, 1006)
         assert len(quick.frames) == sent + 1
@@ -395,7 +395,7 @@ async def test_a_tenant_has_its_share_of_the_live_connections_and_no_more(server
 
     await opened(watch(server, others))
     await second.close()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(InvalidStatus):
                 await opened(watch(server, mine))
@@ -420,7 +420,7 @@ async def test_a_second_watcher_takes_no_events_from_the_first(world, admin, mon
     made = (await admin.post("/jobs", json={"job_type": "x.work"})).json()["id"]
     go.set()
     other = await second
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while made not in await watcher.frames.get():
             pass
     for one in (watcher, other):
@@ -446,7 +446,7 @@ async def test_an_open_connection_ends_with_its_credential(soon, server, pool, o
             case _:
                 await owner.execute("update atlas.api_tokens set expires_at = clock_timestamp()")
         with pytest.raises(ConnectionClosed):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await connection.recv()
         await make(pool, server.world.acme)
 

@@ -137,7 +137,7 @@ async def test_a_thing_of_another_tenant_is_as_missing_as_one_that_never_was(wor
         foreign = await ask(world, "acme", role, row, things["other"])
         missing = await ask(world, "acme", role, row, things["nobody"])
         same = _without(foreign, things["other"]) == _without(missing, things["nobody"])
-        # What is leased to someone else is lost alike, whoever that is.
+        # What is leased to someone else is lost alike, also to an unknown one.
         if foreign.status_code not in (404, 409) or not same:
             wrong.append((row, foreign.text[:120], missing.text[:120]))
     assert wrong == []

@@ -217,9 +217,9 @@ async def test_metrics_are_for_callers_without_a_tenant_and_for_the_machine_itse
 
 async def test_health_needs_no_credential_and_readiness_needs_the_database(world):
     transport = httpx.ASGITransport(world.app, client=("10.1.2.3", 1))
-    async with httpx.AsyncClient(transport=transport) as nobody:
-        assert (await nobody.get(f"{PLAIN}/healthz")).json() == {"ok": True}
-        assert (await nobody.get(f"{PLAIN}/readyz")).json() == {"ok": True}
+    async with httpx.AsyncClient(transport=transport) as anonymous:
+        assert (await anonymous.get(f"{PLAIN}/healthz")).json() == {"ok": True}
+        assert (await anonymous.get(f"{PLAIN}/readyz")).json() == {"ok": True}
 
 
 async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_log(admin, operator, logged):

@@ -124,7 +124,7 @@ async def test_a_database_that_cannot_be_written_is_not_ready(database_url, sett
     await pool.close()
 
 
-async def test_a_frozen_database_ends_reads_in_time_and_is_nobodys_fault(database_url, settings, pool, monkeypatch):
+async def test_a_frozen_database_ends_reads_in_time_and_blames_no_caller(database_url, settings, pool, monkeypatch):
     monkeypatch.setattr(atlas.api.db, "READ_SECONDS", 0.5)
     monkeypatch.setattr("atlas.api.limits.connections.SHARE_SECONDS", 1)
     monkeypatch.setattr("atlas.api.limits.connections.STALLED_SECONDS", 0.3)

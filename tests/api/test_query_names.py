@@ -39,7 +39,7 @@ async def test_a_name_that_is_nearly_right_is_named_and_nothing_is_done(operator
     assert await conn.fetchval("select count(*) from atlas.jobs") == 0
 
 
-async def test_whoever_may_not_call_learns_no_names(world):
+async def test_a_caller_who_is_refused_learns_no_names(world):
     assert_problem(await world.client("acme", "enqueuer").post("/jobs/tick?x=1"), 403)
 
 

@@ -83,7 +83,7 @@ async def test_a_change_needs_the_csrf_token_and_the_same_origin(world, page, co
     for headers in refused:
         answer = await page.post("/jobs", json=body, headers=headers)
         assert answer.status_code == 403, headers
-    del page.headers["Sec-Fetch-Site"]  # an older browser tells the origin alone
+    del page.headers["Sec-Fetch-Site"]  # an older browser sends the origin alone
     for origin in ("http://evil.test", "null", "https://atlas.test", "http://atlas.test:8080"):
         assert (await page.post("/jobs", json=body, headers={"Origin": origin})).status_code == 403
     del page.headers["Origin"]
@@ -92,7 +92,7 @@ async def test_a_change_needs_the_csrf_token_and_the_same_origin(world, page, co
     assert (await page.post("/jobs", json=body, headers={"Origin": PLAIN, "X-CSRF-Token": token})).status_code == 201
 
 
-async def test_nobody_is_signed_in_by_a_page_of_another_site(world):
+async def test_a_page_of_another_site_signs_no_one_in(world):
     client = browser(world)
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.test"}):
         body = {"token": world.tokens["acme", "tenant_admin"]}

@@ -1,4 +1,4 @@
-"""Logs: JSON where nobody watches, always on stderr, with the ids that were bound."""
+"""Logs: JSON without a terminal, always on stderr, with the ids that were bound."""
 
 import subprocess
 import sys

@@ -15,7 +15,7 @@ from atlas.db.pool import connect
 from atlas.db.statements import fetch_row
 from tests.audit.given import TENANTS, event
 
-# Processes start from one that has everything imported already, so that a sealer works a moment after its start.
+# Processes start from one that has everything imported already, so that a sealer works soon after its start.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.audit.chaos"])
 

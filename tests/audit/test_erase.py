@@ -16,7 +16,7 @@ async def given_mails(conn) -> None:
     await record(conn, event(3, tenant_id=TENANTS[1]), personal={"to": ["bob@example.org", "ann@example.org"]})
 
 
-async def test_a_persons_values_go_with_their_mails_subjects_and_nobody_elses(conn):
+async def test_a_persons_values_go_with_their_mails_subjects_and_no_one_elses(conn):
     await given_mails(conn)
     assert await erase(conn, "ann@example.org", actor=CALLER) == 3
 

@@ -261,14 +261,14 @@ def unsigned(lines: list[bytes]) -> list[bytes]:
 
 
 def ending_early(lines: list[bytes], *, unsealed: bool = False) -> list[bytes]:
-    """The same export, if it had been asked for up to the moment when it was made."""
+    """The same export, if it had been asked for up to the time when it was made."""
     manifest = json.loads(lines[0])
     manifest |= {"to_the_end": False, "until": manifest["exported_at"]}
     kept = [line for line in lines[1:] if unsealed or not line.startswith(b'{"type":"unsealed"')]
     return [json.dumps(manifest).encode() + b"\n", *kept]
 
 
-def test_an_export_that_nobody_signed_is_not_believed(file, installation, tmp_path):
+def test_an_unsigned_export_is_not_believed(file, installation, tmp_path):
     forged = tmp_path / "forged.jsonl"
     for lines in (
         unsigned(lines_of(file)),
@@ -503,8 +503,8 @@ async def test_outside_copies_are_compared_with_a_tenants_checkpoint(conn, insta
 
 async def test_a_tenant_without_rows_gets_an_export_without_rows(conn, installation, tmp_path):
     await audit_log(conn, installation, seals=2)
-    nobody = TENANTS[0].__class__(int=7)
-    report = verify_export(await written(conn, tmp_path / "n.jsonl", Extract(tenant_id=nobody)), installation.keys)
+    stranger = TENANTS[0].__class__(int=7)
+    report = verify_export(await written(conn, tmp_path / "n.jsonl", Extract(tenant_id=stranger)), installation.keys)
     assert (report.ok, report.rows) == (True, 0)
 
 

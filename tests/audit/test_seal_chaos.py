@@ -15,8 +15,8 @@ SECONDS = 30.0 if PROOF else 5.0
 async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, conn, installation):
     async with writers(database_url, quick=6, slow=3):
         deaths = await kill_sealers(database_url, every=0.2, seconds=SECONDS)
-        # The long writers are still at it: they hold back their own rows, and nobody else's. The server may need a
-        # moment to notice that the last sealer is dead and to let go of its lock.
+        # The long writers are still at it: they hold back their own rows, and no others. The server may need a
+        # while to notice that the last sealer is dead and to let go of its lock.
         async with asyncio.timeout(10):
             while not await seal(conn) or await _in_no_leaf(conn) >= 50:
                 await asyncio.sleep(0.05)

@@ -22,7 +22,7 @@ def text(seconds: float) -> str:
     return (NOON + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
 
 
-def moment(seconds: float) -> int:
+def at(seconds: float) -> int:
     return time_of_text(text(seconds))
 
 
@@ -48,11 +48,11 @@ def test_a_row_cannot_be_older_than_the_window_before_its_transaction():
     first, second, third = places(
         seal(1, "1:1:", "10:10:", 0), seal(2, "10:10:", "12:15:12", 10), seal(3, "12:15:12", "20:20:", 20)
     )
-    assert first.earliest(5) == moment(-35)  # the epoch began at -30
-    assert second.earliest(10) == moment(-5)
-    assert third.earliest(16) == moment(5)
-    assert third.earliest(12) == moment(-5)  # it ran while the second window ended, and began after the first
-    assert third.high == moment(25)
+    assert first.earliest(5) == at(-35)  # the epoch began at -30
+    assert second.earliest(10) == at(-5)
+    assert third.earliest(16) == at(5)
+    assert third.earliest(12) == at(-5)  # it ran while the second window ended, and began after the first
+    assert third.high == at(25)
 
 
 def test_a_clock_that_was_set_back_is_no_forgery():
@@ -60,9 +60,9 @@ def test_a_clock_that_was_set_back_is_no_forgery():
         seal(1, "1:1:", "10:10:", 0), seal(2, "10:10:", "12:15:12", -3600), seal(3, "12:15:12", "20:20:", -3590)
     )
     for seconds in (1, -3600):  # before the clock was set, and after
-        assert second.earliest(11) <= moment(seconds) <= second.high
-    assert third.earliest(12) <= moment(-3595)
-    assert not third.earliest(16) <= moment(-7200)
+        assert second.earliest(11) <= at(seconds) <= second.high
+    assert third.earliest(12) <= at(-3595)
+    assert not third.earliest(16) <= at(-7200)
 
 
 def test_what_is_left_of_an_epoch_is_what_no_batch_took_in():
@@ -79,23 +79,23 @@ def test_what_is_left_of_an_epoch_is_what_no_batch_took_in():
 def test_what_is_left_of_an_epoch_is_no_older_than_its_last_window():
     first, second = seal(1, "1:1:", "10:10:", 0), seal(2, "10:10:", "20:20:12", 60)
     *_, rest = places(first, second, seal(3, "10:10:", "20:20:12", 90, rest=True))
-    assert rest.earliest(25) == moment(55)
-    assert rest.earliest(3) == moment(55)  # of a restored cluster, which counts transactions from the beginning
-    assert rest.earliest(12) == moment(-5)  # it was running when the second window ended, and began after the first
-    assert rest.high == moment(95)
+    assert rest.earliest(25) == at(55)
+    assert rest.earliest(3) == at(55)  # of a restored cluster, which counts transactions from the beginning
+    assert rest.earliest(12) == at(-5)  # it was running when the second window ended, and began after the first
+    assert rest.high == at(95)
 
     *_, rest = places(first, replace(second, closes=False, to_xid=14), seal(3, "10:10:", "20:20:12", 90, rest=True))
-    assert rest.earliest(15) == moment(-5)  # of the open window
+    assert rest.earliest(15) == at(-5)  # of the open window
     # The clock of the restored cluster is an hour behind: then only the epoch's start bounds them.
     *_, rest = places(first, second, seal(3, "10:10:", "20:20:12", -3600, rest=True))
-    assert rest.earliest(25) == moment(-3605)
+    assert rest.earliest(25) == at(-3605)
 
 
 def test_the_first_window_of_an_epoch_is_no_older_than_the_epoch():
     ended = [seal(1, "1:1:", "10:10:", 60), seal(2, "1:1:", "10:10:", 95, rest=True)]
     for begun, is_misdated in ((90, False), (60, False), (50, True), (-30, True)):
         *_, first = places(*ended, seal(3, "1:1:", "30:30:", 100, epoch=2, epoch_at=text(begun)))
-        assert (first.earliest(12), first.is_misdated) == (moment(begun - 5), is_misdated)
+        assert (first.earliest(12), first.is_misdated) == (at(begun - 5), is_misdated)
 
 
 def test_a_widened_snapshot_shows_the_same():

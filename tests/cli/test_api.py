@@ -44,7 +44,7 @@ def is_open(port: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", HEAD], ids=["silent", "half-sent"])
-async def test_silent_connections_beyond_the_files_lock_nobody_out(api, sent):
+async def test_silent_connections_beyond_the_files_lock_no_one_out(api, sent):
     process, port = api
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(FILES + 150)]

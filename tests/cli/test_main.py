@@ -150,10 +150,10 @@ async def test_bytes_that_are_no_text_are_refused_before_anything_is_done(atlas,
 
 
 @pytest.mark.parametrize(
-    ("option", "moment"), [("--from", "0001-01-01T00:00:00+14:00"), ("--to", "9999-12-31T23:59:59-12:00")]
+    ("option", "text"), [("--from", "0001-01-01T00:00:00+14:00"), ("--to", "9999-12-31T23:59:59-12:00")]
 )
-async def test_a_time_beyond_the_calendar_is_refused(atlas, option, moment):
-    assert "is beyond the years 1 to 9999" in (await atlas("usage", option, moment)).refusal
+async def test_a_time_beyond_the_calendar_is_refused(atlas, option, text):
+    assert "is beyond the years 1 to 9999" in (await atlas("usage", option, text)).refusal
 
 
 @pytest.mark.parametrize(

@@ -160,14 +160,14 @@ async def test_a_tenants_token_needs_no_tenant_to_be_named(remote, server, conn)
 
 
 async def test_an_error_is_one_line_that_names_the_setting(remote, server):
-    nobody = await remote("status", ATLAS_URL="http://127.0.0.1:1")
+    unreachable = await remote("status", ATLAS_URL="http://127.0.0.1:1")
     without = await remote("status", ATLAS_TOKEN=None)
     wrong = await remote("status", ATLAS_TOKEN="atl_aaaaaaaa_" + "a" * 43)
     weak = await remote("offline", ATLAS_TOKEN=server.world.tokens["acme", "enqueuer"])
     invalid = await remote("jobs", "list", "--status", "lost", "--json")
 
-    assert nobody.refusal.startswith("error: There is no response from http://127.0.0.1:1: ")
-    assert nobody.refusal.endswith("ATLAS_URL is right.")
+    assert unreachable.refusal.startswith("error: There is no response from http://127.0.0.1:1: ")
+    assert unreachable.refusal.endswith("ATLAS_URL is right.")
     assert "Set ATLAS_TOKEN" in without.refusal
     assert "does not accept the token. Set ATLAS_TOKEN" in wrong.refusal
     assert "The role enqueuer may not do this." in weak.refusal

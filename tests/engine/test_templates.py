@@ -133,7 +133,7 @@ def test_what_cannot_be_filled_in_is_an_error_with_its_reason(template, reason):
         "{{ (input.digits | int(0, 16)) // 3 > 1 }}",
     ],
 )
-def test_a_template_that_would_grow_without_bound_is_refused_in_a_moment(template):
+def test_a_template_that_would_grow_without_bound_is_refused_at_once(template):
     many = {"many": [*range(10_000)], "twin": [*range(10_000)], "lists": [[1]] * 50_000}
     texts = {"long": "x" * 200_000, "other": "x" * 199_999 + "y", "digits": "f" * 200_000}
     paths = {"words": ["x"] * 200, "path": "0." * 50_000 + "0", "paths": "0," * 50_000 + "0"}

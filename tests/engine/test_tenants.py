@@ -118,7 +118,7 @@ async def test_what_another_changed_since_it_was_read_stays(conn):
     assert await cross_check(conn) == []
 
 
-async def test_a_tenant_may_keep_a_kind_for_ever_and_no_kind_that_nobody_knows(conn):
+async def test_a_tenant_may_keep_a_kind_for_ever_and_no_unknown_kind(conn):
     acme = await add_tenant(conn, slug="acme", name="Acme", actor=ALICE)
     edited = await edit_tenant(conn, acme, {"retention": {"jobs": None, "steps": 7}}, actor=ALICE)
     with pytest.raises(InvalidInput) as refused:

@@ -302,7 +302,7 @@ async def returns(input: dict[str, Any]) -> Any:
 
 @job("test.marks")
 async def marks(input: dict[str, Any]) -> None:
-    """Leaves a mark outside of the database when it starts, and keeps its worker busy for a moment."""
+    """Leaves a mark outside of the database when it starts, and keeps its worker busy briefly."""
     _mark(input["folder"])
     threading.Event().wait(0.001)
 

@@ -1,7 +1,7 @@
 """What a row brings along: its own columns, and the relations that `include` names.
 
 An included relation is a subquery whose rows travel as JSON in one column. So a call is one statement and
-shows one moment, however deep it reaches.
+shows one snapshot, however deep it reaches.
 """
 
 from functools import cache

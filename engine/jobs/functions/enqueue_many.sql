@@ -68,7 +68,7 @@ begin
       return;
     end if;
 
-    -- What was not made is held by an active job, unless that job ended in this very moment: then insert again.
+    -- What was not made is held by an active job, unless that job ended just now: then insert again.
     if rest is null then
       rest := array(select g from generate_subscripts(p_id, 1) g);
     end if;

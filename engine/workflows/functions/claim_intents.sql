@@ -1,5 +1,5 @@
 -- draft -> validating, and those that an engine began and never ended. Returns null while the gate is closed or the engine is off.
--- Writes when the engine last looked, which tells a silent engine from an idle one.
+-- Writes when the engine last looked, which distinguishes a silent engine from an idle one.
 -- Locks: gate, intents (skipping locked ones). Called by engine/workflows/intents.py.
 create or replace function claim_intents(p_engine text, p_limit int, p_stuck float8) returns uuid[] language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

@@ -273,7 +273,7 @@ async def test_a_command_is_killed_when_its_lease_expires_during_an_outage(brief
 
 async def test_a_command_is_killed_when_its_heartbeats_end_in_an_error(brief, monkeypatch):
     async def broken(*_: Any) -> bool:
-        raise RuntimeError("nobody thought of this")
+        raise RuntimeError("this was not expected")
 
     job_id = await brief.job("a", "wait")
     async with brief.agent() as agent:

@@ -58,7 +58,7 @@ async def test_a_second_lane_opens_only_for_enough_items(pool):
     assert most_busy == 2
 
 
-async def test_a_failed_connection_fails_those_who_wait_and_nobody_later(pool):
+async def test_a_failed_connection_fails_those_who_wait_and_none_later(pool):
     write = Writes(lambda group: ConnectionResetError() if group[0].item == 1 else None)
     committer = GroupCommit(pool.acquire, write, largest=1)
 

@@ -36,7 +36,7 @@ def test_casts_literals_quoted_names_and_comments_hold_no_parameters(text):
 
 
 def test_a_cast_of_a_parameter_is_both():
-    assert parse("select :moment::timestamptz").sql == "select $1::timestamptz"
+    assert parse("select :at::timestamptz").sql == "select $1::timestamptz"
 
 
 @given(st.lists(st.sampled_from(["a", "b_2", "long_name"]), max_size=8), st.text(alphabet="x' \n\"-:;", max_size=6))

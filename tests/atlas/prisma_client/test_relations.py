@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def people(workshop):
-    """Ada leads Bob and Cyd, Bob leads Dan; Ada has gadgets 1 to 4 and a badge, Bob gadget 5, nobody gadget 6."""
+    """Ada leads Bob and Cyd, Bob leads Dan; Ada has gadgets 1 to 4 and a badge, Bob gadget 5, no one gadget 6."""
     ada = await workshop.person.create({"name": "Ada"})
     bob = await workshop.person.create({"name": "Bob", "bossId": ada.id})
     await workshop.person.create({"name": "Cyd", "bossId": ada.id, "email": "cyd@example.org"})

@@ -112,7 +112,7 @@ async def test_a_transaction_can_be_run_by_hand(db):
     assert await keys(db) == ["kept"]
 
 
-async def test_calls_at_the_same_moment_take_turns_in_a_transaction(db):
+async def test_concurrent_calls_take_turns_in_a_transaction(db):
     async with db.tx() as tx:
         await asyncio.gather(*(tx.jobtype.create({"key": str(number)}) for number in range(10)))
     assert await db.jobtype.count() == 10

@@ -31,18 +31,18 @@ async def test_a_created_row_has_what_was_given_and_the_databases_defaults(db, t
 
 
 async def test_every_model_of_the_client_can_be_written_and_read(db, tenant, clean_pool):
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    now = datetime(2024, 1, 1, tzinfo=UTC)
     job = await db.job.create({"tenantId": tenant.id, "jobType": "x"})
     token = {"prefix": "p", "hash": Base64.encode(b"h" * 32), "subject": "s", "role": "operator", "tenantId": tenant.id}
     made = [
         await db.tenant.create({"slug": "t", "name": "T", "limits": Json({"in_flight": 2})}),
         await db.apitoken.create(token),
         await db.jobattempt.create(
-            {"jobId": job.id, "attemptNo": 1, "workerId": "w", "status": "lost", "startedAt": moment}
+            {"jobId": job.id, "attemptNo": 1, "workerId": "w", "status": "lost", "startedAt": now}
         ),
         await db.jobtype.create({"key": "mail", "concurrency": 3}),
         await db.jobworker.create(
-            {"workerId": "w", "hostname": "h", "version": "1", "jobTypes": ["a", "b"], "leaseExpiresAt": moment}
+            {"workerId": "w", "hostname": "h", "version": "1", "jobTypes": ["a", "b"], "leaseExpiresAt": now}
         ),
         await db.systemstate.create({"key": "k", "value": Json(False), "updatedBy": "me"}),
     ]
@@ -229,16 +229,16 @@ async def test_the_key_itself_can_be_changed(workshop):
 
 
 async def test_what_is_not_there_is_not_updated_or_deleted(db):
-    nobody = {"id": str(uuid4())}
-    assert await db.tenant.find_unique(where=nobody) is None
-    assert await db.tenant.update(where=nobody, data={"name": "x"}) is None
-    assert await db.tenant.update(where=nobody, data={}) is None
-    assert await db.tenant.delete(where=nobody) is None
-    assert await db.tenant.update_many(where=nobody, data={"name": "x"}) == 0
-    assert await db.tenant.delete_many(where=nobody) == 0
+    absent = {"id": str(uuid4())}
+    assert await db.tenant.find_unique(where=absent) is None
+    assert await db.tenant.update(where=absent, data={"name": "x"}) is None
+    assert await db.tenant.update(where=absent, data={}) is None
+    assert await db.tenant.delete(where=absent) is None
+    assert await db.tenant.update_many(where=absent, data={"name": "x"}) == 0
+    assert await db.tenant.delete_many(where=absent) == 0
     for call in (
-        lambda: db.tenant.find_unique_or_raise(where=nobody),
-        lambda: db.tenant.find_first_or_raise(where=nobody),
+        lambda: db.tenant.find_unique_or_raise(where=absent),
+        lambda: db.tenant.find_first_or_raise(where=absent),
     ):
         with pytest.raises(RecordNotFoundError) as missing:
             await call()
@@ -305,7 +305,7 @@ async def test_upsert_creates_once_and_updates_then(db):
     assert await db.jobtype.count() == 1
 
 
-async def test_upserts_at_the_same_moment_all_succeed_and_make_one_row(db):
+async def test_concurrent_upserts_all_succeed_and_make_one_row(db):
     data = {"create": {"key": "hot", "maxRetries": 0}, "update": {"maxRetries": {"increment": 1}}}
     rows = await asyncio.gather(*(db.jobtype.upsert(where={"key": "hot"}, data=data) for _ in range(24)))
     assert sorted(row.maxRetries for row in rows) == list(range(24))

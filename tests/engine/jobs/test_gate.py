@@ -16,7 +16,7 @@ from tests.support import DANA, PROOF
 TOGGLES = 500 if PROOF else 60
 
 
-async def test_the_gate_tells_who_turned_it_why_and_since_when(conn):
+async def test_the_gate_says_who_switched_it_why_and_since_when(conn):
     gate = await switch(conn, online=False, actor=DANA, reason="provider outage", until=timedelta(hours=2))
     assert await read_gate(conn) == gate
     assert (gate.online, gate.by, gate.reason) == (False, "dana", "provider outage")

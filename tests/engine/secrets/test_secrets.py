@@ -158,7 +158,7 @@ async def test_a_refused_enqueue_leaves_no_secret_behind(conn):
     )
 
 
-async def test_a_dedupe_key_made_from_a_secret_shows_none_and_still_tells_inputs_apart(conn):
+async def test_a_dedupe_key_made_from_a_secret_shows_none_and_still_differs_by_input(conn):
     def request(password: str) -> NewJob:
         value = {"login": {"user": "d", "password": password}}
         return NewJob("secret.sign_in", value, dedupe_key=make_dedupe_key("secret.sign_in", None, value))

@@ -22,7 +22,7 @@ from tests.engine.triggers.given import (
 )
 
 NOON = datetime(2027, 6, 1, 12, tzinfo=UTC)
-MOMENT = timedelta(seconds=1)
+A_SECOND = timedelta(seconds=1)
 
 
 async def test_a_due_time_becomes_one_job_with_its_record_and_its_event(conn, acme, owner):
@@ -32,7 +32,7 @@ async def test_a_due_time_becomes_one_job_with_its_record_and_its_event(conn, ac
     )
 
     early = await fire_due(conn)
-    await set_clock(owner, NOON + MOMENT)
+    await set_clock(owner, NOON + A_SECOND)
     first = await fire_due(conn)
     again = await fire_due(conn)
 
@@ -79,7 +79,7 @@ async def test_a_time_that_is_a_few_seconds_late_is_not_missed(conn, acme, owner
 async def test_a_long_catch_up_takes_several_polls_and_misses_nothing(conn, acme, owner):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme, "* * * * *", misfire="all")
-    await set_clock(owner, NOON + hours(10) + MOMENT)
+    await set_clock(owner, NOON + hours(10) + A_SECOND)
 
     rounds = 0
     while (await fire_due(conn)).fired:
@@ -94,7 +94,7 @@ async def test_many_schedules_that_catch_up_go_in_several_transactions(conn, acm
     monkeypatch.setattr("atlas.engine.triggers.fire_schedules.FIRINGS_AT_ONCE", 50)
     await set_clock(owner, NOON)
     triggers = [await given_schedule(conn, acme, "*/5 * * * *", misfire="all") for _ in range(4)]
-    await set_clock(owner, NOON + hours(3) + MOMENT)
+    await set_clock(owner, NOON + hours(3) + A_SECOND)
 
     rounds = [(await fire_due(conn)).fired for _ in range(5)]
 
@@ -106,7 +106,7 @@ async def test_schedules_whose_templates_take_long_go_in_several_transactions(co
     monkeypatch.setattr("atlas.engine.triggers.fire_schedules.RENDERING_SECONDS", 0.0)
     await set_clock(owner, NOON)
     triggers = [await given_schedule(conn, acme, "0 * * * *", misfire="all") for _ in range(3)]
-    await set_clock(owner, NOON + hours(2) + MOMENT)
+    await set_clock(owner, NOON + hours(2) + A_SECOND)
 
     rounds = [(await fire_due(conn)).fired for _ in range(4)]
 
@@ -136,7 +136,7 @@ async def test_nothing_fires_while_atlas_is_offline_and_the_policy_applies_on_re
 async def test_any_number_of_schedulers_at_once_fire_each_time_once(pool, conn, acme, owner):
     await set_clock(owner, NOON)
     triggers = [await given_schedule(conn, acme, "*/10 * * * *", misfire="all", label=f"t{n}") for n in range(20)]
-    await set_clock(owner, NOON + hours(2) + MOMENT)
+    await set_clock(owner, NOON + hours(2) + A_SECOND)
 
     async def scheduler() -> int:
         fired = 0
@@ -249,7 +249,7 @@ async def test_a_workflow_is_requested_on_behalf_of_who_made_the_trigger(conn, a
 
 
 async def test_a_schedule_without_a_next_time_gets_one_and_does_not_fire_for_the_past(conn, acme, owner):
-    await set_clock(owner, NOON + MOMENT)
+    await set_clock(owner, NOON + A_SECOND)
     await given_schedule(conn, acme)
     await conn.execute("update atlas.job_triggers set next_fire_at = null")
 
@@ -312,7 +312,7 @@ async def test_a_due_time_by_the_old_rules_of_its_zone_fires_by_the_new_ones(con
     hourly = await given_schedule(conn, acme, "0 * * * *", misfire="all")
     for trigger in (earlier, later):
         await wait_since(conn, trigger, NOON)
-    await wait_since(conn, hourly, NOON - MOMENT)
+    await wait_since(conn, hourly, NOON - A_SECOND)
     await fire_due(conn)
     await fire_due(conn)
 

@@ -18,7 +18,7 @@ from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.workers.commands.types import load_command_types
 from tests.support import DANA
 
-# Tells exactly what it was started with: the kernel's own record, not what a shell makes of it.
+# Prints exactly what it was started with: the kernel's own record, not what a shell makes of it.
 RECORDER = """#!/bin/sh
 base64 -w0 /proc/$$/cmdline; echo; base64 -w0 /proc/$$/environ; echo; id -u; pwd; readlink /proc/$$/fd/0
 """

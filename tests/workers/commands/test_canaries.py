@@ -34,12 +34,12 @@ class Token(BaseModel):
 
 @job("canary.handler", max_retries=1, retry={**NO_DELAY})
 async def handler(input: Token, ctx: JobContext) -> Any:
-    """Tells its secret in every way it knows."""
+    """Reveals its secret in every way it knows."""
     SEEN.append(input.token)
     ctx.log.warning("signing in", token=input.token)
     logging.getLogger("a.library").error("request failed: %s", {"authorization": input.token})
     await ctx.progress(50, f"with {input.token}")
-    ctx.audit("TOLD", message=f"as {input.token}", meta={"token": input.token, input.token: [input.token]})
+    ctx.audit("REVEALED", message=f"as {input.token}", meta={"token": input.token, input.token: [input.token]})
     match input.way:
         case "answer":
             return {"token": input.token, "nested": [{"deep": repr(input.token)}]}

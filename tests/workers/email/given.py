@@ -79,7 +79,7 @@ class Post:
         raise AssertionError(f"job {job_id} does not end: {row}")
 
     async def make_due(self, job_id: UUID) -> None:
-        """Time passes: the job's moment has come."""
+        """Time passes: the job is due."""
         await self.pool.execute(
             "update atlas.jobs set next_retry_at = clock_timestamp() where id = $1 and next_retry_at is not null",
             job_id,

@@ -32,7 +32,7 @@ class Play:
     deliver: bool | None = None
     # Close the connection instead of answering.
     cut: bool = False
-    # Answer with a TLS record that nobody can read.
+    # Answer with a TLS record that cannot be read.
     garbled: bool = False
     # Wait for this before answering: an Event, or a number of seconds.
     hold: asyncio.Event | float | None = None

@@ -28,36 +28,36 @@ async def slots(pool, bucket: str, per_minute: int, count: int) -> list[datetime
 
 @pytest.mark.parametrize("per_minute", [1, 2, 3, 10, 30, 120, 1000])
 async def test_no_minute_ever_sees_more_than_the_limit(pool, per_minute):
-    moments = await slots(pool, "a", per_minute, MANY)
+    times = await slots(pool, "a", per_minute, MANY)
 
-    assert moments == sorted(moments)
-    for nth, moment in enumerate(moments[per_minute:]):
-        assert moment - moments[nth] >= timedelta(seconds=59.99)
+    assert times == sorted(times)
+    for nth, one in enumerate(times[per_minute:]):
+        assert one - times[nth] >= timedelta(seconds=59.99)
     # And the pace is used: the last mail is not later than its share of the minutes.
-    assert moments[-1] - moments[0] < timedelta(minutes=1.15 * MANY / per_minute + 1)
+    assert times[-1] - times[0] < timedelta(minutes=1.15 * MANY / per_minute + 1)
 
 
 async def test_a_few_may_go_at_once(pool):
     now = datetime.now(UTC)
-    moments = await slots(pool, "a", 30, 4)
+    times = await slots(pool, "a", 30, 4)
 
-    assert all(abs((moment - now).total_seconds()) < 2 for moment in moments[:3])
-    assert moments[3] - moments[0] > timedelta(seconds=2)
+    assert all(abs((one - now).total_seconds()) < 2 for one in times[:3])
+    assert times[3] - times[0] > timedelta(seconds=2)
 
 
 async def test_an_account_that_counts_by_the_second_never_sees_two_at_once(pool):
-    moments = [await pool.fetchval("select atlas.mail_slot(array['a'], array[100], array[1])") for _ in range(MANY)]
+    times = [await pool.fetchval("select atlas.mail_slot(array['a'], array[100], array[1])") for _ in range(MANY)]
 
-    assert all(later - earlier > timedelta(seconds=0.59) for earlier, later in pairwise(moments))
-    assert moments[-1] - moments[0] < timedelta(seconds=0.61 * MANY)
+    assert all(later - earlier > timedelta(seconds=0.59) for earlier, later in pairwise(times))
+    assert times[-1] - times[0] < timedelta(seconds=0.61 * MANY)
 
 
 async def test_many_workers_share_one_pace(pool):
     each = [slots(pool, "a", 60, MANY // 8) for _ in range(8)]
-    moments = sorted(moment for found in await asyncio.gather(*each) for moment in found)
+    times = sorted(one for found in await asyncio.gather(*each) for one in found)
 
-    for nth, moment in enumerate(moments[60:]):
-        assert moment - moments[nth] >= timedelta(seconds=59.99)
+    for nth, one in enumerate(times[60:]):
+        assert one - times[nth] >= timedelta(seconds=59.99)
 
 
 async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
@@ -72,9 +72,9 @@ async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
     found = await asyncio.gather(*(take(number) for number in range(MANY)))
 
     for name, per_minute in buckets.items():
-        moments = sorted(moment for moment, chosen in found if name in chosen)
-        for nth, moment in enumerate(moments[per_minute:]):
-            assert moment - moments[nth] >= timedelta(seconds=59.99)
+        times = sorted(one for one, chosen in found if name in chosen)
+        for nth, one in enumerate(times[per_minute:]):
+            assert one - times[nth] >= timedelta(seconds=59.99)
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend"])
@@ -92,7 +92,7 @@ async def test_a_mail_waits_for_its_send_slot_without_using_up_a_retry(post, ser
     [waiting, *_] = [row.id for row in rows if row.status == "queued"]
     assert await post.attempts(waiting) == [("canceled", "snoozed")]
 
-    # Each has a moment of its own, and it comes.
+    # Each has a send slot of its own, and it comes.
     for row in rows:
         await time_passes(post, row.id)
         assert (await post.run(row.id)).status == "succeeded"
@@ -106,7 +106,7 @@ async def test_a_send_slot_that_was_missed_by_far_is_exchanged_for_a_new_one(pos
     waiting = [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"]
     assert len(waiting) == 2
 
-    # All was down for an hour: both moments are over, and two at once would be one too many.
+    # All was down for an hour: both times are over, and two at once would be one too many.
     await post.pool.execute("update atlas.mail_ledger set slot_at = clock_timestamp() - interval '1 hour'")
     await post.pool.execute("update atlas.mail_pace set next_at = clock_timestamp() - interval '1 hour'")
     for job_id in waiting:
@@ -122,7 +122,7 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
     await post.drain()
     waiting = [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"]
     assert len(waiting) > 50
-    before = await moments(post)
+    before = await times(post)
     async with post.pool.acquire() as conn:
         await cancel_many(conn, waiting, actor=DANA)
 
@@ -132,9 +132,9 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
     rows = [await post.job(job_id) for job_id in later]
     assert max((row.next_retry_at - datetime.now(UTC)).total_seconds() for row in rows if row.next_retry_at) < 40
     # Moments changed hands, and none was made.
-    assert set(await moments(post)) <= set(before)
+    assert set(await times(post)) <= set(before)
 
-    # One that is retried has lost its moment, and reserves another.
+    # One that is retried has lost its send slot, and reserves another.
     [(stripped,)] = await post.pool.fetch(
         "select job_id from atlas.mail_ledger m join atlas.jobs j on j.id = m.job_id"
         " where j.status = 'canceled' and slot_at is null order by j.id limit 1"
@@ -142,7 +142,7 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
     async with post.pool.acquire() as conn:
         await retry_now(conn, stripped, actor=DANA)
     await post.drain()
-    assert len(set(await moments(post))) == len(await moments(post))
+    assert len(set(await times(post))) == len(await times(post))
 
 
 async def test_many_workers_that_take_over_send_slots_take_each_once(post, server):
@@ -151,17 +151,17 @@ async def test_many_workers_that_take_over_send_slots_take_each_once(post, serve
     await post.drain()
     async with post.pool.acquire() as conn:
         await cancel_many(conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA)
-    freed = await moments(post)
+    freed = await times(post)
 
     bucket = await post.pool.fetchval("select bucket from atlas.mail_pace")
     taken = await asyncio.gather(
         *(post.pool.fetchval("select atlas.mail_freed_slot($1::text[])", [bucket]) for _ in range(40))
     )
 
-    got = [moment for moment in taken if moment is not None]
+    got = [one for one in taken if one is not None]
     assert got
     assert len(set(got)) == len(got)
-    assert sorted([*got, *await moments(post)]) == freed
+    assert sorted([*got, *await times(post)]) == freed
 
 
 async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(post, server):
@@ -172,16 +172,16 @@ async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(p
         await cancel_many(
             conn, [job_id for job_id in theirs if (await post.job(job_id)).status == "queued"], actor=DANA
         )
-    before = await moments(post)
+    before = await times(post)
     ours = [await post.enqueue() for _ in range(4)]
     await post.drain()
 
-    assert len(await moments(post)) == len(before) + 3
-    assert set(before) <= set(await moments(post))
+    assert len(await times(post)) == len(before) + 3
+    assert set(before) <= set(await times(post))
     assert sorted([(await post.job(job_id)).status for job_id in ours]) == ["queued"] * 3 + ["succeeded"]
 
 
-async def moments(post) -> list[datetime]:
+async def times(post) -> list[datetime]:
     """The reserved send slots, in their order."""
     rows = await post.pool.fetch("select slot_at from atlas.mail_ledger where slot_at is not null order by slot_at")
     return [row["slot_at"] for row in rows]
@@ -203,7 +203,7 @@ async def test_an_account_that_allows_two_requests_a_second_refuses_none(post, s
 
     def two_a_second(request, play):
         now = time.monotonic()
-        if sum(moment > now - 1 for moment in taken) >= 2:
+        if sum(one > now - 1 for one in taken) >= 2:
             play.status, play.body = 429, {"name": "rate_limit_exceeded", "message": "Two a second."}
         taken.append(now)
         return resend(request, play)

@@ -759,7 +759,7 @@ async def test_a_mail_that_may_be_out_ends_as_unknown_whatever_fault_ends_it(pos
     await post.run(job_id)
 
     async def failing(*_):
-        raise KeyError("what nobody thought of")
+        raise KeyError("what was not expected")
 
     monkeypatch.setattr(graph.Graph, "look_up", failing)
     await post.make_due(job_id)
