@@ -26,7 +26,7 @@ from atlas.test_databases import TestDatabases
 ROUNDS = 25
 CALLS = 200
 LIMIT_MS = 0.4
-LIMIT_RATIO = 1.5
+LIMIT_RATIO = 1.25
 
 # What one would write by hand: the same columns under the names of the model, as the types that it takes.
 _AS_TEXT = ("uuid", "jsonb")

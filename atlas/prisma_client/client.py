@@ -17,8 +17,9 @@ from pydantic import BaseModel
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.prisma_client.batch import Queued, WriteBatch
+from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
-from atlas.prisma_client.operations import OPERATIONS, Operation
+from atlas.prisma_client.operations import OPERATIONS, Operation, row_of
 from atlas.prisma_client.raw import execute_raw, query_raw
 from atlas.prisma_client.schema import Model, Schema, packaged_schema
 from atlas.prisma_client.source import Bound, Pooled, Source
@@ -154,6 +155,12 @@ class AsyncpgPrisma(Prisma):
             async with self._source.connection() as conn:
                 if asked is None or model is None:
                     result = await self._raw(conn, method, arguments, model)
+                elif method == "find_unique":
+                    # The most frequent call, so the steps of the others are left out (bench/prisma_find.py).
+                    where, include = arguments["where"], arguments["include"]
+                    statement = find_unique(self._schema, asked, model, where, include)
+                    record = await conn.fetchrow(statement.sql, *statement.parameters)
+                    result = None if record is None else row_of(statement, record)
                 else:
                     call = Operation(self._schema, asked, model, arguments, root_selection or [])
                     result = await OPERATIONS[method](conn, call)
@@ -186,9 +193,10 @@ class AsyncpgPrisma(Prisma):
         name = getattr(result, "__prisma_model__", None)
         if name is None:
             raise InvalidModelError(result or type(None))
-        if name not in self._schema.models:
+        found = self._schema.models.get(name)
+        if found is None:
             raise UnknownModelError(name)
-        return self._schema.models[name]
+        return found
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -44,17 +44,9 @@ class Operation:
         return selection_sql(draft, self.model, alias, self.result, self.include)
 
 
-async def _find_unique(conn: Connection, call: Operation) -> Row | None:
-    # The most frequent call, so the steps that `_one` takes are written out here (bench/prisma_find.py).
-    arguments = call.arguments
-    where, include = arguments.get("where"), arguments.get("include")
-    statement = reads.find_unique(call.schema, call.model, call.result, where, include)
-    record = await conn.fetchrow(statement.sql, *statement.parameters)
-    return None if record is None else _row(statement, record)
-
-
 async def _find_unique_or_raise(conn: Connection, call: Operation) -> Row:
-    return _found(call, await _find_unique(conn, call))
+    where, include = call.arguments.get("where"), call.include
+    return _found(call, await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, include)))
 
 
 async def _find_first(conn: Connection, call: Operation) -> Row | None:
@@ -68,7 +60,7 @@ async def _find_first_or_raise(conn: Connection, call: Operation) -> Row:
 
 async def _find_many(conn: Connection, call: Operation) -> list[Row]:
     statement = reads.find_many(call.schema, call.model, call.result, call.arguments)
-    rows = [_row(statement, record) for record in await conn.fetch(statement.sql, *statement.parameters)]
+    rows = [row_of(statement, record) for record in await conn.fetch(statement.sql, *statement.parameters)]
     return rows[::-1] if statement.backwards else rows
 
 
@@ -181,10 +173,11 @@ def _shared_key(model: Model, where: Any, create: RowData) -> UniqueKey | None:
 
 async def _one(conn: Connection, statement: CompiledQuery) -> Row | None:
     record = await conn.fetchrow(statement.sql, *statement.parameters)
-    return None if record is None else _row(statement, record)
+    return None if record is None else row_of(statement, record)
 
 
-def _row(statement: CompiledQuery, record: Any) -> Row:
+def row_of(statement: CompiledQuery, record: Any) -> Row:
+    """A record as the models take it."""
     row = dict(record)
     if statement.included:
         unpack(row, statement.included)
@@ -205,7 +198,6 @@ def _required(call: Operation, name: str) -> Any:
 
 
 OPERATIONS: dict[str, Callable[[Connection, Operation], Awaitable[Any]]] = {
-    "find_unique": _find_unique,
     "find_unique_or_raise": _find_unique_or_raise,
     "find_first": _find_first,
     "find_first_or_raise": _find_first_or_raise,

