@@ -17,7 +17,6 @@ app = typer.Typer(
     cls=CommandTable,
     help="Runs jobs and workflows on Postgres, and keeps an audit log that can be verified.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -14,5 +14,5 @@ def migrate(json: Json = False) -> None:
 
 
 async def _migrate(settings: Settings) -> tuple[str, list[str]]:
-    async with reach_database(settings) as addresses:
+    async with reach_database(settings, may_create=True) as addresses:
         return addresses.owner_url, await bring_up_to_date(addresses.owner_url)

@@ -18,7 +18,7 @@ from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
 from atlas.logs import configure_logs
-from atlas.postgres.cluster import start_embedded
+from atlas.postgres.cluster import has_embedded, start_embedded
 from atlas.settings import Settings, load_settings
 from atlas.workers.email import know_email
 from atlas.workers.http_call import know_http_call
@@ -95,7 +95,7 @@ async def open_atlas(
     """
     know_email()
     know_http_call()
-    async with reach_database(settings) as addresses:
+    async with reach_database(settings, may_create=migrate or program) as addresses:
         url = addresses.url if program else await _free_address(addresses)
         may_migrate = migrate or settings.embedded
         if missing := await _missing_migrations(addresses.owner_url if may_migrate else url):
@@ -119,11 +119,19 @@ async def open_atlas(
 
 
 @asynccontextmanager
-async def reach_database(settings: Settings) -> AsyncIterator[Addresses]:
-    """The addresses of the database. The embedded server runs for as long as the block."""
+async def reach_database(settings: Settings, *, may_create: bool = False) -> AsyncIterator[Addresses]:
+    """The addresses of the database. The embedded server runs for as long as the block.
+
+    Only what starts an installation creates a database: a command in the wrong folder should say so instead.
+    """
     if settings.database_url is not None:
         yield Addresses(settings.database_url, settings.atlas_owner_url or settings.database_url)
         return
+    if not may_create and not has_embedded(settings.home):
+        raise DatabaseError(
+            f"There is no database in {settings.home}.",
+            remedy="Start one with `atlas up`, or change to its folder, or set ATLAS_HOME, DATABASE_URL or ATLAS_URL.",
+        )
     server = await start_embedded(settings.home)
     try:
         async with _failures_explained(server.url("postgres")):

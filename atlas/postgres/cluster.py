@@ -40,6 +40,11 @@ class EmbeddedPostgres:
         self._users.close()
 
 
+def has_embedded(home: Path) -> bool:
+    """Whether `home` has a server of its own, running or not."""
+    return (home / "postgres" / "data" / "PG_VERSION").exists()
+
+
 async def start_embedded(home: Path, *, settings: dict[str, str] | None = None) -> EmbeddedPostgres:
     """Use the server in `home/postgres`, making and starting it when needed."""
     return await asyncio.to_thread(_use, home, settings or {})
@@ -71,7 +76,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _ensure_running(home: Path, folder: Path, settings: dict[str, str]) -> Path:
     open_path_to(folder, BIN)
     data = folder / "data"
-    if not (data / "PG_VERSION").exists():
+    if not has_embedded(home):
         _make_cluster(data)
     socket_dir = running_at(data)
     if socket_dir is None:

@@ -39,8 +39,8 @@ def backup(
 
 
 async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json: bool) -> Manifest:
-    draft = _make_draft(folder)
     async with open_atlas(settings, size=1) as atlas:
+        draft = _make_draft(folder)
         async with atlas.pool.acquire() as conn:
             facts = await fetch_row(conn, BACKUP_FACTS)
         assert facts is not None

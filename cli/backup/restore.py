@@ -21,6 +21,7 @@ from atlas.db.schema import schema_name
 from atlas.engine.jobs.gate import switch
 from atlas.engine.secrets.key import key_file as secret_key_file
 from atlas.errors import AtlasError, Conflict
+from atlas.postgres.cluster import has_embedded
 from atlas.postgres.dump import restore as restore_dump
 from atlas.settings import Settings
 
@@ -51,18 +52,19 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
         )
     settings.home.mkdir(parents=True, exist_ok=True)
     files = _targets(settings, manifest)
-    _require_no_other_files(folder, files)
     before = restored_from(settings)
     again = before is not None and not before.complete
-    if settings.embedded and (settings.home / "postgres" / "data").exists() and not again:
-        raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
+    if not again:
+        if settings.embedded and has_embedded(settings.home):
+            raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
+        _require_no_other_files(folder, files)
     note_restore(settings, manifest.taken_at, complete=False)
     for name, target in files.items():
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.copy(folder / name, target)
         if name.startswith(f"{KEYS}/"):
             target.chmod(0o600)
-    async with reach_database(settings) as addresses:
+    async with reach_database(settings, may_create=True) as addresses:
         await _make_room(addresses.owner_url, again=again)
         with progress("restoring", json=json) as advance:
             await restore_dump(addresses.owner_url, folder / DUMP, advance)

@@ -13,6 +13,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.runtime import STATEMENT_SECONDS, execute, reach_database
 from atlas.db.pool import connect
 from atlas.errors import AtlasError
+from atlas.postgres.cluster import has_embedded
 from atlas.settings import Settings
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -29,7 +30,7 @@ def doctor(json: Json = False) -> None:
 
 async def _examine(settings: Settings) -> list[Diagnosis]:
     findings = check_machine(settings)
-    if settings.embedded and not (settings.home / "postgres" / "data").exists():
+    if settings.embedded and not has_embedded(settings.home):
         return [
             *findings,
             Diagnosis("database", "ok", "the embedded Postgres does not exist yet; the first start creates it"),

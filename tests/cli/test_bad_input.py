@@ -79,6 +79,16 @@ async def test_a_home_that_cannot_be_written_is_refused(atlas):
     assert "set ATLAS_HOME to one that is" in ran.refusal
 
 
+@pytest.mark.parametrize("command", ["status", "jobs list", "tenant add acme", "audit verify", "backup there"])
+async def test_a_command_in_a_folder_without_a_database_says_so_and_makes_none(atlas, tmp_path: Path, command: str):
+    ran = await atlas(*command.split(), DATABASE_URL=None, ATLAS_HOME=str(tmp_path / "empty"))
+
+    assert f"There is no database in {tmp_path / 'empty'}" in ran.refusal
+    assert "atlas up" in ran.refusal
+    assert not (tmp_path / "empty" / "postgres").exists()
+    assert not list(tmp_path.glob("there*"))
+
+
 async def test_a_home_that_is_a_file_is_refused(atlas, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     ran = await atlas("migrate", DATABASE_URL=None, ATLAS_HOME=str(tmp_path / "file"))

@@ -23,7 +23,7 @@ POWERS = (
 
 async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does_what_they_may_not(tmp_path):
     settings = Settings(atlas_home=tmp_path / "home", _env_file=None)
-    async with open_atlas(settings) as atlas:
+    async with open_atlas(settings, migrate=True) as atlas:
         async with atlas.pool.acquire() as conn:
             assert tuple(await conn.fetchrow("select session_user, current_user")) == ("atlas_app", "atlas_engine")
         direct = await connect(atlas.url)
