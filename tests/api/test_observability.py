@@ -18,12 +18,17 @@ import atlas.engine.usage
 from atlas.api.app import create_app
 from atlas.engine.jobs import JobContext, NewJob, claim, enqueue_many, finish, job
 from atlas.engine.usage import meter_usage
+from atlas.engine.workflows.registry import workflow
 from atlas.logs import configure_logs, get_logger
 from tests.api.conftest import QUICK, running
 from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA
 
 PLAIN = "http://atlas.test"
+
+
+@workflow("seen.flow")
+async def flow(run: Any, input: dict[str, Any]) -> None: ...
 
 
 @job("seen.work", max_retries=0)
@@ -238,6 +243,35 @@ async def test_a_correlation_id_is_carried_from_the_request_to_the_handlers_log(
     ][0]
     assert event["meta"]["correlation_id"] == "order-4711"
     assert event["meta"]["request_id"] == "req-1"
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    ("headers", "correlation_id"),
+    [
+        ({"traceparent": TRACE}, TRACE),
+        ({"traceparent": TRACE, "X-Correlation-Id": "order-4711"}, "order-4711"),
+        ({"traceparent": "00-none-of-it-01"}, None),
+    ],
+)
+async def test_the_place_in_a_trace_goes_on_with_the_job_and_the_run(admin, headers, correlation_id):
+    made = await admin.post("/jobs", json={"job_type": "seen.work"}, headers=headers)
+    assert (await admin.get(f"/jobs/{made.json()['id']}")).json()["correlation_id"] == correlation_id
+    asked = await admin.post("/intents", json={"workflow": "seen.flow"}, headers={"traceparent": TRACE})
+    assert (await admin.get(f"/intents/{asked.json()['id']}")).json()["correlation_id"] == TRACE
+
+
+async def test_what_a_handler_logs_and_the_stack_of_its_failure_are_in_its_attempt(admin, operator, logged):
+    made = await admin.post("/jobs", json={"job_type": "seen.work", "payload": {"fail": True}})
+    await operator.post("/jobs/tick")
+    [attempt] = (await admin.get(f"/jobs/{made.json()['id']}/attempts")).json()["items"]
+
+    assert attempt["log_tail"].endswith(" info the handler is at work\n")
+    assert 'raise RuntimeError("as the test asked")' in attempt["error_text"]
+    [line] = [line for line in logged() if line["event"] == "attempt failed"]
+    assert line["exception"] == attempt["error_text"]
 
 
 async def test_a_requests_log_entry_names_caller_route_and_status(admin, world, logged):

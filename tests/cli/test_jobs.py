@@ -131,3 +131,26 @@ async def test_a_login_of_another_application_is_granted_the_right_to_enqueue(at
     )
     assert "There is no login nobody_at_all." in missing.refusal
     await owner.execute("revoke atlas_enqueuer from atlas_guest")
+
+
+async def test_errors_logs_and_output_of_attempts_are_shown(atlas, pool):
+    made = (await atlas("enqueue", "report.build", "--json")).document["id"]
+    assert "There is no attempt 1." in (await atlas("jobs", "logs", made)).refusal
+    await pool.execute(
+        "insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at, error_text, log_tail, stdout_tail)"
+        " values ($1, 1, 'w', 'failed', now(), E'Traceback\\nKeyError: 3', E'info reading [red]3\\n', null),"
+        " ($1, 2, 'w', 'failed', now(), null, null, E'out\\n')",
+        made,
+    )
+    shown = (await atlas("jobs", "show", made)).stdout
+    for text in ("Error of attempt 1", "KeyError: 3", "info reading [red]3", "Standard output of attempt 2"):
+        assert text in shown
+    first = await atlas("jobs", "logs", made, "--attempt", "1")
+    assert "info reading [red]3" in first.stdout
+    assert "Standard output" not in first.stdout
+    both = (await atlas("jobs", "logs", made, "--json")).document
+    assert [(one["attempt_no"], one["log_tail"], one["stdout_tail"]) for one in both["attempts"]] == [
+        (1, "info reading [red]3\n", None),
+        (2, None, "out\n"),
+    ]
+    assert "There is no attempt 3." in (await atlas("jobs", "logs", made, "--attempt", "3")).refusal

@@ -240,3 +240,13 @@ async def test_a_tick_runs_commands_too(define, order, pool, database_url, story
 
     assert (await tick(pool, database_url)).succeeded == 1
     assert (await story(job_id))[0].output == {"a": 1}
+
+
+@pytest.mark.parametrize("correlation_id", ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "order-4711"])
+async def test_a_program_gets_the_place_of_its_job_in_a_trace(define, order, run_commands, story, correlation_id):
+    await define("trace", 'echo "at $TRACEPARENT."')
+    job_id = await order("trace", correlation_id=correlation_id)
+    await run_commands()
+
+    _, attempt = await story(job_id)
+    assert attempt["stdout_tail"] == f"at {correlation_id if correlation_id.startswith('00-') else ''}.\n"
