@@ -1,6 +1,7 @@
 """`atlas worker`: claims jobs and runs their handlers."""
 
 import asyncio
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -144,6 +145,8 @@ async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, s
         engine = run_engine_loop(atlas.pool, stop, url=atlas.url, poll=options.poll)
         tasks.append(asyncio.create_task(engine))
     if show and sys.stderr.isatty():
+        # A line for each attempt would tear the progress bar.
+        logging.getLogger("worker").setLevel(logging.WARNING)
         tasks.append(asyncio.create_task(_show_progress(atlas.pool, running, options)))
     try:
         await running.run()

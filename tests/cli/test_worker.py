@@ -61,7 +61,7 @@ async def test_a_drain_while_offline_is_refused_with_the_reason(atlas, conn, tmp
     await switch(conn, online=False, actor=ALICE, reason="new disks")
     await ask_for_a_note(conn, tmp_path / "note")
 
-    ran = await atlas("worker", "--types", "note.write", "--app", "notes", "--drain")
+    ran = await atlas("worker", "--types", "note.write", "--app", "notes", "--drain", ATLAS_LOG_LEVEL="warning")
 
     assert "Atlas is offline since" in ran.refusal
     assert "by alice: new disks." in ran.refusal
