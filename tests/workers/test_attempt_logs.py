@@ -19,11 +19,13 @@ from atlas.workers.loop_watchdog import LOOK_SECONDS, Reading, blocked_between
 from atlas.workers.workflows import settle_intents
 from tests.support import DANA
 
+pytestmark = pytest.mark.usefixtures("default_logs")
+
 STRAYS: list[asyncio.Task[None]] = []
 
 
 @pytest.fixture
-def lines(monkeypatch):
+def lines(monkeypatch, default_logs):
     """What the worker logs at info."""
     monkeypatch.setattr("atlas.workers.attempt_report.frequent_logger", frequent)
     for module in ("attempt_report", "worker", "loop_watchdog"):
@@ -42,7 +44,7 @@ def frequent(name):
 
 
 @pytest.fixture
-def at_info():
+def at_info(default_logs):
     """The standard library's logging lets info through."""
     root = logging.getLogger()
     before = root.level

@@ -14,6 +14,8 @@ from atlas.engine.jobs.verdicts import PermanentError, RetryAfter
 from atlas.errors import InvalidInput
 from tests.support import DANA, given_tenant, until
 
+pytestmark = pytest.mark.usefixtures("default_logs")
+
 CALLS: list[list[int]] = []
 ENDED: list[str] = []
 

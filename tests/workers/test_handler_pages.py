@@ -14,6 +14,8 @@ from atlas.engine.workflows.registry import registered_workflows
 from atlas.workers import lifespan
 from tests.support import ROOT, given_tenant
 
+pytestmark = pytest.mark.usefixtures("default_logs")
+
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
