@@ -4,14 +4,19 @@ Additions of one kind wait for each other, so two at the same time do not exceed
 the quotas of a tenant by its limit `quotas`.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.db.statements import Statement, fetch_row, fetch_value, statement
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import Conflict, no_tenant
 
 TAKE = statement("engine/sql/take_quota.sql")
+
+# Counts the things of a tenant, or of the owner that the last argument names.
+Count = Callable[[Connection, UUID | None, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,28 +24,55 @@ class Quota:
     """How many of a thing there may be, how they are counted, and how to make room."""
 
     most: int
-    count: Statement
+    count: Count
     room: str
+
+
+def _by_sql(path: str) -> Count:
+    query = statement(path)
+
+    async def count(conn: Connection, tenant_id: UUID | None, of: str) -> int:
+        owner = {"tenant_id": tenant_id, "of": of}
+        found: int = await fetch_value(conn, query, **{name: owner[name] for name in query.names})
+        return found
+
+    return count
+
+
+def _hosts(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).host.count(where={"tenantId": str(tenant_id)})
+
+
+def _servers(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).serverinstance.count(where={"hostId": of})
+
+
+def _definitions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).jobdefinition.count()
+
+
+def _policies(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).policyrule.count(where={"tenantId": None if tenant_id is None else str(tenant_id)})
 
 
 # All quotas. They are of a tenant, unless the name says what they are of. Definitions belong to the installation, as do
 # policies and workflows for all tenants.
 QUOTAS: dict[str, Quota] = {
-    "tokens": Quota(1_000, statement("engine/sql/count_tokens.sql"), "Revoke one"),
-    "sessions_of_a_token": Quota(100, statement("engine/sql/count_sessions.sql"), "Sign out elsewhere"),
-    "hosts": Quota(1_000, statement("engine/hosts/sql/count_hosts.sql"), "Use a host that exists"),
-    "servers_of_a_host": Quota(100, statement("engine/hosts/sql/count_server_instances.sql"), "Use another host"),
-    "triggers": Quota(1_000, statement("engine/triggers/sql/count.sql"), "Remove one"),
-    "webhooks": Quota(100, statement("engine/webhooks/sql/count_webhooks.sql"), "Remove one"),
-    "inbound_hooks": Quota(100, statement("engine/webhooks/sql/count_hooks.sql"), "Remove one"),
+    "tokens": Quota(1_000, _by_sql("engine/sql/count_tokens.sql"), "Revoke one"),
+    "sessions_of_a_token": Quota(100, _by_sql("engine/sql/count_sessions.sql"), "Sign out elsewhere"),
+    "hosts": Quota(1_000, _hosts, "Use a host that exists"),
+    "servers_of_a_host": Quota(100, _servers, "Use another host"),
+    "triggers": Quota(1_000, _by_sql("engine/triggers/sql/count.sql"), "Remove one"),
+    "webhooks": Quota(100, _by_sql("engine/webhooks/sql/count_webhooks.sql"), "Remove one"),
+    "inbound_hooks": Quota(100, _by_sql("engine/webhooks/sql/count_hooks.sql"), "Remove one"),
     "workflows": Quota(
-        500, statement("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
+        500, _by_sql("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
     ),
     "versions_of_a_workflow": Quota(
-        1_000, statement("engine/workflows/declared/sql/count_versions.sql"), "Save it under another key"
+        1_000, _by_sql("engine/workflows/declared/sql/count_versions.sql"), "Save it under another key"
     ),
-    "definitions": Quota(5_000, statement("engine/commands/sql/count_definitions.sql"), "Edit one that is disabled"),
-    "policies": Quota(200, statement("engine/workflows/sql/count_rules.sql"), "Remove one"),
+    "definitions": Quota(5_000, _definitions, "Edit one that is disabled"),
+    "policies": Quota(200, _policies, "Remove one"),
 }
 
 
@@ -61,12 +93,10 @@ async def require_room(conn: Connection, thing: str, tenant_id: UUID | None, *, 
     Until the transaction ends, no other adds one. A tenant that is being removed gets nothing new.
     """
     quota = QUOTAS[thing]
-    owner = {"tenant_id": tenant_id, "of": of}
-    allowed = await fetch_row(conn, TAKE, thing=thing, **owner)
+    allowed = await fetch_row(conn, TAKE, thing=thing, tenant_id=tenant_id, of=of)
     assert allowed is not None
     if allowed["is_closed"]:
         raise no_tenant(tenant_id)
     most: int = quota.most if allowed["most"] is None else allowed["most"]
-    count: int = await fetch_value(conn, quota.count, **{name: owner[name] for name in quota.count.names})
-    if count >= most:
+    if await quota.count(conn, tenant_id, of) >= most:
         raise QuotaReached(thing, most, of_tenant=tenant_id is not None)

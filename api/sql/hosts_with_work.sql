@@ -1,6 +1,7 @@
 -- Which of these hosts could be given a job now: one index probe each, and the first jobs that are due and not marked
 -- ready yet. A host that runs a job must finish it first; one that lost its connection gets its job back.
--- Looks across tenants: hosts of all of them wait in one process.
+-- Looks across tenants: hosts of all of them wait in one process. Called by api/host_polling.py. SQL, because it is a batch with
+-- conditions on the database's clock.
 with due as (
   select host_id from atlas.jobs
   where status = 'queued' and next_retry_at <= statement_timestamp()

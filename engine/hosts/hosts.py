@@ -3,23 +3,27 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
+
+import asyncpg
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
-from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch_row, statement
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
-ADD = statement("engine/hosts/sql/add_host.sql")
-EDIT = statement("engine/hosts/sql/edit_host.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import HostWhereInput, HostWhereUniqueInput
+
 HOLD = statement("engine/hosts/sql/hold_host.sql")
-FIND = statement("engine/hosts/sql/find_host.sql")
-LIST = statement("engine/hosts/sql/list_hosts.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,11 @@ async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor
     check_new_name(name)
     async with conn.transaction():
         await require_room(conn, "hosts", tenant_id)
-        row = await fetch_row(conn, ADD, id=new_id(), tenant_id=tenant_id, name=name)
-        if row is None:
-            raise Conflict(f"There is already a host {name}.", remedy="Choose another name.")
-        host = Host(**row)
+        try:
+            row = await prisma_on(conn).host.create({"id": str(new_id()), "tenantId": str(tenant_id), "name": name})
+        except asyncpg.UniqueViolationError:
+            raise Conflict(f"There is already a host {name}.", remedy="Choose another name.") from None
+        host = _host(row)
         await record(conn, host_event("HOST_ADDED", "host", host.id, tenant_id, actor, name=name))
     return host
 
@@ -57,37 +62,66 @@ async def edit_host(
     conn: Connection, host: Host, *, is_active: bool, actor: Actor, if_match: Collection[str] | None = None
 ) -> Host:
     """Allow a host to fetch jobs, or not. Its running job goes on."""
+    where: HostWhereUniqueInput = {"id": str(host.id)}
     async with conn.transaction():
+        hosts = prisma_on(conn).host
         if if_match is not None:
-            held = await fetch_row(conn, HOLD, id=host.id)
-            require_match(held and Host(**held).etag, if_match, "host", host.name)
-        row = await fetch_row(conn, EDIT, id=host.id, is_active=is_active)
+            await fetch_value(conn, HOLD, id=host.id)
+            held = await hosts.find_unique(where)
+            require_match(None if held is None else _host(held).etag, if_match, "host", host.name)
+        row = await hosts.update({"isActive": is_active}, where)
         if row is None:
             raise NotFound("host", host.id)
         action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
         await record(conn, host_event(action, "host", host.id, host.tenant_id, actor, name=host.name))
-    return Host(**row)
+    return _host(row)
 
 
 async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None) -> Host:
     """Return the host of this id, or of this name in a tenant; raises NotFound where there is none."""
-    row = await fetch_row(conn, FIND, id=as_id(name_or_id), name=name_or_id, tenant_id=tenant_id)
-    if row is None:
+    hosts, id = prisma_on(conn).host, as_id(name_or_id)
+    row = None
+    if id is not None:
+        row = await hosts.find_unique({"id": str(id)})
+    elif tenant_id is not None:
+        row = await hosts.find_unique({"tenantId_name": {"tenantId": str(tenant_id), "name": name_or_id}})
+    if row is None or tenant_id not in (None, UUID(row.tenantId)):
         raise NotFound("host", name_or_id, remedy="`atlas host list` shows the hosts there are.")
-    return Host(**row)
+    return _host(row)
 
 
 async def list_hosts(
-    conn: Queryable,
+    conn: Connection,
     *,
     tenant_id: UUID | None = None,
     id: UUID | None = None,
     after: UUID | None = None,
     limit: int | None = None,
 ) -> list[Host]:
-    """Return the hosts of one tenant, or all, oldest first; or so many of them after one."""
-    values = {"tenant_id": tenant_id, "id": id, "after": after, "limit": limit}
-    return [Host(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    """Return the hosts of one tenant, or all, with their instances, oldest first; or so many of them after one."""
+    where: HostWhereInput = {}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if id is not None:
+        where["id"] = str(id)
+    elif after is not None:
+        where["id"] = {"gt": str(after)}
+    rows = await prisma_on(conn).host.find_many(
+        limit, where=where, include={"instances": {"order_by": {"name": "asc"}}}, order={"id": "asc"}
+    )
+    return [_host(row) for row in rows]
+
+
+def _host(row: "models.Host") -> Host:
+    return Host(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        name=row.name,
+        is_active=row.isActive,
+        last_seen_at=row.lastSeenAt,
+        created_at=row.createdAt,
+        instances=[one.name for one in row.instances or []],
+    )
 
 
 def check_new_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
@@ -10,21 +11,21 @@ import asyncpg
 from atlas.actors import Actor
 from atlas.audit import record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.hosts.hosts import Host, check_new_name, host_event
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
-ADD = statement("engine/hosts/sql/add_server_instance.sql")
-FIND = statement("engine/hosts/sql/find_server_instance.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import ServerInstanceWhereInput
+
 HOLD = statement("engine/hosts/sql/hold_server_instance.sql")
 HOLD_JOBS = statement("engine/hosts/sql/hold_server_jobs.sql")
-LIST = statement("engine/hosts/sql/list_server_instances.sql")
 MOVE = statement("engine/hosts/sql/move_server_instance.sql")
-REMOVE = statement("engine/hosts/sql/remove_server_instance.sql")
-RENAME = statement("engine/hosts/sql/rename_server_instance.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,13 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
     check_new_name(name)
     async with conn.transaction():
         await require_room(conn, "servers_of_a_host", host.tenant_id, of=str(host.id))
-        row = await fetch_row(conn, ADD, id=new_id(), host_id=host.id, name=name)
-        if row is None:
-            raise _taken(name)
-        made = ServerInstance(**row)
+        try:
+            row = await prisma_on(conn).serverinstance.create(
+                {"id": str(new_id()), "tenantId": str(host.tenant_id), "hostId": str(host.id), "name": name}
+            )
+        except asyncpg.UniqueViolationError:
+            raise _taken(name) from None
+        made = _instance(row)
         await _record(conn, "SERVER_INSTANCE_ADDED", made, actor)
     return made
 
@@ -97,7 +101,7 @@ async def remove_server_instance(
     async with conn.transaction():
         held = await _hold(conn, instance, if_match)
         await _require_none(conn, held, "queued", "running")
-        await fetch(conn, REMOVE, id=held.id)
+        await prisma_on(conn).serverinstance.delete({"id": str(held.id)})
         await _record(conn, "SERVER_INSTANCE_REMOVED", held, actor)
     return held
 
@@ -106,26 +110,42 @@ async def find_server_instance(
     conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None, host_id: UUID | None = None
 ) -> ServerInstance:
     """Return the instance of this id, or of this name in a tenant; raises NotFound where there is none."""
-    values = {"id": as_id(name_or_id), "name": name_or_id, "tenant_id": tenant_id, "host_id": host_id}
-    row = await fetch_row(conn, FIND, **values)
-    if row is None:
+    instances, id = prisma_on(conn).serverinstance, as_id(name_or_id)
+    row = None
+    if id is not None:
+        row = await instances.find_unique({"id": str(id)})
+    elif tenant_id is not None:
+        row = await instances.find_unique({"tenantId_name": {"tenantId": str(tenant_id), "name": name_or_id}})
+    found = None if row is None else _instance(row)
+    if found is None or tenant_id not in (None, found.tenant_id) or host_id not in (None, found.host_id):
         raise _unknown(name_or_id)
-    return ServerInstance(**row)
+    return found
 
 
 async def list_server_instances(
     conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
 ) -> list[ServerInstance]:
     """Return the server instances of a host, oldest first; or so many of them after one."""
-    rows = await fetch(conn, LIST, host_id=host_id, after=after, limit=limit)
-    return [ServerInstance(**row) for row in rows]
+    where: ServerInstanceWhereInput = {"hostId": str(host_id)}
+    if after is not None:
+        where["id"] = {"gt": str(after)}
+    rows = await prisma_on(conn).serverinstance.find_many(limit, where=where, order={"id": "asc"})
+    return [_instance(row) for row in rows]
+
+
+def _instance(row: "models.ServerInstance") -> ServerInstance:
+    return ServerInstance(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        host_id=UUID(row.hostId),
+        name=row.name,
+        created_at=row.createdAt,
+    )
 
 
 async def _hold(conn: Connection, instance: ServerInstance, if_match: Collection[str] | None) -> ServerInstance:
-    row = await fetch_row(conn, HOLD, id=instance.id)
-    if row is None:
-        raise _unknown(instance.id)
-    held = ServerInstance(**row)
+    await fetch_value(conn, HOLD, id=instance.id)
+    held = await find_server_instance(conn, str(instance.id))
     require_match(held.etag, if_match, "server instance", held.name)
     return held
 
@@ -133,7 +153,7 @@ async def _hold(conn: Connection, instance: ServerInstance, if_match: Collection
 async def _rename(conn: Connection, held: ServerInstance, name: str) -> None:
     try:
         async with conn.transaction():
-            await fetch(conn, RENAME, id=held.id, name=name)
+            await prisma_on(conn).serverinstance.update({"name": name}, {"id": str(held.id)})
     except asyncpg.UniqueViolationError:
         raise _taken(name) from None
 

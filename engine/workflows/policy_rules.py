@@ -1,22 +1,26 @@
 """Adds, removes and lists the rules of policy."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
+
+import asyncpg
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_INTEGER
-from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch_value, statement
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.policy import EFFECTS, Rule
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
-ADD = statement("engine/workflows/sql/add_rule.sql")
-REMOVE = statement("engine/workflows/sql/remove_rule.sql")
-LIST = statement("engine/workflows/sql/list_rules.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.enums import PolicyEffect
+    from prisma.types import PolicyRuleWhereInput
 
 
 async def add_rule(
@@ -48,11 +52,25 @@ async def add_rule(
     }
     async with conn.transaction():
         await require_room(conn, "policies", tenant_id)
-        rule_id: UUID | None = await fetch_value(
-            conn, ADD, id=new_id(), tenant_id=tenant_id, created_by=actor.id, **values
-        )
-        if rule_id is None:
-            raise Conflict(f"There is a rule {label!r} already.", remedy="Remove it first, or choose another label.")
+        rule_id = new_id()
+        try:
+            await prisma_on(conn).policyrule.create(
+                {
+                    "id": str(rule_id),
+                    "tenantId": _text(tenant_id),
+                    "label": label,
+                    "effect": cast("PolicyEffect", effect),
+                    "workflow": workflow,
+                    "exceptWorkflows": list(except_workflows),
+                    "spendAboveCents": spend_above_cents,
+                    "spendPerDayCents": spend_per_day_cents,
+                    "runsPerDay": runs_per_day,
+                    "createdBy": actor.id,
+                }
+            )
+        except asyncpg.UniqueViolationError:
+            remedy = "Remove it first, or choose another label."
+            raise Conflict(f"There is a rule {label!r} already.", remedy=remedy) from None
         await record(conn, _event("POLICY_ADDED", rule_id, actor, tenant_id, values))
     return rule_id
 
@@ -60,18 +78,43 @@ async def add_rule(
 async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: UUID | None = None) -> None:
     """Remove a rule by its label."""
     async with conn.transaction():
-        rule_id = await fetch_value(conn, REMOVE, label=label, tenant_id=tenant_id)
-        if rule_id is None:
+        rules = prisma_on(conn).policyrule
+        found = await rules.find_first(where={"label": label, "tenantId": _text(tenant_id)})
+        # Another may remove it in between.
+        removed = None if found is None else await rules.delete({"id": found.id})
+        if removed is None:
             raise NotFound("rule", label)
-        await record(conn, _event("POLICY_REMOVED", rule_id, actor, tenant_id, {"label": label}))
+        await record(conn, _event("POLICY_REMOVED", UUID(removed.id), actor, tenant_id, {"label": label}))
 
 
 async def list_rules(
-    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
+    conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[Rule]:
     """The rules a tenant is under, oldest first; or so many of them after one."""
-    values = {"tenant_id": tenant_id, "after": after, "limit": limit}
-    return [Rule(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    where: PolicyRuleWhereInput = {"isEnabled": True}
+    if tenant_id is not None:
+        where["OR"] = [{"tenantId": None}, {"tenantId": str(tenant_id)}]
+    if after is not None:
+        where["id"] = {"gt": str(after)}
+    return [_rule(row) for row in await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"})]
+
+
+def _rule(row: "models.PolicyRule") -> Rule:
+    return Rule(
+        id=UUID(row.id),
+        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
+        label=row.label,
+        effect=row.effect,
+        workflow=row.workflow,
+        except_workflows=row.exceptWorkflows,
+        spend_above_cents=row.spendAboveCents,
+        spend_per_day_cents=row.spendPerDayCents,
+        runs_per_day=row.runsPerDay,
+    )
+
+
+def _text(tenant_id: UUID | None) -> str | None:
+    return None if tenant_id is None else str(tenant_id)
 
 
 def _check(

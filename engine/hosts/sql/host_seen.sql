@@ -1,4 +1,5 @@
 -- Records that a host asked for work or renewed a lease, at most every five seconds. Returns whether it exists and is active.
+-- SQL, because the guard is on the database's clock.
 with seen as (
   update atlas.hosts
   set last_seen_at = clock_timestamp()

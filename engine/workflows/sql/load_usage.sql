@@ -1,4 +1,5 @@
--- What tenants have started today, by the tenant's own clock.
+-- What tenants have started today, by the tenant's own clock. Called by engine/workflows/policy.py. SQL, because it sums over a
+-- join.
 select t.id as tenant_id, i.workflow, count(*)::int as runs, sum(i.spend_cents)::bigint as spend_cents
 from atlas.tenants t
 join atlas.intents i on i.tenant_id = t.id
