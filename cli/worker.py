@@ -17,7 +17,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import Atlas, execute
 from atlas.db.pool import Pool
-from atlas.engine.commands.definitions import list_definitions
+from atlas.engine.commands.terms import load_definitions
 from atlas.engine.jobs.find import count_due
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.types import canonical, registered
@@ -126,7 +126,7 @@ async def _known_types(pool: Pool, types: str) -> list[str]:
     """The types that an option names. Each has a handler here or is a command."""
     wanted = [canonical(name.strip()) for name in types.split(",") if name.strip()]
     rest = [name for name in wanted if name not in registered()]
-    commands = {one.spec.key for one in await list_definitions(pool)} if rest else set[str]()
+    commands = {one.spec.key for one in await load_definitions(pool)} if rest else set[str]()
     unknown = [name for name in rest if name not in commands]
     if unknown or not wanted:
         raise NothingToServe(

@@ -1,38 +1,39 @@
 """Command definitions: the allow-list of programs that jobs may run. Only operators write it.
 
-A definition's key is the job type of its jobs. The statements that write a definition also write the job type's limit,
-retries and schema.
+A definition's key is the job type of its jobs. The transaction that writes a definition also writes the job type's
+limit, retries and schema. Workers read definitions by `terms.py`.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import asyncpg
-import orjson
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
-from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.db.pool import Connection
+from atlas.db.prisma import as_json, prisma_on
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
-ADD = statement("engine/commands/sql/add_definition.sql")
-EDIT = statement("engine/commands/sql/edit_definition.sql")
-DISABLE = statement("engine/commands/sql/disable_definition.sql")
-FIND = statement("engine/commands/sql/find_definition.sql")
-KEY = statement("engine/commands/sql/definition_key.sql")
-HOLD = statement("engine/commands/sql/hold_definition.sql")
-TERMS = statement("engine/commands/sql/definition_terms.sql")
-LIST = statement("engine/commands/sql/list_definitions.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import (
+        JobDefinitionCreateInput,
+        JobDefinitionUpdateInput,
+        JobDefinitionWhereInput,
+        JobTypeCreateInput,
+        JobTypeUpdateInput,
+    )
 
-_JSON = ("argv", "programs", "arg_schema", "retry_policy", "limits", "env")
+HOLD = statement("engine/commands/sql/hold_definition.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ async def add_definition(conn: Connection, described: Mapping[str, Any], *, acto
     spec = read_spec(described)
     async with conn.transaction():
         await require_room(conn, "definitions", None)
+        prisma, data, job_type = prisma_on(conn), _columns(spec), _type_columns(spec)
         try:
-            row = await fetch_row(conn, ADD, id=new_id(), **_columns(spec))
+            await prisma.jobtype.create(cast("JobTypeCreateInput", {"key": spec.key, **job_type}))
+            row = await prisma.jobdefinition.create(cast("JobDefinitionCreateInput", {"id": str(new_id()), **data}))
         except asyncpg.UniqueViolationError:
-            row = None  # A worker published the same job type at the same time.
-        if row is None:
             raise Conflict(
                 f"The key {spec.key} is taken, by a definition or by a job type that a handler serves.",
                 remedy="Choose another key, or edit the definition that has it.",
-            )
+            ) from None
         definition = _definition(row)
         await record(conn, _event("DEFINITION_ADDED", definition, actor))
     return definition
@@ -87,10 +88,18 @@ async def edit_definition(
         raise InvalidInput("The definition", [FieldError("key", "cannot be changed: jobs are stored under it")])
     async with conn.transaction():
         held = await _held(conn, key, if_match)
-        before = _definition(held).spec
+        before = held.spec
         spec = read_spec(_merged(before, changes))
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
-        definition = _definition(await fetch_row(conn, EDIT, id=held["id"], **_columns(spec)))
+        definition = await _write(conn, held, cast("JobDefinitionUpdateInput", _columns(spec)))
+        job_type = _type_columns(spec)
+        await prisma_on(conn).jobtype.upsert(
+            {"key": key},
+            {
+                "create": cast("JobTypeCreateInput", {"key": key, **job_type}),
+                "update": cast("JobTypeUpdateInput", job_type),
+            },
+        )
         action = "DEFINITION_DISABLED" if before.is_active and not spec.is_active else "DEFINITION_EDITED"
         await record(conn, _event(action, definition, actor, changed=changed))
     return definition
@@ -102,8 +111,9 @@ async def disable_definition(
     """Stop making and starting its jobs. Running jobs go on; waiting ones wait until it is active again."""
     async with conn.transaction():
         held = await _held(conn, key, if_match)
-        definition = _definition(await fetch_row(conn, DISABLE, id=held["id"]))
-        action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held["is_active"] else ("DEFINITION_EDITED", [])
+        # Nothing else is written or checked: what an earlier version accepted, and this one would not, can be disabled.
+        definition = await _write(conn, held, {"isActive": False})
+        action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held.spec.is_active else ("DEFINITION_EDITED", [])
         await record(conn, _event(action, definition, actor, changed=changed))
     return definition
 
@@ -111,39 +121,52 @@ async def disable_definition(
 async def definition_key(conn: Connection, key_or_id: str) -> str:
     """Return the key of the definition with this id; what is no such id is a key already."""
     id = as_id(key_or_id)
-    found: str | None = None if id is None else await fetch_value(conn, KEY, id=id)
-    return found or key_or_id
+    found = None if id is None else await prisma_on(conn).jobdefinition.find_unique({"id": str(id)})
+    return key_or_id if found is None else found.key
 
 
-async def find_definition(conn: Queryable, key: str) -> Definition:
+async def find_definition(conn: Connection, key: str) -> Definition:
     """Return the definition of this key; raises NotFound where there is none."""
-    row = await conn.fetchrow(FIND.sql, *FIND.bind({"key": key}))
+    row = await prisma_on(conn).jobdefinition.find_unique({"key": key})
     if row is None:
         raise _unknown(key)
     return _definition(row)
 
 
 async def list_definitions(
-    conn: Queryable, *, active_only: bool = False, after: str | None = None, limit: int | None = None
+    conn: Connection, *, active_only: bool = False, after: str | None = None, limit: int | None = None
 ) -> list[Definition]:
     """All definitions by key, or so many of them after a key."""
-    values = {"active_only": active_only, "after": after, "limit": limit}
-    return [_definition(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    where: JobDefinitionWhereInput = {}
+    if active_only:
+        where["isActive"] = True
+    if after is not None:
+        where["key"] = {"gt": after}
+    rows = await prisma_on(conn).jobdefinition.find_many(limit, where=where, order={"key": "asc"})
+    return [_definition(row) for row in rows]
 
 
-async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Definition, str] | None:
-    """Return the current definition and the tenant's slug, or None if the definition is not active."""
-    row = await conn.fetchrow(TERMS.sql, *TERMS.bind({"key": key, "tenant_id": tenant_id}))
-    return None if row is None else (_definition(row), row["tenant_slug"])
+def definition_of(id: UUID, values: Mapping[str, Any], created_at: datetime, updated_at: datetime) -> Definition:
+    """The definition of these stored values.
+
+    They were checked when they were written. One that is invalid by now must not keep the others from being read.
+    """
+    limits = Limits.model_construct(**values["limits"])
+    return Definition(id, DefinitionSpec.model_construct(**{**values, "limits": limits}), created_at, updated_at)
 
 
-async def _held(conn: Connection, key: str, if_match: Collection[str] | None) -> Any:
-    """The row of a definition, locked until the end of the transaction."""
-    row = await fetch_row(conn, HOLD, key=key)
-    if row is None:
-        raise _unknown(key)
-    require_match(_definition(row).etag, if_match, "definition", key)
-    return row
+async def _held(conn: Connection, key: str, if_match: Collection[str] | None) -> Definition:
+    """A definition, locked until the end of the transaction."""
+    await fetch_value(conn, HOLD, key=key)
+    held = await find_definition(conn, key)
+    require_match(held.etag, if_match, "definition", key)
+    return held
+
+
+async def _write(conn: Connection, held: Definition, data: "JobDefinitionUpdateInput") -> Definition:
+    row = await prisma_on(conn).jobdefinition.update(data, {"id": str(held.id)})
+    assert row is not None
+    return _definition(row)
 
 
 def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,15 +180,49 @@ def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _columns(spec: DefinitionSpec) -> dict[str, Any]:
-    values = {**spec.model_dump(), "retry_policy": spec.policy.as_json()}
-    return {name: orjson.dumps(value).decode() if name in _JSON else value for name, value in values.items()}
+    return {
+        **_shared(spec),
+        "key": spec.key,
+        "argv": as_json(spec.argv),
+        "programs": as_json(spec.programs),
+        "argSchema": as_json(spec.arg_schema),
+        "limits": as_json(spec.limits.model_dump()),
+        "env": as_json(spec.env),
+        "isActive": spec.is_active,
+    }
 
 
-def _definition(row: Any) -> Definition:
-    # It was checked when it was written. One that is invalid by now must not keep the others from being read.
-    values = {name: orjson.loads(row[name]) if name in _JSON else row[name] for name in DefinitionSpec.model_fields}
-    values["limits"] = Limits.model_construct(**values["limits"])
-    return Definition(row["id"], DefinitionSpec.model_construct(**values), row["created_at"], row["updated_at"])
+def _type_columns(spec: DefinitionSpec) -> dict[str, Any]:
+    return {**_shared(spec), "inputSchema": as_json(spec.arg_schema)}
+
+
+def _shared(spec: DefinitionSpec) -> dict[str, Any]:
+    """What a definition and its job type both say."""
+    return {
+        "description": spec.description,
+        "timeoutSeconds": spec.timeout_seconds,
+        "maxRetries": spec.max_retries,
+        "retryPolicy": as_json(spec.policy.as_json()),
+        "concurrency": spec.concurrency,
+    }
+
+
+def _definition(row: "models.JobDefinition") -> Definition:
+    values = {
+        "key": row.key,
+        "description": row.description,
+        "argv": row.argv,
+        "programs": row.programs,
+        "arg_schema": row.argSchema,
+        "timeout_seconds": row.timeoutSeconds,
+        "max_retries": row.maxRetries,
+        "retry_policy": row.retryPolicy,
+        "concurrency": row.concurrency,
+        "limits": row.limits,
+        "env": row.env,
+        "is_active": row.isActive,
+    }
+    return definition_of(UUID(row.id), values, row.createdAt, row.updatedAt)
 
 
 def _unknown(key: str) -> NotFound:

@@ -1,19 +1,19 @@
 """The published job types: workers write at start what their decorators say, and every process can read it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.types import DuplicateJobType, JobType, canonical
 from atlas.engine.secrets.fields import secret_values, steps
 from atlas.engine.templates import references
 from atlas.errors import FieldError
 
 PUBLISH = statement("engine/jobs/sql/publish_type.sql")
-SCHEMA = statement("engine/jobs/sql/type_schema.sql")
 
 
 async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
@@ -42,7 +42,8 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
 
 async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, Any], *, path: str) -> list[FieldError]:
     """Find where a stored payload, of which a job is made later, would hold a secret in clear."""
-    text = await fetch_value(conn, SCHEMA, key=canonical(job_type))
-    marked = secret_values({} if text is None else orjson.loads(text), template)
+    published = await prisma_on(conn).jobtype.find_unique({"key": canonical(job_type)})
+    schema = {} if published is None else cast("dict[str, Any]", published.inputSchema)
+    marked = secret_values(schema, template)
     reason = f"is a secret of {canonical(job_type)}, and would be kept here in clear"
     return [FieldError(".".join([path, *steps(at)]), reason) for at, value in marked if not references(value)]

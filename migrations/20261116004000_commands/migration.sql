@@ -1,7 +1,7 @@
 -- Command jobs from an allow-list, secret inputs kept apart, and hosts that pull their own jobs.
 
 -- A definition allows one program to be run. Its key is the job type of its jobs, so that the claim's indexes and
--- limits serve them unchanged; a statement that writes a definition writes its row of job_types in the same statement.
+-- limits serve them unchanged; a transaction that writes a definition also writes its row of job_types.
 create table job_definitions (
   id              uuid primary key default gen_random_uuid(),
   key             text not null unique check (key ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),

@@ -9,9 +9,9 @@ import orjson
 
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.commands.argv import Facts, fill_argv
-from atlas.engine.commands.definitions import load_terms
 from atlas.engine.commands.environment import fill_env, inherited_secrets
 from atlas.engine.commands.spec import DefinitionSpec
+from atlas.engine.commands.terms import load_terms
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit

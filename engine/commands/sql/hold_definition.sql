@@ -1,6 +1,6 @@
--- One definition, held until the end of the transaction that edits it.
-select id, key, description, argv, programs, arg_schema, timeout_seconds, max_retries, retry_policy, concurrency, limits, env,
-  is_active, created_at, updated_at
+-- Locks a definition until the end of the transaction that edits it. Called by engine/commands/definitions.py. SQL, because Prisma
+-- has no row locks.
+select id
 from atlas.job_definitions
 where key = :key
 for update;

@@ -1,5 +1,6 @@
 -- What a worker's decorator says about a job type; the last worker to start overwrites the others.
--- No row: the type is a command, and its definition has it.
+-- No row: the type is a command, and its definition has it. Called by engine/jobs/type_catalog.py. SQL, because it inserts or
+-- updates under a condition, on the database's clock.
 insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, audit_content,
   last_seen_at)
 values (:key, :description, :input_schema::text::jsonb, :max_retries, :timeout_seconds, :retry_policy::text::jsonb, :concurrency,

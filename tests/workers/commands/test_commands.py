@@ -1,13 +1,16 @@
 """The life of a command job: what its program says and how it ends decide what becomes of it."""
 
 import asyncio
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
-from atlas.engine.commands.definitions import disable_definition, edit_definition, load_terms
+from atlas.engine.commands.definitions import disable_definition, edit_definition
+from atlas.engine.commands.terms import load_terms
 from atlas.engine.jobs import cancel, explain, list_attempts, switch, wait_until_closed
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.tick import tick
@@ -250,3 +253,28 @@ async def test_a_program_gets_the_place_of_its_job_in_a_trace(define, order, run
 
     _, attempt = await story(job_id)
     assert attempt["stdout_tail"] == f"at {correlation_id if correlation_id.startswith('00-') else ''}.\n"
+
+
+WITHOUT_PRISMA = """
+import asyncio, sys
+from atlas.db.pool import open_pool
+from atlas.settings import Settings
+from atlas.workers.tick import Ticker
+
+async def main(url):
+    pool = await open_pool(url, size=4)
+    ran = await Ticker(Settings())(pool, url)
+    await pool.close()
+    print(ran.succeeded, "prisma" in sys.modules)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_a_worker_runs_commands_without_importing_the_generated_client(define, order, database_url):
+    await define("say", "true")
+    await order("say")
+    ran = await asyncio.to_thread(
+        subprocess.check_output, [sys.executable, "-c", WITHOUT_PRISMA, database_url], text=True
+    )
+    assert ran.split()[-2:] == ["1", "False"]
