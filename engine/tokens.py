@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from uuid import UUID
 
 import orjson
@@ -21,6 +21,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.subjects import check_subject, looks_like
@@ -29,15 +30,17 @@ from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
 from atlas.ids import as_id, new_id
 
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import ApiTokenWhereInput, ApiTokenWhereUniqueInput
+
 Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 ADD = statement("engine/sql/add_token.sql")
-FIND = statement("engine/sql/find_token.sql")
-LIST = statement("engine/sql/list_tokens.sql")
+CREDENTIAL = statement("engine/sql/find_credential.sql")
 REVOKE = statement("engine/sql/revoke_token.sql")
 TOUCH = statement("engine/sql/touch_token.sql")
-SUBJECTS_WITHOUT_TENANT = statement("engine/sql/subjects_without_tenant.sql")
 
 # What a role may be narrowed to.
 SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
@@ -113,7 +116,7 @@ async def authenticate(conn: Connection, clear: str) -> Token | None:
 
 async def valid_token(conn: Connection, clear: str) -> tuple[Token, float] | None:
     """The same, with the seconds until it expires."""
-    row = await fetch_row(conn, FIND, prefix=_prefix_of(clear), id=None)
+    row = await fetch_row(conn, CREDENTIAL, prefix=_prefix_of(clear))
     # Compared in any case, so that the time taken does not reveal which prefixes exist.
     matches = hmac.compare_digest(_hash(clear), _NO_HASH if row is None else row["hash"])
     if row is None or not matches or not row["is_good"]:
@@ -127,8 +130,9 @@ async def require_own_name(conn: Connection, subject: str) -> None:
 
     The caller sees the tokens of all tenants.
     """
-    operators = [row["subject"] for row in await fetch(conn, SUBJECTS_WITHOUT_TENANT)]
-    if looks_like(subject, operators):
+    by: list[Literal["subject"]] = ["subject"]
+    operators = await prisma_on(conn).apitoken.group_by(by, where={"tenantId": None})
+    if looks_like(subject, [one["subject"] for one in operators]):
         raise Conflict(
             f"{subject!r} reads like the name of someone who acts for all tenants.", remedy="Choose another."
         )
@@ -146,8 +150,12 @@ async def list_tokens(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[Token]:
     """The tokens of one tenant, or all, oldest first, expired and revoked ones too; or so many of them after one."""
-    rows = await fetch(conn, LIST, tenant_id=tenant_id, after=after, limit=limit)
-    return [token_of(row) for row in rows]
+    where: ApiTokenWhereInput = {}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if after is not None:
+        where["id"] = {"gt": str(after)}
+    return [_token(row) for row in await prisma_on(conn).apitoken.find_many(limit, where=where, order={"id": "asc"})]
 
 
 async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> Token:
@@ -198,13 +206,13 @@ async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Tok
 
 
 async def _find(conn: Connection, prefix_or_id: str) -> Token:
-    found_by = as_id(prefix_or_id)
-    row = None
-    if found_by is not None or _PREFIX.fullmatch(prefix_or_id):
-        row = await fetch_row(conn, FIND, prefix=prefix_or_id, id=found_by)
+    id = as_id(prefix_or_id)
+    where: ApiTokenWhereUniqueInput = {"prefix": prefix_or_id} if id is None else {"id": str(id)}
+    is_usable = id is not None or _PREFIX.fullmatch(prefix_or_id)
+    row = await prisma_on(conn).apitoken.find_unique(where) if is_usable else None
     if row is None:
         raise _unknown(prefix_or_id)
-    return token_of(row)
+    return _token(row)
 
 
 def _check(
@@ -260,6 +268,21 @@ def token_of(row: Any) -> Token:
     """The token in a row that holds its columns."""
     return Token(
         **{name: row[name] for name in Token.__slots__ if name != "scopes"}, scopes=orjson.loads(row["scopes"])
+    )
+
+
+def _token(row: "models.ApiToken") -> Token:
+    return Token(
+        id=UUID(row.id),
+        prefix=row.prefix,
+        subject=row.subject,
+        role=cast("Role", row.role),
+        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
+        scopes=cast("dict[str, Any]", row.scopes),
+        created_at=row.createdAt,
+        expires_at=row.expiresAt,
+        last_used_at=row.lastUsedAt,
+        revoked_at=row.revokedAt,
     )
 
 

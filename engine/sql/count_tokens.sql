@@ -1,4 +1,4 @@
--- The tokens of a tenant that are valid now. Called by engine/quotas.py.
+-- The tokens of a tenant that are valid now. Called by engine/quotas.py. SQL, because they expire by the database's clock.
 select count(*)::int
 from atlas.api_tokens
 where tenant_id = :tenant_id

@@ -1,4 +1,5 @@
 -- Delete sessions a day after they ended or expired; across tenants, since they belong to the installation.
+-- Called by engine/sessions.py. SQL, because it is a batch by the database's clock.
 delete from atlas.sessions
 where id = any (array(
   select id

@@ -1,4 +1,5 @@
 -- One session that is valid now, with its token, and for how long both are. It reads across tenants: the session says which tenant.
+-- Called by engine/sessions.py. SQL, because it is valid or not by the database's clock.
 select s.id as session_id, s.created_at as session_created_at, s.expires_at as session_expires_at,
   extract(epoch from least(s.expires_at, t.expires_at) - clock_timestamp())::float8 as seconds_left,
   t.id, t.prefix, t.subject, t.role, t.tenant_id, t.scopes, t.created_at, t.expires_at, t.last_used_at, t.revoked_at

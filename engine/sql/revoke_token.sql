@@ -1,4 +1,5 @@
 -- valid -> revoked, for ever. Returns no row where it was revoked before, so that the event is written once.
+-- Called by engine/tokens.py. SQL, because it writes the database's clock.
 update atlas.api_tokens
 set revoked_at = clock_timestamp()
 where id = :id
