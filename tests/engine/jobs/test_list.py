@@ -100,7 +100,7 @@ async def test_what_is_due_later_is_listed_without_reading_what_is_due(conn, own
     for tenant in (None, tenants[0]):
         page = await cost_of_a_page(conn, tenant, {"status": "waiting"})
         print(f"{page} buffers")
-        assert page < 200
+        assert page < 400  # of a thousand
 
 
 RARE: list[dict[str, Any]] = [
