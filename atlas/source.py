@@ -6,3 +6,8 @@ _PACKAGE = Path(__file__).parent
 
 # The folder that holds `engine/`, `audit/`, `migrations/` …: the checkout, or the installed package.
 SOURCE = _PACKAGE if (_PACKAGE / "engine").is_dir() else _PACKAGE.parent
+
+
+def setup_command() -> str:
+    """How to install Atlas again: in a checkout, or where it came as a wheel."""
+    return "make setup" if (SOURCE / "Makefile").exists() else "pip install --force-reinstall atlas-jobs"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -25,6 +25,8 @@ class EnqueueOptions:
     dedupe_key: str | None
     delay: timedelta | None
     allow_unknown: bool = False
+    run_at: datetime | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,11 @@
 """`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
+import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -16,7 +19,9 @@ from atlas.cli.backend import Backend, EnqueueOptions, JobDetails, ListOptions
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, hint_at_more, say, table
-from atlas.cli.parameters import OBJECT, read_id, read_object
+from atlas.cli.parameters import OBJECT, read_id, read_object, read_time
+from atlas.client.models import ENDED
+from atlas.engine.admission import ENGINE_RUN
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.workers.user_modules import load_apps
 
@@ -27,6 +32,8 @@ JobId = Annotated[str, typer.Argument(help="The job's id.")]
 PARTS = {"error_text": "Error", "log_tail": "Log", "stdout_tail": "Standard output", "stderr_tail": "Standard error"}
 # Of how many attempts `jobs show` prints it, and how many lines of each.
 MOST_SHOWN = 3
+# Seconds between looks at a job that is waited for.
+WAIT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 SHOWN_LINES = 40
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
 
@@ -46,6 +53,11 @@ def enqueue_job(
         timedelta | None,
         typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
     ] = None,
+    run_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it may start, for example 2026-12-24T18:00+01:00.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The host that runs it, by name or id; over HTTP by its id.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
     module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Accept a type that no worker has published yet.")
@@ -55,12 +67,42 @@ def enqueue_job(
     """Enqueue a job."""
     load_apps(module or [])
 
+    due = None if run_at is None else read_time("--run-at", run_at)
+    if due is not None and delay is not None:
+        raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
+    given = read_object("--input", input_)
     options = EnqueueOptions(
-        job_type, read_object("--input", input_), tenant, priority, max_retries, dedupe_key, delay, allow_unknown
+        job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host
     )
+    if wait and job_type == ENGINE_RUN:
+        raise InvalidInput("The command", [FieldError("--wait", "does not apply to a workflow: see `atlas workflow`")])
+    if wait:
+        _show_end(on_backend(lambda atlas: _enqueue_and_wait(atlas, options)), json=json)
+        return
     made = on_backend(lambda atlas: atlas.enqueue(options))
     message = f"Job {made.id} with this key is active already." if made.deduplicated else f"Job {made.id} is queued."
     say(made, message, json=json)
+
+
+async def _enqueue_and_wait(atlas: Backend, options: EnqueueOptions) -> JobDetails:
+    """The job once it has ended."""
+    made = await atlas.enqueue(options)
+    sys.stderr.write(f"Job {made.id} is queued.\n")
+    pauses = chain(WAIT_PAUSES, repeat(WAIT_PAUSES[-1]))
+    for pause in pauses:
+        found = await atlas.show(made.id)
+        if found.job.status in ENDED:
+            break
+        await asyncio.sleep(pause)
+    return found
+
+
+def _show_end(found: JobDetails, *, json: bool) -> None:
+    job = found.job
+    text = orjson.dumps(job.output if job.status == "succeeded" else job.error, option=orjson.OPT_INDENT_2).decode()
+    say({"job": asdict(job), "attempts": found.attempts}, f"Job {job.id} has {job.status}.\n{text}", json=json)
+    if job.status != "succeeded":
+        raise typer.Exit(1)
 
 
 @app.command("list")

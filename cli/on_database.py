@@ -10,6 +10,7 @@ from atlas.cli.runtime import caller
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import ENGINE_RUN, admit
+from atlas.engine.hosts.hosts import find_host
 from atlas.engine.jobs import (
     Enqueued,
     Explanation,
@@ -47,6 +48,7 @@ class OnDatabase:
         if options.job_type == ENGINE_RUN:
             [run_id] = await request_workflows(self._conn, tenant_id, [_intent_of(options)], requested_by=caller())
             return Enqueued(run_id)
+        host = options.host and await find_host(self._conn, options.host, tenant_id=tenant_id)
         job = NewJob(
             options.job_type,
             options.input,
@@ -55,6 +57,8 @@ class OnDatabase:
             max_retries=options.max_retries,
             dedupe_key=options.dedupe_key,
             delay=options.delay,
+            run_at=options.run_at,
+            host_id=host.id if host else None,
             allow_unknown=options.allow_unknown,
         )
         return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
@@ -103,7 +107,13 @@ class OnDatabase:
 
 def _intent_of(options: EnqueueOptions) -> NewIntent:
     """The workflow request in a job of type ENGINE_RUN, as in the API."""
-    unfit = {"--max-retries": options.max_retries, "--dedupe-key": options.dedupe_key, "--delay": options.delay}
+    unfit = {
+        "--max-retries": options.max_retries,
+        "--dedupe-key": options.dedupe_key,
+        "--delay": options.delay,
+        "--run-at": options.run_at,
+        "--host": options.host,
+    }
     wrong = [FieldError(name, "does not apply to a workflow") for name, value in unfit.items() if value is not None]
     known = {"workflow": str, "input": dict, "spend_cents": int}
     wrong += [FieldError(f"--input: {name}", "is unknown") for name in options.input if name not in known]

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
+from atlas.cli.parameters import read_id
 from atlas.client import (
     ApiError,
     ApiForbidden,
@@ -59,6 +60,8 @@ class OverHttp:
             max_retries=options.max_retries,
             dedupe_key=options.dedupe_key,
             delay_seconds=None if options.delay is None else options.delay.total_seconds(),
+            scheduled_for=options.run_at,
+            host_id=None if options.host is None else read_id("--host", options.host),
             allow_unknown=options.allow_unknown,
         )
         async with self._atlas(options.tenant) as atlas:

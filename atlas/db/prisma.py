@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from atlas.db.pool import Connection
 from atlas.errors import AtlasError
+from atlas.source import setup_command
 
 if TYPE_CHECKING:
     from prisma import Json
@@ -32,7 +33,7 @@ def load_client() -> "type[AsyncpgPrisma]":
     except (ImportError, RuntimeError) as error:  # Prisma raises either, by the name that is missing
         raise ClientNotGenerated(
             f"The Prisma client cannot be imported: {error}.",
-            remedy="Run `make setup`; docs/prisma.md has the command behind it.",
+            remedy=f"Run `{setup_command()}`.",
         ) from error
     return AsyncpgPrisma
 

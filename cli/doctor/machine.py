@@ -12,6 +12,7 @@ from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.setup import client_is_current
 from atlas.db.generated_prisma import generated_folder
 from atlas.settings import Settings
+from atlas.source import setup_command
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_SPACE = 2**30
@@ -35,7 +36,7 @@ def _python() -> Diagnosis:
         "python",
         platform.python_version(),
         fail=sys.version_info < OLDEST_PYTHON,
-        remedy="Install Python 3.11 or newer and run `make setup`.",
+        remedy=f"Install Python 3.11 or newer and run `{setup_command()}` with it.",
     )
 
 
@@ -46,7 +47,7 @@ def _prisma_client() -> Diagnosis:
         "prisma client",
         "generated from the current schema.prisma" if current else "not generated from the current schema.prisma",
         fail=not current,
-        remedy="Run `make setup`.",
+        remedy=f"Run `{setup_command()}`.",
     )
 
 

@@ -1,9 +1,12 @@
 """`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
+import asyncio
+
 import orjson
 import pytest
 
 from tests.cli.conftest import MAKE_GUEST
+from tests.support import until
 
 
 async def test_a_job_is_made_shown_explained_and_steered(atlas):
@@ -22,6 +25,31 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert (await atlas("jobs", "retry", made["id"], "--json")).document["retried"] == 1
     assert (await atlas("jobs", "delete", made["id"], "--json")).document["deleted"]
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
+
+
+async def test_a_job_may_be_for_a_time_and_for_a_host(atlas):
+    made = (await atlas("enqueue", "report.build", "--run-at", "2040-01-02T03:04+02:00", "--json")).document
+    shown = (await atlas("jobs", "show", made["id"], "--json")).document["job"]
+    assert shown["next_retry_at"] == "2040-01-02T01:04:00+00:00"
+    both = await atlas("enqueue", "report.build", "--run-at", "2040-01-02T03:04+02:00", "--delay", "1m")
+    assert "--run-at: stands beside --delay" in both.refusal
+    assert (await atlas("tenant", "add", "acme")).code == 0
+    host = (await atlas("host", "add", "web-1", "--tenant", "acme", "--json")).document
+    made = (await atlas("enqueue", "report.build", "--tenant", "acme", "--host", "web-1", "--json")).document
+    shown = (await atlas("jobs", "show", made["id"], "--json")).document["job"]
+    assert shown["host_id"] == host["id"]
+    unknown = await atlas("enqueue", "report.build", "--tenant", "acme", "--host", "web-9")
+    assert "There is no host" in unknown.refusal
+
+
+async def test_a_command_waits_for_its_job_and_says_how_it_ended(atlas, pool):
+    waiting = asyncio.create_task(atlas("enqueue", "report.build", "--wait", "--json"))
+    await until(lambda: pool.fetchval("select count(*) from atlas.jobs"))
+    await pool.execute("update atlas.jobs set status = 'canceled', finished_at = clock_timestamp()")
+    ended = await waiting
+    assert (ended.code, ended.document["job"]["status"]) == (1, "canceled")
+    unfit = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": "x"}', "--wait")
+    assert "--wait: does not apply to a workflow" in unfit.refusal
 
 
 async def test_an_input_may_come_from_a_file_or_stdin(atlas, tmp_path):
