@@ -1,4 +1,5 @@
--- Store the progress of a verification; the twenty newest are kept. They belong to the installation.
+-- Store the progress of a verification; the twenty newest are kept. They belong to the installation. SQL, because it writes and
+-- deletes in one statement.
 with kept as (
   insert into atlas.system_state (key, value, updated_by)
   values (:key, :value::text::jsonb, :by)

@@ -1,4 +1,5 @@
--- A page of seals, newest first; for callers that see the whole installation.
+-- A page of seals, newest first; for callers that see the whole installation. SQL, because it leaves out the hashes of the
+-- leaves, which are most of a seal.
 select n, epoch, first_index, count, size, sealed_at, encode(root, 'hex') as root
 from atlas.audit_seal
 where n < :before

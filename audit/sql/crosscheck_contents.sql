@@ -3,7 +3,8 @@
 -- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
 -- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded, and those of a run that was
 -- suspended.
--- A retried job has the output of its last success. Across tenants: the whole installation is compared.
+-- A retried job has the output of its last success. Across tenants: the whole installation is compared. SQL, because it
+-- compares aggregates of two tables.
 select w.id, w.wrong
 from (
   select id, tenant_id, job_type, input, output, status, cost_cents, attempt_count from atlas.jobs order by id desc limit :limit

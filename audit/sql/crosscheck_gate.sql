@@ -1,6 +1,6 @@
 -- The gate and the engine's switch beside the last event that switched each, where the two disagree. Without an event Atlas is
 -- offline and the engine is on. One that was last switched before the rows that were removed by order were sealed has nothing
--- left to be compared with.
+-- left to be compared with. SQL, because it compares two tables row by row.
 select s.name, s.is_on, e.action
 from atlas.system_state g
 cross join lateral (values

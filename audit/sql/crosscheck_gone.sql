@@ -1,6 +1,6 @@
 -- Among the newest rows of the audit log: jobs that were created and are missing without an event that removed them, by tenant and
 -- day. They are removed by JOB_DELETED, which names one, and by JOBS_PRUNED, which gives a count between a first and a last.
--- Across tenants: the doctor checks the whole installation.
+-- Across tenants: the doctor checks the whole installation. SQL, because it compares aggregates of two tables.
 with newest as (
   select a.action, a.entity_id, a.tenant_id, a.created_at
   from atlas.audit_log a

@@ -1,5 +1,6 @@
 -- The newest jobs with their last event that says what became of them, and whether a handler's own event came later.
 -- An attempt that the database forgot says nothing about the job. Jobs older than the rows that were removed by order have nothing left to be compared with.
+-- SQL, because it compares aggregates of two tables.
 select j.id, j.tenant_id, j.status::text as status, j.dead_lettered_at is not null as dead_lettered, e.created, e.last, e.own
 from (
   select id, tenant_id, status, dead_lettered_at

@@ -1,6 +1,6 @@
 -- Intents, and events that were published, which differ from the audit log: another requester than the event's actor, or gone though
 -- no order of retention reaches them, nor the removal of their tenant. Among the newest rows of the log.
--- Across tenants: the whole installation is compared.
+-- Across tenants: the whole installation is compared. SQL, because it compares tables that no relation connects.
 with newest as (
   select a.action, a.entity_id, a.tenant_id, a.actor_id, a.created_at
   from atlas.audit_log a

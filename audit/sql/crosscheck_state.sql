@@ -1,7 +1,7 @@
 -- The entities of one kind that are not as their last event with a digest left them: changed, made without an event, or gone.
 -- What was made before the rows that were removed by order has nothing left to be compared with, nor has the tenant that the
 -- migrations make. Expired sessions are deleted without an event, approvals with their runs and intents, and the rest with
--- their tenant. Across tenants: the whole installation is compared.
+-- their tenant. Across tenants: the whole installation is compared. SQL, because a function makes the digests.
 with now as (
   select d.entity_id, d.tenant_id, d.digest, d.created_at from atlas.state_digests(:kind, null, null) d
 ),

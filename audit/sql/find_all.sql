@@ -2,7 +2,8 @@
 -- (epoch, xid, id) gives the order. A time is translated into a transaction id by the seals around it, so that old rows
 -- are not read only to be left out. Of an epoch that was restored into another cluster, or has ended, all rows are read: what was
 -- left of it has transaction ids that say nothing about its time. The seal is found by the index (sealed_at), also
--- where there is none: by its number, every seal would be read.
+-- where there is none: by its number, every seal would be read. SQL, because Prisma has no type for transaction ids, which are
+-- in the order and in the cursor, and cannot search the text of a JSON column.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
 from atlas.audit_log a

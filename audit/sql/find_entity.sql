@@ -1,4 +1,5 @@
--- What happened to one thing, newest first, by the index (entity_id): its rows are few.
+-- What happened to one thing, newest first, by the index (entity_id): its rows are few. SQL, because the cursor holds a
+-- transaction id, for which Prisma has no type, the text of a JSON column is searched, and the bytes of rows are left out.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
 from atlas.audit_log a

@@ -1,7 +1,7 @@
 -- The rows committed between two snapshots, in the order in which they will be sealed. By id alone, rows that commit
 -- late would be passed over. After a restore and until an epoch has begun, transactions of the old cluster seem to be new:
 -- what was sealed there is left out. Whether ids fell back is decided by this statement's own snapshot: a seal that was made
--- since :cur was taken is ahead of that one.
+-- since :cur was taken is ahead of that one. SQL, because a function gives the rows between two snapshots.
 select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_type, w.actor_id, w.level, w.action, w.entity_type,
   w.entity_id, w.message, w.meta::text as meta
 from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w

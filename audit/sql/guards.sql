@@ -1,6 +1,7 @@
 -- What keeps the audit log append-only and is not as Atlas installs it: triggers that are missing, disabled or changed, and
 -- triggers and rules that are not Atlas's; functions whose text is another one; rights of the programs' roles that let them change
 -- or remove what was written, or choose a row's id, epoch, transaction or time. Read from the catalogs, which everyone may read.
+-- SQL, because it reads the catalogs.
 with
 tables as (
   select name, to_regclass(:schema::text || '.' || name) as relation

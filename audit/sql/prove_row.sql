@@ -1,4 +1,5 @@
--- A row by its id, as the tree knows it. Across tenants: the caller has checked whose row it is.
+-- A row by its id, as the tree knows it. Across tenants: the caller has checked whose row it is. SQL, because the tree knows a
+-- row by the bytes of its columns.
 select
   int4send(epoch) || xid8send(xid) || int8send(id) || timestamptz_send(created_at)
     || coalesce(uuid_send(tenant_id), '\x00000000000000000000000000000000') as head,

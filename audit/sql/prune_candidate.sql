@@ -1,4 +1,5 @@
--- The last seal older than a given age whose rows may be removed: it closes its window and a checkpoint covers it.
+-- The last seal older than a given age whose rows may be removed: it closes its window and a checkpoint covers it. SQL, because
+-- the age is counted on the database's clock.
 select s.n
 from atlas.audit_seal s
 where s.sealed_at < clock_timestamp() - :older_than::interval

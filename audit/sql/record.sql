@@ -1,4 +1,5 @@
--- One event, for verbs whose change and event are two statements of one transaction.
+-- One event, for verbs whose change and event are two statements of one transaction. SQL, because it writes to two tables in
+-- one statement, on the way of every change.
 with
 -- the personal values that the event only commits to
 kept as (

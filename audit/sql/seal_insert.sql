@@ -1,5 +1,6 @@
 -- One row for the batch and one for each of its tenants; nothing for each event. A sealer that raced another past the
--- lock breaks on the unique n, first_index or size, and its whole transaction goes.
+-- lock breaks on the unique n, first_index or size, and its whole transaction goes. SQL, because it writes to two tables in one
+-- statement.
 with
 sealed as (
   insert into atlas.audit_seal (n, epoch, epoch_at, system_identifier, snap_prev, snap_cur, snap_at, closes, rest,

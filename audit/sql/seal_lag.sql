@@ -1,4 +1,5 @@
--- Seconds since the oldest committed row that no seal covers was written; 0 where every row is sealed.
+-- Seconds since the oldest committed row that no seal covers was written; 0 where every row is sealed. SQL, because a function
+-- gives the rows, and the database's clock their age.
 select coalesce(extract(epoch from clock_timestamp() - least(oldest.created_at, restored.created_at)), 0)::float8
 from (select max(epoch) as epoch from atlas.audit_epoch) newest
 left join atlas.audit_epoch e on e.epoch = newest.epoch

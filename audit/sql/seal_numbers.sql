@@ -1,4 +1,4 @@
--- The running numbers that tenants have reached.
+-- The running numbers that tenants have reached. SQL, because it is a batch, with one lookup a tenant.
 select t.tenant_id, coalesce(s.first_number + s.count - 1, 0) as number
 from unnest(:tenants::uuid[]) t(tenant_id)
 left join lateral (

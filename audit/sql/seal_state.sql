@@ -1,5 +1,6 @@
 -- The last seal, and the snapshot that ends the next window. The snapshot is this statement's own: what it shows is
--- visible to every later statement of this transaction, so the rows are read after their snapshot, never before.
+-- visible to every later statement of this transaction, so the rows are read after their snapshot, never before. SQL, because
+-- Prisma has no type for snapshots and transaction ids.
 select
   e.epoch as epoch,
   e.system_identifier as expected_identifier,

@@ -1,5 +1,5 @@
 -- The rows of one batch that ends an epoch, in the tree's order; the same columns as of an ordinary one. The rows that
--- audit_rest gives to the sealer, read from the table.
+-- audit_rest gives to the sealer, read from the table. SQL, because Prisma has no type for snapshots and transaction ids.
 select
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,

@@ -1,7 +1,7 @@
 -- What a walk through the audit log needs to know: its end, its epochs, what was removed by order, the cluster, the time.
 -- Epoch 0: the table of epochs was emptied. Epochs are numbered without gaps, so their count shows whether one is missing;
 -- the newest is the one that seals and new rows have reached. Another cluster is recognised by its identifier, or by transaction
--- ids that fell back where a provider hides that.
+-- ids that fell back where a provider hides that. SQL, because Prisma has no type for snapshots.
 select
   (select max(n) from atlas.audit_seal) as last,
   coalesce((select size from atlas.audit_seal order by n desc limit 1), 0) as size,

@@ -1,6 +1,7 @@
 -- The rows of one batch in the tree's order: head, bytes, and the search columns as one object to compare with them.
 -- The same rows as audit_window gives to the sealer, but read from the table: those who can change rows can change a
--- stored function as well. A time or bytes that someone set to null are read as ones that no row is written with.
+-- stored function as well. A time or bytes that someone set to null are read as ones that no row is written with. SQL, because
+-- Prisma has no type for snapshots and transaction ids.
 select
   int4send(w.epoch) || xid8send(w.xid) || int8send(w.id) || coalesce(timestamptz_send(w.created_at), '\x8000000000000000')
     || coalesce(uuid_send(w.tenant_id), '\x00000000000000000000000000000000') as head,

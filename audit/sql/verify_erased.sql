@@ -1,5 +1,6 @@
 -- Of commitments whose value is gone, with the position of their row, those that no ERASED event lists and whose row is still
--- there: a removal by order takes the values of its rows with it. Across tenants: the audit log is verified as a whole.
+-- there: a removal by order takes the values of its rows with it. Across tenants: the audit log is verified as a whole. SQL,
+-- because it is a batch, compared with the elements of JSON columns.
 with
 erased as materialized (
   select one #>> '{}' as commitment

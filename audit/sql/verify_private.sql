@@ -2,6 +2,7 @@
 -- name: someone added, moved or renamed them, and an export, a removal by order or an erasure would not find them. The search
 -- columns are compared with the bytes elsewhere. Values without an entity are compared with their own commitment alone. And
 -- values that are there although an event says that they were erased. Across tenants: the audit log is verified as a whole.
+-- SQL, because values are hashed and compared in the database.
 (select field, encode(commitment, 'hex') as commitment, false as erased
  from atlas.audit_private
  where sha256(salt || convert_to(value, 'UTF8')) is distinct from commitment

@@ -2,7 +2,8 @@
 -- is not over, whose rows no one else can see (after a restore, before an epoch has begun, transactions of the old cluster look
 -- so); or of a transaction below 3, the first that Postgres assigns. Also seals, running numbers, notes and orders that name
 -- what does not exist. And epochs that began at another time than their seals say, or without an event
--- that gives the same reason, unless that event may have been removed by order.
+-- that gives the same reason, unless that event may have been removed by order. SQL, because Prisma has no type for snapshots
+-- and transaction ids.
 with
 -- Read here and not before: another epoch may begin during a walk.
 newest as (

@@ -1,5 +1,6 @@
 -- Which open transactions hold locks on Atlas's tables, and advisory locks of this database: the strongest and oldest first. For the
--- error of a command that waited too long for a lock. It looks across tenants, since a lock belongs to no tenant.
+-- error of a command that waited too long for a lock. It looks across tenants, since a lock belongs to no tenant. SQL, because
+-- it reads the catalogs.
 select a.pid, coalesce(nullif(a.application_name, ''), 'a client') as application, a.usename as login, a.state,
   coalesce(c.relname, 'an advisory lock') as held, l.mode
 from pg_locks l

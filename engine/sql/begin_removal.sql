@@ -1,5 +1,6 @@
 -- A tenant -> being removed: nothing can be added to it from now on. Its triggers that could fire go at once, as many as a quota
--- allows; returns how many. The caller holds the tenant. Called by engine/tenant_removal.py.
+-- allows; returns how many. The caller holds the tenant. Called by engine/tenant_removal.py. SQL, because it writes to two
+-- tables in one statement, on the database's clock.
 with stopped as (
   delete from atlas.job_triggers
   where tenant_id = :id

@@ -1,4 +1,5 @@
--- Delete expired responses, some at a time; across tenants, since the installation cleans up for all.
+-- Delete expired responses, some at a time; across tenants, since the installation cleans up for all. SQL, because the age is
+-- counted on the database's clock.
 delete from atlas.idempotency_keys
 where (tenant_id, subject, key) in (
   select tenant_id, subject, key

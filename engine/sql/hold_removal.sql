@@ -1,5 +1,5 @@
 -- Holds a tenant that is being removed until the end of a step; no row where it is gone, or another removal is at a step of it.
--- Called by engine/tenant_removal.py.
+-- Called by engine/tenant_removal.py. SQL, because Prisma has no row locks.
 select id, slug, name
 from atlas.tenants
 where id = :id

@@ -1,4 +1,4 @@
--- taken -> stored, in the transaction that did the work.
+-- taken -> stored, in the transaction that did the work. SQL, because it is on the way of every request with a key.
 update atlas.idempotency_keys
 set status = :status,
     body   = :body

@@ -1,5 +1,5 @@
 -- Recurring functions with their last runs, by tenant and id; those after one, or the one of an id. Without a tenant it looks across
--- all (operators, and the programs that run them).
+-- all (operators, and the programs that run them). SQL, because what is due is said by the database's clock.
 select r.tenant_id, r.id, r.start_at, r.repeat_seconds, r.timeout_seconds, r.next_run_at,
   extract(epoch from r.next_run_at - clock_timestamp())::float8 as due_in, r.run_count,
   case when l.finished_at is null then l.worker_id end as worker_id, l.started_at as last_started_at,

@@ -1,5 +1,5 @@
 -- The transactions of other sessions that are open in this database now, by their virtual ids, and those that are prepared. Vacuum,
--- which has no user, adds nothing. Called by engine/tenant_removal.py.
+-- which has no user, adds nothing. Called by engine/tenant_removal.py. SQL, because it reads the catalogs.
 select l.virtualtransaction as id
 from pg_catalog.pg_locks l
 join pg_catalog.pg_stat_activity a on a.pid = l.pid

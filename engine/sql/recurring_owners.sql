@@ -1,5 +1,6 @@
 -- The tenants that have a recurring function of this id, or a history of one. Without a tenant it looks across all (operators).
 -- One lookup a tenant. The order is there for the index: the planner expects a first row soon, and would read the table for it.
+-- SQL, because each tenant is looked up by two indexes.
 select t.id
 from atlas.tenants t
 where (:tenant_id::uuid is null or t.id = :tenant_id)

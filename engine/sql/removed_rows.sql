@@ -1,5 +1,5 @@
 -- Who asked for the removal of a tenant and why, and how many rows of each table went with it until now, by its audit rows: those
--- stay when the tenant is gone. Called by engine/tenant_removal.py.
+-- stay when the tenant is gone. Called by engine/tenant_removal.py. SQL, because it sums up what JSON columns hold.
 select b.actor_id as asked_by, b.meta->>'reason' as reason, coalesce((
     select jsonb_object_agg(n.kind, n.rows)
     from (

@@ -1,4 +1,5 @@
--- Stores the alerts for every process to read. Writes nothing if they are unchanged.
+-- Stores the alerts for every process to read. Writes nothing if they are unchanged. SQL, because it writes only what has
+-- changed, on the database's clock.
 insert into atlas.system_state as s (key, value, updated_by)
 values ('watchdog', :value::text::jsonb, :by)
 on conflict (key) do update

@@ -1,5 +1,6 @@
 -- nothing, or an expired response -> taken, by this call alone. Returns no row where another call has the key; while that
--- call runs, this waits for its end. Nor where the tenant is being removed.
+-- call runs, this waits for its end. Nor where the tenant is being removed. SQL, because it inserts or updates under a
+-- condition, on the database's clock.
 insert into atlas.idempotency_keys as k (tenant_id, subject, key, request_hash)
 select t.id, :subject, :key, :request_hash
 from atlas.tenants t

@@ -1,5 +1,5 @@
 -- The current alerts, a row each. Looks across tenants: alerts are for operators of the installation.
--- A worker is lost if its lease expired before it signed off.
+-- A worker is lost if its lease expired before it signed off. SQL, because every alert is found by the database's clock.
 select 'worker_lost' as kind, worker_id as subject,
   'Worker ' || worker_id || ' fell silent at ' || to_char(last_seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC; its jobs go back.' as message
 from atlas.job_workers

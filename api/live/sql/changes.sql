@@ -1,5 +1,5 @@
 -- Audit rows committed between two snapshots: of each tenant and action the newest, with how many there were, and the job each
--- is about. Reads across tenants: every room then gets its own.
+-- is about. Reads across tenants: every room then gets its own. SQL, because it has a window function over a snapshot's rows.
 with window_rows as materialized (
   select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message,
     coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id

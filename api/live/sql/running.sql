@@ -1,5 +1,5 @@
 -- The jobs that run now, those that changed last first: so many of each of these tenants, and so many of all together where `every` is
--- wanted. Reads across tenants: every room then gets its own.
+-- wanted. Reads across tenants: every room then gets its own. SQL, because it has window functions.
 select *
 from (
   select id as job_id, tenant_id, job_type, status::text as status, attempt_count, server_instance_id, progress::text as progress,

@@ -1,2 +1,2 @@
--- The only clock that counts.
+-- The only clock that counts. SQL, because it reads the database's clock.
 select clock_timestamp();

@@ -1,4 +1,5 @@
 -- Whether the login of the programs could disable the triggers of the audit log: as a superuser, or as an owner of its tables.
+-- SQL, because it reads the catalogs.
 select case
   when r.rolsuper then 'is a superuser'
   when pg_has_role(r.oid, c.relowner, 'member') then 'owns the tables' end as power

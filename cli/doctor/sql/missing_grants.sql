@@ -1,5 +1,5 @@
 -- How many grants and owners are missing where the roles were created after the tables. The tables of the audit log are granted
--- column by column, and the programs write only its rows.
+-- column by column, and the programs write only its rows. SQL, because it reads the catalogs.
 select count(*)
 from pg_class c
 join pg_roles r on r.rolname = :engine_role

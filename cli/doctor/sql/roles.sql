@@ -1,4 +1,4 @@
--- The roles of row-level security: which are there, and which the login may act as.
+-- The roles of row-level security: which are there, and which the login may act as. SQL, because it reads the catalogs.
 select
   wanted.name,
   r.oid is not null as is_there,

@@ -1,4 +1,4 @@
--- The server's own words about what Atlas relies on.
+-- The server's own words about what Atlas relies on. SQL, because it reads the server's settings.
 select
   current_setting('fsync') as fsync,
   current_setting('full_page_writes') as full_page_writes,

@@ -1,4 +1,5 @@
--- Jobs that a worker of these types could claim now, at most so many. Looks across tenants: a worker serves them all.
+-- Jobs that a worker of these types could claim now, at most so many. Looks across tenants: a worker serves them all. SQL,
+-- because the count is bounded, on the database's clock.
 select count(*)::int
 from (
   select

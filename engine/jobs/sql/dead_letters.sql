@@ -1,6 +1,7 @@
 -- The oldest dead letters that can be queued again: not those whose dedupe key an active job holds or whose server instance was
 -- removed, behind which the others would never be reached, and not those whose outcome is unknown. Those are retried one by one: a retry may do again what was
--- done already. Without a tenant it looks across all (operators).
+-- done already. Without a tenant it looks across all (operators). SQL, because it leaves jobs out by other rows of the same
+-- table.
 select d.id
 from atlas.jobs d
 where d.dead_lettered_at is not null

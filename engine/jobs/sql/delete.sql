@@ -1,4 +1,5 @@
--- any state but running -> gone, with JOB_DELETED. Without a tenant it looks across all (operators).
+-- any state but running -> gone, with JOB_DELETED. Without a tenant it looks across all (operators). SQL, because it locks,
+-- deletes and records in one statement.
 with target as materialized (
   -- the row as it is, held until the end of the transaction
   select id, tenant_id, job_type, status

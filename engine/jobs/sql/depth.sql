@@ -1,5 +1,6 @@
 -- Active jobs by type and status, and how long the oldest is there: since its time came, or since it was made. Read from the partial indexes of active jobs alone.
--- So many of the largest counts, by type. Without a tenant it looks across all (operators).
+-- So many of the largest counts, by type. Without a tenant it looks across all (operators). SQL, because it counts in groups by
+-- the database's clock.
 with depths as (
   select job_type,
     case when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as status,

@@ -1,5 +1,6 @@
 -- nothing -> queued, for one job without a dedupe key, host or secret: without the arrays of enqueue_many, in 0.32 ms instead of
--- 0.57 ms. No row means that there is no such tenant, or that it is being removed.
+-- 0.57 ms. No row means that there is no such tenant, or that it is being removed. SQL, because it is a hot verb: job, audit
+-- row and wake-up in one statement.
 with made as (
   insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
     created_by, timeout_seconds, definition_id, parent_run_id)

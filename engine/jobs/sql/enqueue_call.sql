@@ -1,5 +1,5 @@
 -- nothing -> queued by the SQL function, for callers that may not use the tables: it admits the job as well.
--- Called by engine/jobs/enqueue_call.py, over any driver; so every type is named.
+-- Called by engine/jobs/enqueue_call.py, over any driver; so every type is named. SQL, because a function does it.
 select id, deduplicated
 from atlas.enqueue(
   tenant => :tenant::text, job_type => :job_type::text, input => :input::text::jsonb, priority => :priority::int,

@@ -1,5 +1,5 @@
 -- nothing -> queued, for any number of jobs: tenant check, dedupe, insert, JOB_CREATED and the wake-up.
--- Returns only the jobs that already existed under an active dedupe key.
+-- Returns only the jobs that already existed under an active dedupe key. SQL, because a function does it.
 select nth, id
 from atlas.enqueue_many(
   :actor_type, :actor_id, :coalesce, :ids, :tenants, :types, :inputs, :metas, :bodies, :priorities, :delays, :run_ats, :max_retries,

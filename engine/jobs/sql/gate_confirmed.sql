@@ -2,6 +2,7 @@
 -- alive, or whose lease ended so recently that their right to start may outlast it. One that retired starts nothing.
 -- handing_out: hosts, remote workers or schedulers claimed something so shortly before that it may not have been started yet.
 -- is_current: the gate was not switched since. Looks across tenants: the gate is one for all. Called by engine/jobs/gate.py.
+-- SQL, because it counts by the database's clock.
 select
   coalesce((s.value->>'version')::bigint, 0) = :version and s.value->>'online' = 'false' as is_current,
   w.workers, w.confirmed,

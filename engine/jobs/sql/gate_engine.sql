@@ -1,6 +1,7 @@
 -- The engine's own switch, in the gate's row: ENGINE_ENABLED or ENGINE_DISABLED. Changes nothing, and returns nothing, if it is so
 -- already or if there is no gate yet. Leaves updated_at alone, which is when the gate was switched.
--- Looks across tenants: the engine serves them all. Called by engine/jobs/gate.py.
+-- Looks across tenants: the engine serves them all. Called by engine/jobs/gate.py. SQL, because it writes to two tables in one
+-- statement.
 with switched as (
   update atlas.system_state
   set value = value || jsonb_build_object(

@@ -1,4 +1,4 @@
--- Who holds the gate's lock: the claims in flight.
+-- Who holds the gate's lock: the claims in flight. SQL, because it reads the catalogs.
 select a.pid, a.application_name, a.state
 from pg_locks l
 join pg_stat_activity a on a.pid = l.pid

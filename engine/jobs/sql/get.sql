@@ -1,4 +1,5 @@
--- One job. Without a tenant it looks across all (operators and Atlas's own programs).
+-- One job. Without a tenant it looks across all (operators and Atlas's own programs). SQL, because whether a job waits is said
+-- by the database's clock, and its retries by a function; Prisma would need a second statement.
 select id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
        when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
   job_type, definition_id, priority, input, output, error, cost_cents, retry_count, atlas.retries_of(job_type, max_retries) as max_retries, next_retry_at,

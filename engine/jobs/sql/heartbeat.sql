@@ -1,4 +1,5 @@
--- Renews a living lease, never a lapsed one: no row means that this worker is dead.
+-- Renews a living lease, never a lapsed one: no row means that this worker is dead. SQL, because the guard is on the database's
+-- clock.
 update atlas.job_workers
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second',
     last_seen_at     = clock_timestamp(),

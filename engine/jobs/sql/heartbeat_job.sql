@@ -1,5 +1,5 @@
 -- Renews the lease that one job carries itself, while it is alive and has the same holder. Returns whether the job was asked to
--- stop.
+-- stop. SQL, because the guard is on the database's clock.
 update atlas.jobs
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second'
 where id = :job_id

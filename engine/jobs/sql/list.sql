@@ -7,7 +7,7 @@
 -- it would have had.
 -- A filter that no index serves may match nothing in a long history: then a page looks at :most_read jobs of each arm, and ends at
 -- `floor`, the newest job at which an arm stops; the next page begins there. Without such a filter :most_read is null.
--- The only row of an empty page has no id.
+-- The only row of an empty page has no id. SQL, because each status is read along its partial index, in reads that are bounded.
 with recursive
 -- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
 queued_tenants as (

@@ -1,7 +1,8 @@
 -- How long the oldest due job of all tenants has waited, in seconds.
 -- The ready index is searched once for each of the thousand highest priorities in it; of careful and host-bound jobs, a sample is read.
 -- A job has waited since it was due, or since it was created. The index has the order of creation: of each priority the oldest
--- twenty are looked at, so that one that was due just now does not hide another.
+-- twenty are looked at, so that one that was due just now does not hide another. SQL, because it walks an index by recursion,
+-- on the database's clock.
 with recursive priorities as (
   (select 1 as nth, priority from atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful

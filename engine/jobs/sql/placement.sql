@@ -1,6 +1,6 @@
 -- The host of a job, from its server instance or as named, within the job's tenant; and whether its type is published. The instance
 -- stays where it is until the job is enqueued: a move waits for this transaction, and this one for a move.
--- Called by engine/jobs/placement.py.
+-- Called by engine/jobs/placement.py. SQL, because Prisma has no row locks.
 with instance as (
   select host_id
   from atlas.server_instances

@@ -1,5 +1,5 @@
 -- Whether a job that must run alone waits for a worker of these types. Looks across tenants: a worker serves them all.
--- Asked only by a worker that holds back for such a job.
+-- Asked only by a worker that holds back for such a job. SQL, because a function gives the bound, and a worker calls it.
 select exists (
   select from atlas.jobs
   where status = 'queued'

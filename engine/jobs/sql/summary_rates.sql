@@ -1,5 +1,5 @@
 -- Events of all jobs in the last minutes, for operators: read from the end of the audit log, at most :most rows;
--- minutes is the time that those cover.
+-- minutes is the time that those cover. SQL, because it counts by the database's clock, in a bounded read.
 with recent as (
   select action, created_at from atlas.audit_log
   order by epoch desc, xid desc, id desc limit :most::int

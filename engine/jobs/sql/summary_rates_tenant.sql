@@ -1,5 +1,5 @@
 -- Events of one tenant's jobs in the last minutes, read from the end of its part of the audit log, at most :most rows;
--- minutes is the time that those cover.
+-- minutes is the time that those cover. SQL, because it counts by the database's clock, in a bounded read.
 with recent as (
   select action, created_at from atlas.audit_log
   where tenant_id = :tenant_id

@@ -1,7 +1,7 @@
 -- Attempts that a worker began and the database does not have: a failover to a standby that lagged behind undid their claims.
 -- queued -> queued, for a little later and as another attempt, with the lost one recorded. One that another worker took
 -- meanwhile, or has ended, is recorded and left as it is. Looks across tenants: a worker serves them all.
--- Called by engine/jobs/lease.py.
+-- Called by engine/jobs/lease.py. SQL, because it locks and writes to three tables in one statement.
 with undone as (
   -- Behind the attempt, or at it under another's name: our claim is not there. A job that went back to the queue or beyond has a row
   -- of this attempt, under the name that ran it; only a run that was suspended has none.

@@ -1,5 +1,5 @@
 -- Webhooks that fail, and for which too many deliveries wait -> disabled. Looks across tenants: the scheduler serves them all.
--- Called by engine/webhooks/deliver.py.
+-- Called by engine/webhooks/deliver.py. SQL, because every count stops at its limit, and the change depends on it.
 update atlas.webhooks w
 set is_enabled      = false,
     disabled_reason = :reason,

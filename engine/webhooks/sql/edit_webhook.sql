@@ -1,5 +1,6 @@
 -- A webhook -> changed. One that is enabled again, or gets another address, has not failed yet, and gets what happens from now on.
--- The caller has locked the row. Called by engine/webhooks/store.py.
+-- The caller has locked the row. Called by engine/webhooks/store.py. SQL, because what it sets depends on the row as it was,
+-- and on the database's clock.
 update atlas.webhooks w
 set url             = :url,
     events          = :events::text[],

@@ -1,5 +1,6 @@
 -- A webhook -> failing, since its first failed delivery; or disabled, where its server is gone or it has failed for too long.
--- Returns the row if it is disabled now. Called by engine/webhooks/target.py.
+-- Returns the row if it is disabled now. Called by engine/webhooks/target.py. SQL, because it locks, and its guard is on the
+-- database's clock.
 with failed as (
   update atlas.webhooks w
   set failing_since   = coalesce(w.failing_since, clock_timestamp()),

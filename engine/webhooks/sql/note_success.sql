@@ -1,4 +1,5 @@
--- A webhook that failed -> one that works. Called by engine/webhooks/target.py.
+-- A webhook that failed -> one that works. Called by engine/webhooks/target.py. SQL, because a worker calls it, which does not
+-- load the generated client.
 update atlas.webhooks
 set failing_since = null,
     last_error    = null

@@ -1,6 +1,7 @@
 -- Any state that may be asked for -> sending, unknown or resending, before the request that may send it. From here on only the
 -- provider knows. An attempt that lost its job matches no row, and must not make the request. A request that an operator
--- ordered counts as the first: the operator accepts what may have become of those before it.
+-- ordered counts as the first: the operator accepts what may have become of those before it. SQL, because the guard is a
+-- function, and the times are the database's.
 update atlas.mail_ledger
 set state              = :after,
     sender             = :sender,

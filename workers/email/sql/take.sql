@@ -1,7 +1,8 @@
 -- This attempt takes over what earlier attempts of its job noted, if it still holds the job.
 -- `taken` and `ordered` are the caller's transitions, from state to state. `ordered` counts where an operator ordered the mail
 -- again: retried the job after the entry was written, while the job said that its outcome is unknown.
--- `age`: seconds since the first request whose outcome may be open. Names no tenant: the job's id and its lease do.
+-- `age`: seconds since the first request whose outcome may be open. Names no tenant: the job's id and its lease do. SQL,
+-- because the guard is a function, and what it sets depends on the row.
 update atlas.mail_ledger m
 set attempt_no = :attempt,
     state      = coalesce(
