@@ -6,19 +6,23 @@ the run is ended as lost; a process that comes back late may write nothing. The 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.recurring import Key
+
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import RecurringRunWhereInput
 
 CLAIM = statement("engine/sql/claim_recurring.sql")
 RENEW = statement("engine/sql/renew_recurring.sql")
 FINISH = statement("engine/sql/finish_recurring.sql")
 SWEEP = statement("engine/sql/sweep_recurring.sql")
-LIST = statement("engine/sql/list_recurring_runs.sql")
 
 # How a run ends in its own process; a lost one is ended by others.
 Outcome = Literal["succeeded", "failed", "timeout", "stopped"]
@@ -97,6 +101,33 @@ async def list_runs(
     conn: Queryable, key: Key, *, before: tuple[datetime, UUID] | None = None, limit: int = 50
 ) -> list[PastRun]:
     """The latest runs of a function, newest first, or those before one, by its start and id."""
-    started_at, id = before or (None, None)
-    values = {"tenant_id": key[0], "recurring_id": key[1], "started_at": started_at, "id": id, "limit": limit}
-    return [PastRun(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    where: RecurringRunWhereInput = {"tenantId": str(key[0]), "recurringId": key[1]}
+    if before is not None:
+        started_at, id = before
+        # The first is a bound for the index.
+        where["startedAt"] = {"lte": started_at}
+        where["OR"] = [{"startedAt": {"lt": started_at}}, {"id": {"lt": str(id)}}]
+    runs = prisma_on(conn).recurringrun
+    rows = await runs.find_many(limit, where=where, order=[{"startedAt": "desc"}, {"id": "desc"}])
+    return [_past_run(row) for row in rows]
+
+
+def _past_run(row: "models.RecurringRun") -> PastRun:
+    return PastRun(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        recurring_id=row.recurringId,
+        due_at=row.dueAt,
+        attempt_no=row.attemptNo,
+        worker_id=row.workerId,
+        started_at=row.startedAt,
+        finished_at=row.finishedAt,
+        duration_ms=None if row.finishedAt is None else _milliseconds(row.finishedAt - row.startedAt),
+        outcome=row.outcome,
+        error=row.error,
+    )
+
+
+def _milliseconds(took: timedelta) -> int:
+    """At least 0, also where the database's clock was set back."""
+    return max(0, round(took / timedelta(milliseconds=1)))

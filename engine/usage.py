@@ -1,19 +1,43 @@
 """Usage: what each tenant's finished attempts took, by job type and hour, and the meter of the audit log."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
 
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import (
+        SortOrder,
+        UsageHourlyGroupByOutput,
+        UsageHourlyScalarFieldKeys,
+        UsageHourlySumAggregateInput,
+        UsageHourlyWhereInput,
+    )
+
 METER = statement("engine/sql/meter_usage.sql")
-READ = statement("engine/sql/read_usage.sql")
 
 METER_BATCH = 5000
 # Where a row is in the order of the rows: its hour, its tenant, its job type.
 UsagePosition: TypeAlias = tuple[datetime | None, UUID, str]
+
+
+_SUMS: "UsageHourlySumAggregateInput" = {
+    "runs": True,
+    "succeeded": True,
+    "failed": True,
+    "timedOut": True,
+    "canceled": True,
+    "lost": True,
+    "runSeconds": True,
+    "queueSeconds": True,
+    "costCents": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +82,61 @@ async def read_usage(
 
     With `after` and `limit`, so many of these rows after one.
     """
-    hour, tenant, job_type = after or (None, None, None)
-    values: dict[str, Any] = {"tenant_id": tenant_id, "start": start, "end": end, "by_hour": by_hour, "limit": limit}
-    values |= {"after_hour": hour, "after_tenant": tenant, "after_type": job_type}
-    return [Usage(**row) for row in await conn.fetch(READ.sql, *READ.bind(values))]
+    where: UsageHourlyWhereInput = {} if tenant_id is None else {"tenantId": str(tenant_id)}
+    where["AND"] = [{"hour": {"gte": start}}] if start is not None else []
+    where["AND"] += [{"hour": {"lt": end}}] if end is not None else []
+    where["AND"] += [_after(*after)] if after is not None else []
+    usage = prisma_on(conn).usagehourly
+    if by_hour:
+        rows = await usage.find_many(
+            limit, where=where, order=[{"hour": "asc"}, {"tenantId": "asc"}, {"jobType": "asc"}]
+        )
+        return [_of_hour(row) for row in rows]
+    by: list[UsageHourlyScalarFieldKeys] = ["tenantId", "jobType"]
+    order: list[Mapping[UsageHourlyScalarFieldKeys, SortOrder]] = [{"tenantId": "asc"}, {"jobType": "asc"}]
+    groups = await usage.group_by(by, where=where, take=limit, sum=_SUMS, order=order)
+    return [_of_all_hours(group) for group in groups]
+
+
+def _after(hour: datetime | None, tenant_id: UUID, job_type: str) -> "UsageHourlyWhereInput":
+    """The rows that come after one, by hour, or by tenant and job type alone."""
+    tenant = str(tenant_id)
+    of_hour: UsageHourlyWhereInput = {
+        "OR": [{"tenantId": {"gt": tenant}}, {"tenantId": tenant, "jobType": {"gt": job_type}}]
+    }
+    return of_hour if hour is None else {"OR": [{"hour": {"gt": hour}}, {"hour": hour, **of_hour}]}
+
+
+def _of_hour(row: "models.UsageHourly") -> Usage:
+    return Usage(
+        tenant_id=UUID(row.tenantId),
+        job_type=row.jobType,
+        hour=row.hour,
+        runs=row.runs,
+        succeeded=row.succeeded,
+        failed=row.failed,
+        timed_out=row.timedOut,
+        canceled=row.canceled,
+        lost=row.lost,
+        run_seconds=row.runSeconds,
+        queue_seconds=row.queueSeconds,
+        cost_cents=row.costCents,
+    )
+
+
+def _of_all_hours(group: "UsageHourlyGroupByOutput") -> Usage:
+    sums = group["_sum"]
+    return Usage(
+        tenant_id=UUID(group["tenantId"]),
+        job_type=group["jobType"],
+        hour=None,
+        runs=sums["runs"],
+        succeeded=sums["succeeded"],
+        failed=sums["failed"],
+        timed_out=sums["timedOut"],
+        canceled=sums["canceled"],
+        lost=sums["lost"],
+        run_seconds=sums["runSeconds"],
+        queue_seconds=sums["queueSeconds"],
+        cost_cents=sums["costCents"],
+    )

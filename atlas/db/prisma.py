@@ -11,7 +11,7 @@ programs that serve requests call `load_client` while they start.
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from atlas.db.pool import Connection
+from atlas.db.pool import Queryable
 from atlas.errors import AtlasError
 from atlas.source import setup_command
 
@@ -38,8 +38,11 @@ def load_client() -> "type[AsyncpgPrisma]":
     return AsyncpgPrisma
 
 
-def prisma_on(conn: Connection) -> "AsyncpgPrisma":
-    """The typed client on this connection. Making one costs a few microseconds; there is nothing to close."""
+def prisma_on(conn: Queryable) -> "AsyncpgPrisma":
+    """The typed client on this connection. Making one costs a few microseconds; there is nothing to close.
+
+    On a pool, every call borrows a connection: for reads that need no transaction.
+    """
     return load_client().on(conn, native_errors=True)
 
 

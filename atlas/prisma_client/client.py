@@ -15,7 +15,7 @@ from prisma.errors import ClientNotConnectedError, InvalidModelError, UnknownMod
 from prisma.metadata import PRISMA_MODELS
 from pydantic import BaseModel
 
-from atlas.db.pool import UNREACHABLE, Connection, Pool
+from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable
 from atlas.prisma_client.batch import Queued, WriteBatch
 from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
@@ -41,13 +41,15 @@ class AsyncpgPrisma(Prisma):
         self._bind(Pooled(pool), schema or packaged_schema())
 
     @classmethod
-    def on(cls, connection: Connection, *, schema: Schema | None = None, native_errors: bool = False) -> Self:
+    def on(cls, connection: Queryable, *, schema: Schema | None = None, native_errors: bool = False) -> Self:
         """A client whose every call runs on this connection; it commits nothing that it did not open.
 
-        With `native_errors`, errors of the database are raised as asyncpg's, not as Prisma's.
+        On a pool, each call runs on a connection of its own. With `native_errors`, errors of the database are raised as
+        asyncpg's, not as Prisma's.
         """
         client = cls.__new__(cls)
-        client._bind(Bound(connection), schema or packaged_schema(), native_errors)
+        source = Pooled(connection) if isinstance(connection, asyncpg.Pool) else Bound(connection)
+        client._bind(source, schema or packaged_schema(), native_errors)
         return client
 
     def _moved_to(self, source: Bound) -> Self:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -18,6 +18,7 @@ import orjson
 from atlas.actors import Actor, system
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import UNREACHABLE, Connection, Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import admit
 from atlas.engine.helper_process import HelperFailed, Run, run_here
@@ -29,10 +30,13 @@ from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import AtlasError, Conflict, NotFound
 from atlas.ids import new_id
 
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import TriggerFireWhereInput
+
 RESERVE = statement("engine/triggers/sql/reserve.sql")
 FAIL = statement("engine/triggers/sql/fail.sql")
 SETTLE = statement("engine/triggers/sql/settle.sql")
-FIRES = statement("engine/triggers/sql/fires.sql")
 
 SCHEDULER = system("scheduler")
 LONGEST_ERROR = 1000
@@ -145,9 +149,31 @@ async def list_fires(
     limit: int = 50,
 ) -> list[Fire]:
     """The latest firings of a trigger, newest first, or those before one, by its time and id."""
-    fired_at, id = before or (None, None)
-    values = {"trigger_id": trigger_id, "tenant_id": tenant_id, "fired_at": fired_at, "id": id, "limit": limit}
-    return [Fire(**row) for row in await conn.fetch(FIRES.sql, *FIRES.bind(values))]
+    where: TriggerFireWhereInput = {"triggerId": str(trigger_id)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if before is not None:
+        fired_at, id = before
+        # The first is a bound for the index.
+        where["firedAt"] = {"lte": fired_at}
+        where["OR"] = [{"firedAt": {"lt": fired_at}}, {"id": {"lt": str(id)}}]
+    rows = await prisma_on(conn).triggerfire.find_many(limit, where=where, order=[{"firedAt": "desc"}, {"id": "desc"}])
+    return [_fire(row) for row in rows]
+
+
+def _fire(row: "models.TriggerFire") -> Fire:
+    return Fire(
+        id=UUID(row.id),
+        trigger_id=UUID(row.triggerId),
+        tenant_id=UUID(row.tenantId),
+        due_at=row.dueAt,
+        event_id=None if row.eventId is None else UUID(row.eventId),
+        fired_at=row.firedAt,
+        result=row.result,
+        job_id=None if row.jobId is None else UUID(row.jobId),
+        error=row.error,
+        created_by=row.createdBy,
+    )
 
 
 async def _reserve(conn: Connection, firings: Sequence[Firing], now: datetime, actor: Actor) -> list[Firing]:

@@ -7,24 +7,29 @@ the work may not decide, nor may anyone whose token goes back to the same one; a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
-from atlas.engine.workflows.rows import read_rows
+from atlas.engine.workflows.rows import id_filter
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
+
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.enums import ApprovalStatus
+    from prisma.types import ApprovalWhereInput
 
 LOCK = statement("engine/workflows/sql/lock_approval.sql")
 DECIDE = statement("engine/workflows/sql/decide_approval.sql")
 EXPIRE = statement("engine/workflows/sql/expire_approvals.sql")
 WAKE = statement("engine/workflows/sql/wake_runs.sql")
-LIST = statement("engine/workflows/sql/list_approvals.sql")
 LOCK_RUN = statement("engine/workflows/sql/lock_run.sql")
 LOCK_INTENT = statement("engine/workflows/sql/lock_intent.sql")
 LOCK_LATE_INTENTS = statement("engine/workflows/sql/lock_late_intents.sql")
@@ -133,9 +138,35 @@ async def list_approvals(
     limit: int = 50,
 ) -> list[ApprovalRow]:
     """Approvals, newest first."""
-    values = {"tenant_id": tenant_id, "id": id, "run_id": run_id, "status": status, "before": before}
-    rows = await read_rows(conn, LIST, {**values, "limit": min(limit, LARGEST_PAGE)}, "detail")
-    return [ApprovalRow(**row) for row in rows]
+    where: ApprovalWhereInput = {"id": id_filter(id, before)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if run_id is not None:
+        where["runId"] = str(run_id)
+    if status is not None:
+        where["status"] = cast("ApprovalStatus", status)
+    rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    return [_approval(row) for row in rows]
+
+
+def _approval(row: "models.Approval") -> ApprovalRow:
+    return ApprovalRow(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        run_id=UUID(row.runId),
+        kind=row.kind,
+        step=row.step,
+        title=row.title,
+        detail=cast("dict[str, Any]", row.detail),
+        input_hash=row.inputHash.decode().hex(),
+        requested_by=row.requestedBy,
+        status=row.status,
+        expires_at=row.expiresAt,
+        decided_at=row.decidedAt,
+        decided_by=row.decidedBy,
+        comment=row.comment,
+        created_at=row.createdAt,
+    )
 
 
 def _check(row: Any, input_hash: str | None) -> None:

@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
-from atlas.engine.workflows.rows import check_status, read_rows
+from atlas.engine.workflows.rows import check_status, id_filter
 
-INTENTS = statement("engine/workflows/sql/list_intents.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.enums import IntentStatus
+    from prisma.types import IntentWhereInput
+
 ENGINE = statement("engine/workflows/sql/engine_state.sql")
 
 INTENT_STATUSES = (
@@ -77,18 +82,42 @@ async def list_intents(
 ) -> list[IntentRow]:
     """Intents, newest first."""
     check_status(status, INTENT_STATUSES)
-    values = {
-        "tenant_id": tenant_id,
-        "id": id,
-        "workflow": workflow,
-        "status": status,
-        "before": before,
-        "limit": min(limit, LARGEST_PAGE),
-    }
-    return [IntentRow(**row) for row in await read_rows(conn, INTENTS, values, "input", "decision")]
+    where: IntentWhereInput = {"id": id_filter(id, before)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if workflow is not None:
+        where["workflow"] = workflow
+    if status is not None:
+        where["status"] = cast("IntentStatus", status)
+    rows = await prisma_on(conn).intent.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    return [_intent(row) for row in rows]
 
 
 async def read_engine(conn: Queryable) -> EngineState:
     """When an engine last polled, by the database's clock."""
     row = await conn.fetchrow(ENGINE.sql)
     return EngineState(row["last_tick_at"], row["silent_seconds"], row["waiting"])
+
+
+def _intent(row: "models.Intent") -> IntentRow:
+    return IntentRow(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        workflow=row.workflow,
+        input=cast("dict[str, Any]", row.input),
+        input_hash=row.inputHash.decode().hex(),
+        status=row.status,
+        reason=row.reason,
+        decision=cast("dict[str, Any]", row.decision),
+        spend_cents=row.spendCents,
+        priority=row.priority,
+        source=row.source,
+        source_ref=row.sourceRef,
+        correlation_id=row.correlationId,
+        requested_by=row.requestedBy,
+        forked_from=None if row.forkedFrom is None else UUID(row.forkedFrom),
+        forked_step=row.forkedStep,
+        queued_at=row.queuedAt,
+        created_at=row.createdAt,
+        updated_at=row.updatedAt,
+    )
