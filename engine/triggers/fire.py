@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -17,22 +17,17 @@ import orjson
 
 from atlas.actors import Actor, system
 from atlas.db.pg_json import stored_text
-from atlas.db.pool import UNREACHABLE, Connection, Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.pool import UNREACHABLE, Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import admit
 from atlas.engine.helper_process import HelperFailed, Run, run_here
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.templates import MOST_WORK, Budget, compile_in_turns, render
-from atlas.engine.triggers.store import Trigger
+from atlas.engine.triggers.find import Trigger
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import AtlasError, Conflict, NotFound
 from atlas.ids import new_id
-
-if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import TriggerFireWhereInput
 
 RESERVE = statement("engine/triggers/sql/reserve.sql")
 FAIL = statement("engine/triggers/sql/fail.sql")
@@ -71,22 +66,6 @@ class Firing:
         """Mark the firing as failed, for this reason."""
         self.result, self.job_id = "failed", None
         self.error = stored_text(str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
-
-
-@dataclass(frozen=True, slots=True)
-class Fire:
-    """The record of a firing: fired, swallowed by the dedupe window, or failed."""
-
-    id: UUID
-    trigger_id: UUID
-    tenant_id: UUID
-    due_at: datetime | None
-    event_id: UUID | None
-    fired_at: datetime
-    result: str
-    job_id: UUID | None
-    error: str | None
-    created_by: str
 
 
 async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float:
@@ -138,42 +117,6 @@ async def fire_one(conn: Connection, firing: Firing, *, now: datetime, actor: Ac
         raise Conflict(f"Trigger {firing.trigger.id} could not fire: {firing.error}", remedy="Nothing was changed.")
     await _settle(conn, [firing], now, actor)
     return firing.job_id
-
-
-async def list_fires(
-    conn: Queryable,
-    trigger_id: UUID,
-    *,
-    tenant_id: UUID | None = None,
-    before: tuple[datetime, UUID] | None = None,
-    limit: int = 50,
-) -> list[Fire]:
-    """The latest firings of a trigger, newest first, or those before one, by its time and id."""
-    where: TriggerFireWhereInput = {"triggerId": str(trigger_id)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if before is not None:
-        fired_at, id = before
-        # The first is a bound for the index.
-        where["firedAt"] = {"lte": fired_at}
-        where["OR"] = [{"firedAt": {"lt": fired_at}}, {"id": {"lt": str(id)}}]
-    rows = await prisma_on(conn).triggerfire.find_many(limit, where=where, order=[{"firedAt": "desc"}, {"id": "desc"}])
-    return [_fire(row) for row in rows]
-
-
-def _fire(row: "models.TriggerFire") -> Fire:
-    return Fire(
-        id=UUID(row.id),
-        trigger_id=UUID(row.triggerId),
-        tenant_id=UUID(row.tenantId),
-        due_at=row.dueAt,
-        event_id=None if row.eventId is None else UUID(row.eventId),
-        fired_at=row.firedAt,
-        result=row.result,
-        job_id=None if row.jobId is None else UUID(row.jobId),
-        error=row.error,
-        created_by=row.createdBy,
-    )
 
 
 async def _reserve(conn: Connection, firings: Sequence[Firing], now: datetime, actor: Actor) -> list[Firing]:

@@ -15,9 +15,9 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.triggers.find import Trigger, trigger_of
 from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_payloads
 from atlas.engine.triggers.fire_schedules import FIRING, Polled, Unfired
-from atlas.engine.triggers.store import Trigger, trigger_of
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
 EVENTS = statement("engine/triggers/sql/events.sql")

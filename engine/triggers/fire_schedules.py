@@ -15,9 +15,9 @@ import orjson
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.triggers.find import Trigger, trigger_of
 from atlas.engine.triggers.fire import RENDERING_SECONDS, SCHEDULER, Firing, fire_all, render_payloads
 from atlas.engine.triggers.misfire import Plan, plan
-from atlas.engine.triggers.store import Trigger, trigger_of
 from atlas.errors import InvalidInput
 
 NEXT_DUE = statement("engine/triggers/sql/next_due.sql")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -11,7 +11,8 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
@@ -22,12 +23,13 @@ from atlas.engine.workflows.errors import WorkflowFailed
 from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 
+if TYPE_CHECKING:
+    from prisma import models
+
 HOLD = statement("engine/workflows/declared/sql/hold_workflow.sql")
-NEWEST = statement("engine/workflows/declared/sql/newest_version.sql")
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
 LATEST = statement("engine/workflows/declared/sql/latest_workflow.sql")
 LOAD = statement("engine/workflows/declared/sql/load_document.sql")
-ENABLE = statement("engine/workflows/declared/sql/enable_workflow.sql")
 LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
 _MOST_KEPT = 500
@@ -118,8 +120,15 @@ async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_
     """Hold a workflow until the end of the transaction, and raise Stale if it is not in one of these states."""
     if if_match is not None:
         await fetch(conn, HOLD, key=key, tenant_id=tenant_id)
-        row = await fetch_row(conn, NEWEST, key=key, tenant_id=tenant_id)
-        require_match(row and etag_of(row["id"], row["is_enabled"]), if_match, "workflow", key)
+        newest = await _newest(conn, key, tenant_id)
+        tag = None if newest is None else etag_of(UUID(newest.id), newest.isEnabled)
+        require_match(tag, if_match, "workflow", key)
+
+
+async def _newest(conn: Connection, key: str, tenant_id: UUID | None) -> "models.Workflow | None":
+    """The newest version of a workflow, declared or code's, of a tenant or of everyone."""
+    owner = None if tenant_id is None else str(tenant_id)
+    return await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner}, order={"version": "desc"})
 
 
 async def _refuse_secrets(conn: Connection, document: Document) -> None:
@@ -144,15 +153,16 @@ async def enable_workflow(
     tenant_id: UUID | None = None,
     if_match: Collection[str] | None = None,
 ) -> str:
-    """Let a workflow start, or not. What runs goes on. Returns its entity tag."""
+    """Let a workflow start, or not, in all its versions. What runs goes on. Returns its entity tag."""
     async with conn.transaction():
         await _require_match(conn, key, tenant_id, if_match)
-        newest = await fetch_value(conn, ENABLE, key=key, tenant_id=tenant_id, enabled=enabled)
+        newest = await _newest(conn, key, tenant_id)
         if newest is None:
             raise NotFound("workflow", key)
+        await prisma_on(conn).workflow.update_many({"isEnabled": enabled}, {"key": key, "tenantId": newest.tenantId})
         action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
         await record(conn, _event(action, key, actor, tenant_id, {}))
-    return etag_of(newest, enabled)
+    return etag_of(UUID(newest.id), enabled)
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:

@@ -1,10 +1,12 @@
 """Query plans: a poll of the triggers costs the same however many triggers and past events there are."""
 
+import re
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
-from atlas.engine.triggers import fire_due, fire_due_events, list_schedules
+from atlas.engine.triggers import fire_due, fire_due_events, list_fires, list_schedules
 from atlas.engine.workflows.events import publish_event
 from tests.engine.triggers.given import given_event_trigger, given_schedule
 from tests.support import DANA
@@ -53,3 +55,26 @@ async def test_no_poll_of_the_triggers_scans_a_table(conn, owner, acme, analyzed
 
     await conn.execute("select pg_stat_force_next_flush()")
     assert await scans(owner) == before
+
+
+FIRES = """
+insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)
+select ('00000000-0000-7000-8000-00000000000' || n % 2)::uuid, '00000000-0000-7000-8000-000000000001', now() - n / 10 * interval '1 minute', 'dana'
+from generate_series(1, 20000) n"""
+TRIGGER = UUID("00000000-0000-7000-8000-000000000001")
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_later_page_of_firings_begins_in_the_index(conn, owner, analyzed):
+    await owner.execute(FIRES)
+    if analyzed:
+        await owner.execute("analyze atlas.trigger_fires")
+    texts: list[tuple[str, tuple[object, ...]]] = []
+    async with conn.transaction():
+        first = await list_fires(conn, TRIGGER, limit=7)
+        with conn.query_logger(lambda one: texts.append((one.query, one.args))):
+            later = await list_fires(conn, TRIGGER, before=(first[2].fired_at, first[2].id), limit=4)
+    assert later == first[3:]
+    [(text, values)] = texts
+    plan = "\n".join([row[0] for row in await conn.fetch(f"explain {text}", *values)])
+    assert re.search(r"Index Cond: .*fired_at <=", plan), plan
