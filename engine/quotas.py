@@ -47,6 +47,14 @@ def _servers(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int
     return prisma_on(conn).serverinstance.count(where={"hostId": of})
 
 
+def _webhooks(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).webhook.count(where={"tenantId": str(tenant_id)})
+
+
+def _hooks(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).inboundhook.count(where={"tenantId": str(tenant_id)})
+
+
 def _definitions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
     return prisma_on(conn).jobdefinition.count()
 
@@ -63,8 +71,8 @@ QUOTAS: dict[str, Quota] = {
     "hosts": Quota(1_000, _hosts, "Use a host that exists"),
     "servers_of_a_host": Quota(100, _servers, "Use another host"),
     "triggers": Quota(1_000, _by_sql("engine/triggers/sql/count.sql"), "Remove one"),
-    "webhooks": Quota(100, _by_sql("engine/webhooks/sql/count_webhooks.sql"), "Remove one"),
-    "inbound_hooks": Quota(100, _by_sql("engine/webhooks/sql/count_hooks.sql"), "Remove one"),
+    "webhooks": Quota(100, _webhooks, "Remove one"),
+    "inbound_hooks": Quota(100, _hooks, "Remove one"),
     "workflows": Quota(
         500, _by_sql("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
     ),

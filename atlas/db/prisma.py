@@ -16,7 +16,7 @@ from atlas.errors import AtlasError
 from atlas.source import setup_command
 
 if TYPE_CHECKING:
-    from prisma import Json
+    from prisma import Base64, Json
 
     from atlas.prisma_client import AsyncpgPrisma
 
@@ -52,3 +52,11 @@ def as_json(value: Any) -> "Json":
     from prisma import Json
 
     return Json(value)
+
+
+def as_base64(value: bytes) -> "Base64":
+    """A value of a Bytes field, as calls take it. Read, such a field has `decode()`."""
+    load_client()
+    from prisma import Base64
+
+    return Base64.encode(value)

@@ -4,13 +4,14 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid5
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
-from atlas.db.pool import Connection, Queryable
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
@@ -20,12 +21,12 @@ from atlas.engine.workflows.events import publish_event
 from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
-ADD = statement("engine/webhooks/sql/add_hook.sql")
-REMOVE = statement("engine/webhooks/sql/remove_hook.sql")
-LIST = statement("engine/webhooks/sql/list_hooks.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import InboundHookCreateInput, InboundHookWhereInput
+
 FIND = statement("engine/webhooks/sql/find_hook.sql")
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
-KNOWN = statement("engine/webhooks/sql/is_published.sql")
 
 # How far the timestamp of a message may be from the database's clock.
 TOLERANCE_SECONDS = 300.0
@@ -78,9 +79,9 @@ async def add_hook(
     clear, sealed = make_secret(tenant_id, id)
     async with conn.transaction():
         await require_room(conn, "inbound_hooks", tenant_id)
-        values = {"id": id, "tenant_id": tenant_id, "event_name": event_name, "description": description}
-        row = await fetch_row(conn, ADD, **values, **sealed, key=secrets.token_urlsafe(24), created_by=actor.id)
-        hook = _hook(row)
+        values = {"id": str(id), "tenantId": str(tenant_id), "eventName": event_name, "description": description}
+        data = values | sealed | {"key": secrets.token_urlsafe(24), "createdBy": actor.id}
+        hook = _hook(await prisma_on(conn).inboundhook.create(cast("InboundHookCreateInput", data)))
         await record(conn, _event("HOOK_ADDED", hook, actor))
     return hook, clear
 
@@ -88,15 +89,14 @@ async def add_hook(
 async def remove_hook(conn: Connection, hook_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> InboundHook:
     """Remove an address and its secret. Processes of the API may accept messages for some seconds more."""
     async with conn.transaction():
-        row = await fetch_row(conn, REMOVE, id=hook_id, tenant_id=tenant_id)
-        if row is None:
+        hook = await find_hook(conn, hook_id, tenant_id=tenant_id)
+        if await prisma_on(conn).inboundhook.delete({"id": str(hook_id)}) is None:
             raise _unknown(hook_id)
-        hook = _hook(row)
         await record(conn, _event("HOOK_REMOVED", hook, actor))
     return hook
 
 
-async def find_hook(conn: Queryable, hook_id: UUID, *, tenant_id: UUID | None = None) -> InboundHook:
+async def find_hook(conn: Connection, hook_id: UUID, *, tenant_id: UUID | None = None) -> InboundHook:
     """One hook; NotFound if there is none, or if it is another tenant's."""
     found = await list_hooks(conn, tenant_id=tenant_id, id=hook_id, limit=1)
     if not found:
@@ -105,7 +105,7 @@ async def find_hook(conn: Queryable, hook_id: UUID, *, tenant_id: UUID | None = 
 
 
 async def list_hooks(
-    conn: Queryable,
+    conn: Connection,
     *,
     tenant_id: UUID | None = None,
     id: UUID | None = None,
@@ -113,8 +113,15 @@ async def list_hooks(
     limit: int = LARGEST_PAGE,
 ) -> list[InboundHook]:
     """A page of hooks, oldest first."""
-    values = {"tenant_id": tenant_id, "id": id, "after": after, "limit": min(limit, LARGEST_PAGE)}
-    return [_hook(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    where: InboundHookWhereInput = {}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if id is not None:
+        where["id"] = str(id)
+    elif after is not None:
+        where["id"] = {"gt": str(after)}
+    rows = await prisma_on(conn).inboundhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
+    return [_hook(row) for row in rows]
 
 
 async def load_secret(conn: Connection, key: str) -> HookSecret | None:
@@ -149,7 +156,7 @@ async def accept_message(
             remedy="Sign it again with the present time; set the clock of the sender.",
         )
     event_id = uuid5(hook.id, headers[ID])
-    if await fetch_value(conn, KNOWN, id=event_id):
+    if await prisma_on(conn).event.count(where={"id": str(event_id)}):
         return Accepted(event_id, is_repeated=True)
     context = body if isinstance(body, dict) else {"body": body}
     try:
@@ -163,9 +170,16 @@ async def accept_message(
     return Accepted(event_id, is_repeated=False)
 
 
-def _hook(row: Any) -> InboundHook:
-    assert row is not None
-    return InboundHook(**{name: row[name] for name in InboundHook.__slots__})
+def _hook(row: "models.InboundHook") -> InboundHook:
+    return InboundHook(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        key=row.key,
+        event_name=row.eventName,
+        description=row.description,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+    )
 
 
 def _unknown(hook_id: UUID) -> NotFound:

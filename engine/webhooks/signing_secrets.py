@@ -3,16 +3,17 @@
 from typing import Any
 from uuid import UUID
 
+from atlas.db.prisma import as_base64
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import decrypted
 from atlas.engine.webhooks.signature import new_secret
 
 
 def make_secret(tenant_id: UUID, id: UUID) -> tuple[str, dict[str, Any]]:
-    """A new secret, and the columns in which its owner's row stores it."""
+    """A new secret, and the fields in which its owner stores it."""
     clear, key = new_secret(), secret_key()
     nonce, ciphertext = key.encrypt(clear, _context(tenant_id, id))
-    return clear, {"key_id": key.id, "nonce": nonce, "ciphertext": ciphertext}
+    return clear, {"keyId": key.id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
 
 
 def read_secret(row: Any) -> str:

@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
-from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
@@ -20,10 +21,11 @@ from atlas.engine.webhooks.signing_secrets import make_secret
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
-ADD = statement("engine/webhooks/sql/add_webhook.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import WebhookCreateInput, WebhookWhereInput
+
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
-REMOVE = statement("engine/webhooks/sql/remove_webhook.sql")
-LIST = statement("engine/webhooks/sql/list_webhooks.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")
 
 EDITABLE = ("url", "events", "description", "is_enabled")
@@ -61,9 +63,9 @@ async def add_webhook(
     clear, sealed = make_secret(tenant_id, id)
     async with conn.transaction():
         await require_room(conn, "webhooks", tenant_id)
-        values = {"id": id, "tenant_id": tenant_id, "url": url, "events": list(events), "description": description}
-        row = await fetch_row(conn, ADD, **values, **sealed, created_by=actor.id)
-        webhook = _webhook(row)
+        values = {"id": str(id), "tenantId": str(tenant_id), "url": url, "events": list(events)}
+        data = values | sealed | {"description": description, "createdBy": actor.id}
+        webhook = _webhook(await prisma_on(conn).webhook.create(cast("WebhookCreateInput", data)))
         await record(conn, _event("WEBHOOK_ADDED", webhook, actor))
     return webhook, clear
 
@@ -82,8 +84,8 @@ async def edit_webhook(
     async with conn.transaction():
         before = await _hold(conn, webhook_id, tenant_id, if_match)
         wanted = {name: changes.get(name, getattr(before, name)) for name in EDITABLE}
-        row = await fetch_row(conn, EDIT, id=webhook_id, **{**wanted, "events": list(wanted["events"])})
-        webhook = _webhook(row)
+        await fetch(conn, EDIT, id=webhook_id, **{**wanted, "events": list(wanted["events"])})
+        webhook = await find_webhook(conn, webhook_id)
         changed = sorted(name for name in EDITABLE if getattr(webhook, name) != getattr(before, name))
         await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed))
     return webhook
@@ -100,12 +102,12 @@ async def remove_webhook(
     """Remove a webhook and its secret. Deliveries that wait fail; the jobs stay."""
     async with conn.transaction():
         webhook = await _hold(conn, webhook_id, tenant_id, if_match)
-        await fetch(conn, REMOVE, id=webhook_id)
+        await prisma_on(conn).webhook.delete({"id": str(webhook_id)})
         await record(conn, _event("WEBHOOK_REMOVED", webhook, actor))
     return webhook
 
 
-async def find_webhook(conn: Queryable, webhook_id: UUID, *, tenant_id: UUID | None = None) -> Webhook:
+async def find_webhook(conn: Connection, webhook_id: UUID, *, tenant_id: UUID | None = None) -> Webhook:
     """One webhook; NotFound if there is none, or if it is another tenant's."""
     found = await list_webhooks(conn, tenant_id=tenant_id, id=webhook_id, limit=1)
     if not found:
@@ -114,7 +116,7 @@ async def find_webhook(conn: Queryable, webhook_id: UUID, *, tenant_id: UUID | N
 
 
 async def list_webhooks(
-    conn: Queryable,
+    conn: Connection,
     *,
     tenant_id: UUID | None = None,
     id: UUID | None = None,
@@ -122,17 +124,23 @@ async def list_webhooks(
     limit: int = LARGEST_PAGE,
 ) -> list[Webhook]:
     """A page of webhooks, oldest first."""
-    values = {"tenant_id": tenant_id, "id": id, "after": after, "limit": min(limit, LARGEST_PAGE)}
-    return [_webhook(row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    where: WebhookWhereInput = {}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if id is not None:
+        where["id"] = str(id)
+    elif after is not None:
+        where["id"] = {"gt": str(after)}
+    rows = await prisma_on(conn).webhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
+    return [_webhook(row) for row in rows]
 
 
 async def _hold(
     conn: Connection, webhook_id: UUID, tenant_id: UUID | None, if_match: Collection[str] | None
 ) -> Webhook:
-    row = await fetch_row(conn, HOLD, id=webhook_id, tenant_id=tenant_id)
-    if row is None:
+    if await fetch_value(conn, HOLD, id=webhook_id, tenant_id=tenant_id) is None:
         raise _unknown(webhook_id)
-    webhook = _webhook(row)
+    webhook = await find_webhook(conn, webhook_id)
     require_match(webhook.etag, if_match, "webhook", webhook_id)
     return webhook
 
@@ -152,9 +160,21 @@ def _check(given: Mapping[str, Any]) -> None:
         raise InvalidInput("The webhook", wrong)
 
 
-def _webhook(row: Any) -> Webhook:
-    assert row is not None
-    return Webhook(**{name: row[name] for name in Webhook.__slots__ if name != "events"}, events=tuple(row["events"]))
+def _webhook(row: "models.Webhook") -> Webhook:
+    return Webhook(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        url=row.url,
+        events=tuple(row.events),
+        description=row.description,
+        is_enabled=row.isEnabled,
+        disabled_reason=row.disabledReason,
+        failing_since=row.failingSince,
+        last_error=row.lastError,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+        updated_at=row.updatedAt,
+    )
 
 
 def _unknown(webhook_id: UUID) -> NotFound:

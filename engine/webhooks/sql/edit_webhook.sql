@@ -11,5 +11,4 @@ set url             = :url,
     last_error      = case when w.is_enabled and w.url = :url then w.last_error end,
     active_since    = case when w.is_enabled then w.active_since else clock_timestamp() end,
     updated_at      = clock_timestamp()
-where id = :id
-returning id, tenant_id, url, events, description, is_enabled, disabled_reason, failing_since, last_error, created_by, created_at, updated_at;
+where id = :id;
