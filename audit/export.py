@@ -22,11 +22,11 @@ from atlas.audit.verifier.format import HEAD, Seal
 from atlas.audit.verifier.personal import COMMITMENT
 from atlas.audit.verifier.records import record_of, write_row
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, NotFound
 
 RANGE = statement("audit/sql/export_range.sql")
-TENANT_SEALS = statement("audit/sql/export_tenant_seals.sql")
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
 ERASED_SINCE = statement("audit/sql/export_erased.sql")
@@ -145,12 +145,14 @@ async def _range(conn: Connection, reader: AuditReader, extract: Extract) -> tup
 async def _tenant_seals(
     conn: Connection, reader: AuditReader, tenant_id: UUID, after: int, last: int
 ) -> AsyncIterator[tuple[Seal, int]]:
-    while found := await fetch(conn, TENANT_SEALS, tenant_id=tenant_id, after=after, last=last):
+    while found := await prisma_on(conn).auditsealtenant.find_many(
+        100, where={"tenantId": str(tenant_id), "n": {"gt": after, "lte": last}}, order={"n": "asc"}
+    ):
         for row in found:
-            seal = await reader.seal(row["n"])
+            seal = await reader.seal(row.n)
             if seal is not None:
-                yield seal, row["first_number"]
-        after = found[-1]["n"]
+                yield seal, row.firstNumber
+        after = found[-1].n
 
 
 async def _row_lines(

@@ -1,16 +1,16 @@
 """Alerts for operators: lost workers, silent hosts, undecided intents, a silent engine, a rise in failures."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
-from atlas.db.pool import Connection, Queryable
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 
 LOOK = statement("engine/sql/watch.sql")
 SAVE = statement("engine/sql/save_findings.sql")
-READ = statement("engine/sql/read_findings.sql")
 
 # So many runs of a type within an hour, and so large a share of failures, are a rise.
 SPIKE_RUNS = 20
@@ -51,8 +51,8 @@ async def save_findings(conn: Connection, findings: list[Alert], *, by: str) -> 
     await fetch(conn, SAVE, value=found, by=by)
 
 
-async def read_findings(conn: Queryable) -> list[Alert]:
+async def read_findings(conn: Connection) -> list[Alert]:
     """The findings that a scheduler stored last."""
-    text = await conn.fetchval(READ.sql)
-    stored: dict[str, Any] = {} if text is None else orjson.loads(text)
+    row = await prisma_on(conn).systemstate.find_unique({"key": "watchdog"})
+    stored = {} if row is None else cast("dict[str, Any]", row.value)
     return [Alert(**one) for one in stored.get("findings", [])]

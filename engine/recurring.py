@@ -16,7 +16,6 @@ from atlas.errors import Conflict, NotFound, no_tenant
 
 HOLD = statement("engine/sql/hold_recurring.sql")
 SAVE = statement("engine/sql/save_recurring.sql")
-REMOVE = statement("engine/sql/remove_recurring.sql")
 LIST = statement("engine/sql/list_recurring.sql")
 OWNERS = statement("engine/sql/recurring_owners.sql")
 
@@ -81,7 +80,7 @@ async def save_recurring(
 async def remove_recurring(conn: Connection, key: Key, *, actor: Actor = SCHEDULER) -> bool:
     """Remove a schedule; the history of its runs stays. Returns False if there was none."""
     async with conn.transaction():
-        found = await fetch_value(conn, REMOVE, tenant_id=key[0], id=key[1]) is not None
+        found = await prisma_on(conn).recurringjob.delete_many(where={"tenantId": str(key[0]), "id": key[1]}) > 0
         if found:
             await record(conn, Event("RECURRING_REMOVED", "recurring", key[1], actor, key[0]))
     return found

@@ -22,6 +22,7 @@ from atlas.audit import Extract, export, find, prove
 from atlas.audit import Query as AuditQuery
 from atlas.audit.keys import public_key_files
 from atlas.client.models import ApiModel, Page
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.errors import NotFound
 from atlas.logs import get_logger
@@ -29,7 +30,6 @@ from atlas.logs import get_logger
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
 SEALS = statement("api/sql/seals.sql")
-CHECKPOINTS = statement("api/sql/checkpoints.sql")
 NEWEST = 2**63 - 1
 # An export ends when its reader takes nothing for so long, or falls so far behind the least rate, in bytes a second.
 # Few can export at the same time.
@@ -134,11 +134,15 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCurso
     """They show the size of the audit log and that it has not changed, nothing of its content."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: fetch(conn, CHECKPOINTS, before=before or NEWEST, limit=limit),
-            lambda row: CheckpointShown.model_validate(dict(row)),
+            lambda before, limit: prisma_on(conn).auditcheckpoint.find_many(
+                limit, where={"size": {"lt": before or NEWEST}}, order=[{"size": "desc"}, {"keyName": "desc"}]
+            ),
+            lambda row: CheckpointShown(
+                size=row.size, key_name=row.keyName, epoch=row.epoch, signed_at=row.signedAt, note=row.note
+            ),
             after=cursor,
             limit=limit,
-            key=lambda row: row["size"],
+            key=lambda row: row.size,
         )
 
 

@@ -1,2 +1,3 @@
--- The newest note of a tree that has at least this many leaves.
+-- The newest note of a tree that has at least this many leaves. SQL, because Prisma cannot read times that are in no
+-- calendar, and forged ones may be such.
 select size, note from atlas.audit_checkpoint where size >= :size order by size desc, key_name limit 1;
