@@ -52,6 +52,8 @@ async def things(pool, world, settings, operator):
         await admin.post("/jobs", json={"job_type": "x.work"})
         await admin.post("/hosts", json={"name": f"h{n}"})
         await admin.post(f"/hosts/{found['host_id']}/instances", json={"name": f"i{n}"})
+        await admin.post("/inbound-hooks", json={"event_name": f"e{n}"})
+        await admin.post("/webhooks", json={"url": f"https://example.com/{n}", "events": ["*"]})
         await operator.post("/tenants", json={"slug": f"n{n}", "name": "n"})
         await operator.post("/policies", json={"label": f"p{n}", "effect": "allow"})
         await operator.post("/admin/jobs/definitions", json={"key": f"d{n}", "argv": ["/bin/true"]})
