@@ -16,8 +16,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
-from atlas.db.pool import Connection
-from atlas.engine.hosts.hosts import Host, find_host, list_hosts
+from atlas.engine.hosts.hosts import list_hosts, require_host, unknown_host
 from atlas.engine.hosts.leased_jobs import (
     Failure,
     JobLease,
@@ -31,7 +30,6 @@ from atlas.engine.hosts.leased_jobs import (
     report_leased_progress,
 )
 from atlas.engine.jobs.finish import Notes
-from atlas.errors import NotFound
 from atlas.ids import as_id
 from atlas.waiting import wait_for
 
@@ -202,20 +200,16 @@ async def report(host_id: Id, job_id: Id, body: ResultBody, call: Calling) -> Re
     return ResultRecorded.model_validate({"job_id": job_id, "status": status})
 
 
-async def _require(call: RequestContext, host_id: UUID) -> Host:
+async def _require(call: RequestContext, host_id: UUID) -> None:
     """The host that the token's scope names, under row-level security; any other does not exist for it."""
     if _own_host(call) != host_id:
-        raise NotFound("host", host_id, remedy="`atlas host list` shows the hosts there are.")
+        raise unknown_host(host_id)
     async with call.transaction(read_only=True) as conn:
-        return await _find(conn, host_id, call)
+        await require_host(conn, host_id, tenant_id=call.tenant_id)
 
 
 def _own_host(call: RequestContext) -> UUID | None:
     return as_id(str(call.caller.scopes.get("host_id")))
-
-
-async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
-    return await find_host(conn, str(host_id), tenant_id=call.tenant_id)
 
 
 def _lease(host_id: UUID, job_id: UUID, body: LeaseBody) -> JobLease:

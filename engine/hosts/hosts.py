@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prisma import models
     from prisma.types import HostWhereInput, HostWhereUniqueInput
 
+EXISTS = statement("engine/hosts/sql/host_exists.sql")
 HOLD = statement("engine/hosts/sql/hold_host.sql")
 
 
@@ -86,8 +87,19 @@ async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None
     elif tenant_id is not None:
         row = await hosts.find_unique({"tenantId_name": {"tenantId": str(tenant_id), "name": name_or_id}})
     if row is None or tenant_id not in (None, UUID(row.tenantId)):
-        raise NotFound("host", name_or_id, remedy="`atlas host list` shows the hosts there are.")
+        raise unknown_host(name_or_id)
     return _host(row)
+
+
+async def require_host(conn: Connection, host_id: UUID, *, tenant_id: UUID | None = None) -> None:
+    """Raise NotFound where there is no such host, or not in that tenant."""
+    if not await fetch_value(conn, EXISTS, id=host_id, tenant_id=tenant_id):
+        raise unknown_host(host_id)
+
+
+def unknown_host(name_or_id: str | UUID) -> NotFound:
+    """There is no such host for the caller."""
+    return NotFound("host", name_or_id, remedy="`atlas host list` shows the hosts there are.")
 
 
 async def list_hosts(
