@@ -9,15 +9,19 @@ endif
 
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: setup up lint test proof soak wheel bench
+.PHONY: setup python up lint test proof soak wheel bench
 
-setup:
-	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
-		"Install python3 and python3-venv, or name one: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+setup: python
 	@"$(PYTHON)" -I cli/setup.py
 
-# Everything in the foreground; `make up ARGS="--app mypackage.jobs"` adds handlers of your own.
-up: setup
+python:
+	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
+		"Install python3 and python3-venv, or name one: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+
+# Everything in the foreground; `make up ARGS="--app mypackage.jobs"` adds handlers of your own. What only developers
+# need is not installed.
+up: python
+	@"$(PYTHON)" -I cli/setup.py --run
 	@.venv/bin/atlas up $(ARGS)
 
 lint: setup

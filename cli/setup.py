@@ -34,7 +34,7 @@ def main() -> int:
         with (ROOT / "pyproject.toml").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             ensure_venv()
-            ensure_packages()
+            ensure_packages(for_running="--run" in sys.argv)
             ensure_client()
             ensure_type_links()
             if "--lint" in sys.argv:
@@ -55,16 +55,28 @@ def ensure_venv() -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
 
 
-def ensure_packages() -> None:
-    """Atlas in editable mode with its dependencies, and a Node.js from PyPI if the machine has none."""
-    extras = "dev" if _has_node() else "dev,node"
-    made_from = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "setup.py"))
-    wanted = _sha256(made_from + extras.encode())
-    if _read(PACKAGES_MARK) == wanted:
+def ensure_packages(*, for_running: bool = False) -> None:
+    """Atlas in editable mode with its dependencies, and a Node.js from PyPI if the machine has none.
+
+    The tools of its developers are left out `for_running`, unless they are there already.
+    """
+    node = [] if _has_node() else ["node"]
+    wanted = _packages_hash(["dev", *node])
+    enough = {wanted, _packages_hash(node)} if for_running else {wanted}
+    if _read(PACKAGES_MARK) in enough:
         return
-    _say("installing packages")
-    subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[{extras}]"], check=True)
-    PACKAGES_MARK.write_text(wanted)
+    extras = node if for_running else ["dev", *node]
+    _say("installing packages, which takes a minute or two" if for_running else "installing packages")
+    # On a terminal pip shows what it does.
+    quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    package = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
+    subprocess.run([PYTHON, "-m", "pip", "install", *quiet, "--editable", package], check=True)
+    PACKAGES_MARK.write_text(_packages_hash(extras))
+
+
+def _packages_hash(extras: list[str]) -> str:
+    made_from = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "setup.py"))
+    return _sha256(made_from + ",".join(extras).encode())
 
 
 def ensure_client() -> None:

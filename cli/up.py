@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 
 from atlas.actors import system
@@ -25,6 +26,7 @@ from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
 from atlas.settings import Settings
+from atlas.source import atlas_command
 from atlas.up_report import OPERATOR_TOKEN, UpReport, reporting
 from atlas.workers.email import EMAIL_SEND
 from atlas.workers.user_modules import load_apps
@@ -33,6 +35,9 @@ NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
 ACTOR = system("atlas up")
 # The job types that have a worker of their own: neither mails nor workflows wait for other jobs.
 DEDICATED = (EMAIL_SEND, ENGINE_RUN)
+# Seconds between asking the API whether it answers yet.
+ANSWER_PAUSE = 0.1
+FIRST_JOB = """enqueue EMAIL_SEND --input '{"to": "ada@example.com", "subject": "Hello", "text": "It works."}'"""
 
 
 def up(
@@ -75,7 +80,9 @@ async def start(
     watched: Sequence[str] | None = None,
     json: bool,
 ) -> int:
-    """Prepare the installation, print its address, and run the programs until they stop. Returns the exit status.
+    """Prepare the installation, and run the programs until they stop. Returns the exit status.
+
+    The address is printed once the API answers.
 
     They are started again whenever files of the `watched` modules change.
     """
@@ -92,10 +99,38 @@ async def start(
                 await load_demo(conn, actor=ACTOR)
         address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
-        lines = [f"Atlas runs on {address}" if address else "Atlas runs.", f"Token: {token}", "Ctrl-C stops it."]
-        say({"address": address, "token": token, "database": database}, "\n".join(lines), json=json)
+        document = {"address": address, "token": token, "database": database}
         with reporting(settings.home, [program.name for program in tree], address=address) as report:
-            return await _run(tree, settings.atlas_grace_seconds, report, watched)
+            announcing = asyncio.create_task(_announce(document, settings, json=json))
+            try:
+                return await _run(tree, settings.atlas_grace_seconds, report, watched)
+            finally:
+                announcing.cancel()
+
+
+async def _announce(document: dict[str, str | None], settings: Settings, *, json: bool) -> None:
+    """Say that Atlas is ready, once its API answers, and what to type next."""
+    address = document["address"]
+    if address is not None:
+        # It may listen on every address, which is none to connect to.
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.atlas_host, settings.atlas_host)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            while not await _answers(client, f"http://{host}:{settings.atlas_port}/healthz"):  # noqa: ASYNC110
+                await asyncio.sleep(ANSWER_PAUSE)
+    lines = [
+        f"Atlas is ready on {address}" if address else "Atlas is ready.",
+        f"Token: {document['token']}",
+        f"A first job, in another terminal: {atlas_command()} {FIRST_JOB} --wait",
+        "Ctrl-C stops it.",
+    ]
+    say(document, "\n".join(lines), json=json)
+
+
+async def _answers(client: httpx.AsyncClient, address: str) -> bool:
+    try:
+        return (await client.get(address)).is_success
+    except httpx.HTTPError:
+        return False
 
 
 async def _run(tree: Sequence[ChildProcess], grace: float, report: UpReport, watched: Sequence[str] | None) -> int:

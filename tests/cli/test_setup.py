@@ -50,6 +50,16 @@ def test_packages_are_installed_once_and_again_when_pyproject_changes(checkout, 
     assert commands[0][-1] == f"{checkout}[dev]"
 
 
+def test_running_installs_no_tools_of_developers_and_is_content_with_them(checkout, commands, monkeypatch):
+    monkeypatch.setattr(setup, "_has_node", lambda: True)
+    setup.ensure_packages(for_running=True)
+    setup.ensure_packages(for_running=True)
+    setup.ensure_packages()
+    setup.ensure_packages(for_running=True)
+
+    assert [command[-1] for command in commands] == [str(checkout), f"{checkout}[dev]"]
+
+
 def test_a_machine_without_node_gets_one_from_the_packages(checkout, commands, monkeypatch):
     monkeypatch.setenv("PATH", str(checkout))
     setup.ensure_packages()

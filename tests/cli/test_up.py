@@ -191,3 +191,33 @@ async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkey
             await start(settings, [ChildProcess("api", ["true"])], json=False)
 
     assert not (tmp_path / "home").exists()
+
+
+LATE_API = """
+import http.server, pathlib, sys, time
+time.sleep(1)
+pathlib.Path(sys.argv[2]).touch()
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
+"""
+
+
+async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, database_url, capfd):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = load_settings(atlas_home=tmp_path / "home", atlas_port=port, database_url=database_url)
+    api = ChildProcess("api", [sys.executable, "-c", LATE_API, str(port), str(tmp_path / "listens")])
+    running = asyncio.create_task(start(settings, [api], json=False))
+    said = ""
+    while "ready" not in said:
+        said += capfd.readouterr().out
+        await asyncio.sleep(0.02)
+        assert not running.done()
+    assert (tmp_path / "listens").exists()
+    assert f"Atlas is ready on http://127.0.0.1:{port}" in said
+    assert "enqueue EMAIL_SEND" in said
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
