@@ -16,6 +16,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit import Event, record
 from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Page, Retried, RetriedMany
 from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
+from atlas.engine.jobs.find import job_exists
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
@@ -61,7 +62,7 @@ async def show_one(job_id: Id, call: Calling) -> Job:
 async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[Attempt]:
     """A page with large outputs ends before its limit; `next_cursor` says whether there may be more."""
     async with call.transaction(read_only=True) as conn:
-        if await get_job(conn, job_id, tenant_id=call.tenant_id) is None:
+        if not await job_exists(conn, job_id, tenant_id=call.tenant_id):
             raise NotFound("job", job_id)
         return await read_page(
             lambda after, limit: list_attempts(conn, job_id, tenant_id=call.tenant_id, after=after, limit=limit),

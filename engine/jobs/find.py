@@ -3,15 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import read_stored
-from atlas.db.pool import Queryable
+from atlas.db.pool import Connection, Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
+
+if TYPE_CHECKING:
+    from prisma.types import JobWhereInput
 
 GET = statement("engine/jobs/sql/get.sql")
 LIST = statement("engine/jobs/sql/list.sql")
@@ -92,6 +96,14 @@ async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
     """One job, or None if there is none, or none in that tenant."""
     row = await conn.fetchrow(GET.sql, *GET.bind({"job_id": job_id, "tenant_id": tenant_id}))
     return None if row is None else _job(row)
+
+
+async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
+    """Whether there is such a job, or one in that tenant."""
+    where: JobWhereInput = {"id": str(job_id)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    return await prisma_on(conn).job.count(where=where) > 0
 
 
 @dataclass(frozen=True, slots=True)

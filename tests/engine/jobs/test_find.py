@@ -17,7 +17,7 @@ from atlas.engine.jobs import (
     queue_depth,
 )
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.find import count_due
+from atlas.engine.jobs.find import count_due, job_exists
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success
@@ -76,6 +76,8 @@ async def test_filters_narrow_together(conn):
     assert [job.id for job in await list_jobs(conn, wanted)] == [job_id]
     assert await list_jobs(conn, JobFilter(tenant_id=uuid4())) == []
     assert await get_job(conn, job_id, tenant_id=uuid4()) is None
+    assert await job_exists(conn, job_id)
+    assert not await job_exists(conn, job_id, tenant_id=uuid4())
 
 
 async def test_attempts_read_alike_wherever_they_are_kept(conn):
