@@ -6,12 +6,16 @@ the quotas of a tenant by its limit `quotas`.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import Conflict, no_tenant
+
+if TYPE_CHECKING:
+    from prisma.enums import WorkflowKind
 
 TAKE = statement("engine/sql/take_quota.sql")
 
@@ -63,6 +67,17 @@ def _policies(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[in
     return prisma_on(conn).policyrule.count(where={"tenantId": None if tenant_id is None else str(tenant_id)})
 
 
+def _triggers(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    return prisma_on(conn).jobtrigger.count(where={"tenantId": str(tenant_id), "deletedAt": None})
+
+
+def _versions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
+    owner = None if tenant_id is None else str(tenant_id)
+    return prisma_on(conn).workflow.count(
+        where={"key": of, "tenantId": owner, "kind": cast("WorkflowKind", "declared")}
+    )
+
+
 # All quotas. They are of a tenant, unless the name says what they are of. Definitions belong to the installation, as do
 # policies and workflows for all tenants.
 QUOTAS: dict[str, Quota] = {
@@ -70,15 +85,13 @@ QUOTAS: dict[str, Quota] = {
     "sessions_of_a_token": Quota(100, _by_sql("engine/sql/count_sessions.sql"), "Sign out elsewhere"),
     "hosts": Quota(1_000, _hosts, "Use a host that exists"),
     "servers_of_a_host": Quota(100, _servers, "Use another host"),
-    "triggers": Quota(1_000, _by_sql("engine/triggers/sql/count.sql"), "Remove one"),
+    "triggers": Quota(1_000, _triggers, "Remove one"),
     "webhooks": Quota(100, _webhooks, "Remove one"),
     "inbound_hooks": Quota(100, _hooks, "Remove one"),
     "workflows": Quota(
         500, _by_sql("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
     ),
-    "versions_of_a_workflow": Quota(
-        1_000, _by_sql("engine/workflows/declared/sql/count_versions.sql"), "Save it under another key"
-    ),
+    "versions_of_a_workflow": Quota(1_000, _versions, "Save it under another key"),
     "definitions": Quota(5_000, _definitions, "Edit one that is disabled"),
     "policies": Quota(200, _policies, "Remove one"),
 }

@@ -1,5 +1,6 @@
 -- The schedules that are due or have no next time yet, locked until the end of the transaction. Skips those that another
 -- scheduler is firing, and those that the caller leaves out. Looks across tenants: time passes for all of them.
+-- SQL, because Prisma has no row locks.
 select t.id, t.tenant_id, t.label, t.is_enabled, t.trigger_type::text as trigger_type, t.event_name, t.cron_expr, t.timezone,
   t.definition_key, t.job_type, t.workflow, t.payload_template, t.dedupe_window_seconds, t.misfire::text as misfire,
   coalesce(t.timezone, n.timezone) as zone, t.last_fire_at, t.next_fire_at, t.last_error, t.created_by, t.edited_by, t.created_at, t.updated_at,

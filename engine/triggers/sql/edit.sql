@@ -1,4 +1,5 @@
 -- a trigger -> the same with new fields. The caller has locked its row.
+-- SQL, because what begins anew begins at the time of the database's clock.
 update atlas.job_triggers
 set label                 = :label,
     is_enabled            = :is_enabled,

@@ -1,6 +1,7 @@
 -- Events that are not handled yet, locked until the end of the transaction. By a mark on each, not by a cursor over them:
 -- an event that is committed late may have a lower id than those handled already.
 -- Without those that the caller leaves out. Looks across tenants: one scheduler serves them all.
+-- SQL, because Prisma has no row locks.
 select id, tenant_id, name, context, correlation_id, created_at
 from atlas.events
 where handled_at is null

@@ -1,4 +1,4 @@
--- fired -> failed, in the transaction that reserved them: what they were to start could not be started.
+-- fired -> failed, in the transaction that reserved them: what they were to start could not be started. SQL, because it is a batch.
 update atlas.trigger_fires f
 set result = 'failed',
     job_id = null,

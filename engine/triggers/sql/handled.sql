@@ -1,4 +1,4 @@
--- Events -> handled. The caller has locked their rows.
+-- Events -> handled. The caller has locked their rows. SQL, because its times are on the database's clock.
 update atlas.events
 set handled_at = clock_timestamp()
 where id = any (:ids)

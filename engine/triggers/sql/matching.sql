@@ -1,5 +1,6 @@
 -- The triggers on events of these names, in the order of their ids, locked until the end of the transaction: another
 -- scheduler waits, and then sees what was fired. Looks across tenants: the caller pairs each with its own tenant's events.
+-- SQL, because Prisma has no row locks.
 select t.id, t.tenant_id, t.label, t.is_enabled, t.trigger_type::text as trigger_type, t.event_name, t.cron_expr, t.timezone,
   t.definition_key, t.job_type, t.workflow, t.payload_template, t.dedupe_window_seconds, t.misfire::text as misfire,
   coalesce(t.timezone, n.timezone) as zone, t.last_fire_at, t.next_fire_at, t.last_error, t.created_by, t.edited_by, t.created_at, t.updated_at,

@@ -1,4 +1,5 @@
 -- The last firing of each (trigger, payload) within the trigger's window; what it started may have ended long ago.
+-- SQL, because it is a batch.
 select u.trigger_id, u.payload_hash, f.job_id
 from unnest(:triggers::uuid[], :hashes::bytea[], :windows::int[]) u(trigger_id, payload_hash, seconds)
 cross join lateral (

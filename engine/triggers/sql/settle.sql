@@ -1,6 +1,6 @@
 -- The outcome of firings on their triggers, and an audit event for each that fired or failed.
 -- A trigger's last error is that of its last firing; one that worked clears it. The open due time of a schedule that
--- could not be computed stays until it is computed.
+-- could not be computed stays until it is computed. SQL, because it writes to two tables in one statement.
 with recorded as (
   select * from unnest(
     :triggers::uuid[], :tenants::uuid[], :actions::text[], :levels::text[], :messages::text[], :metas::jsonb[])

@@ -1,6 +1,6 @@
 -- The input schema of what a trigger starts, and whether its formats are enforced, as they are in schemas that people write.
 -- No row: nothing is published about it, or it is a workflow in code, whose model checks its input.
--- Called by engine/triggers/target.py.
+-- Called by engine/triggers/target.py. SQL, because it looks in tables that no relation joins.
 select y.input_schema, exists (select from atlas.job_definitions d where d.key = y.key) as has_formats
 from atlas.job_types y
 where y.key = :job_type::text

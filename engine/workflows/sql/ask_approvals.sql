@@ -1,4 +1,5 @@
 -- nothing -> pending, for steps of runs, with APPROVAL_REQUESTED. Bound to the run's input and to what is shown.
+-- SQL, because it writes to two tables in one statement.
 with asked as (
   insert into atlas.approvals as made (id, tenant_id, run_id, kind, step, title, detail, input_hash, requested_by, expires_at)
   select u.id, u.tenant_id, u.run_id, 'step', u.step, u.title, u.detail,

@@ -1,4 +1,5 @@
 -- nothing -> pending, for intents under review, with APPROVAL_REQUESTED. Bound to the hash of the intent's input.
+-- SQL, because it writes to two tables in one statement.
 with asked as (
   insert into atlas.approvals as made (id, tenant_id, run_id, kind, title, detail, input_hash, requested_by, expires_at)
   select u.id, i.tenant_id, i.id, 'intent', 'Start ' || i.workflow || '?', jsonb_build_object('reason', u.reason), i.input_hash,

@@ -1,2 +1,2 @@
--- The database's clock.
+-- The database's clock. SQL, because it reads the database's clock.
 select clock_timestamp();

@@ -1,5 +1,5 @@
 -- The checkpoints that a fork reuses: all that another run had recorded when the step it is forked from began, but for
--- approvals, which are for one run, and what came after the first of them.
+-- approvals, which are for one run, and what came after the first of them. SQL, because it reads and writes in one statement.
 with cut as (
   select s.run_id, s.started_at
   from atlas.workflow_steps s

@@ -1,4 +1,5 @@
 -- pending -> expired where the time is over, with APPROVAL_DECIDED. Looks across tenants: time passes for all of them.
+-- SQL, because its guard is on the database's clock.
 with late as (
   select id
   from atlas.approvals

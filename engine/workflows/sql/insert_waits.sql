@@ -1,4 +1,4 @@
--- What runs begin to wait for. A step that is tried again has its row already.
+-- What runs begin to wait for. A step that is tried again has its row already. SQL, because it is a batch.
 insert into atlas.workflow_steps as s (run_id, branch, position, tenant_id, name, kind, status, attempts, wake_at, child_id, approval_id,
   event_cursor, event_name, event_match, input, error)
 select u.run_id, u.branch, u.position, u.tenant_id, u.name, u.kind::atlas.step_kind, u.status::atlas.step_status, u.attempts,

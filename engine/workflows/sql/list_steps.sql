@@ -1,4 +1,5 @@
 -- The steps of a run in the order in which they began, with what the waiting ones wait for; or so many of them after one.
+-- SQL, because a page goes on after three columns, and only the status of a child is read from its job row.
 with page as (
   select branch, position, name, kind, status, attempts, started_at, finished_at, wake_at, child_id, approval_id, event_name, event_match,
     input, output, error

@@ -1,5 +1,5 @@
 -- Intents to be decided, held until the decision commits; one that another engine decides is passed over.
--- Looks across tenants: the engine serves them all.
+-- Looks across tenants: the engine serves them all. SQL, because Prisma has no row locks.
 select i.id, i.tenant_id, i.workflow, i.input, i.input_hash, i.spend_cents, i.priority, i.source::text, i.source_ref,
   i.correlation_id, i.requested_by, i.events_from, i.forked_from, i.forked_step
 from atlas.intents i

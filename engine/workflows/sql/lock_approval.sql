@@ -1,4 +1,5 @@
 -- One approval, held until the decision commits. Without a tenant it looks across all (operators).
+-- SQL, because Prisma has no row locks.
 select a.id, a.tenant_id, a.run_id, a.kind::text, a.step, a.title, a.requested_by, a.status::text, a.input_hash,
   a.expires_at <= clock_timestamp() as is_late,
   -- what the intent says today: an approval is for the input it was asked for

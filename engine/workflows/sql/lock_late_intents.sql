@@ -1,4 +1,5 @@
 -- Holds the intents behind reviews whose time is over, in order. Looks across tenants: time passes for all of them.
+-- SQL, because Prisma has no row locks.
 select i.id
 from atlas.intents i
 where i.id = any (array(

@@ -1,4 +1,5 @@
 -- Holds the job rows behind approvals whose time is over, in order. Looks across tenants: time passes for all of them.
+-- SQL, because Prisma has no row locks.
 select j.id
 from atlas.jobs j
 where j.id = any (array(

@@ -1,5 +1,6 @@
 -- nothing -> draft, with INTENT_REQUESTED and a hint to the engine. Returns the intents, or none of them where the tenant does not
 -- exist or is being removed, or a workflow is not known: `unchecked` says which may be unknown. Called by engine/workflows/intents.py.
+-- SQL, because it writes to two tables in one statement.
 with wanted as (
   select *
   from unnest(

@@ -1,4 +1,5 @@
 -- The newest declared workflow of each key: the tenant's own before everyone's. Whether it may start is decided before.
+-- SQL, because it is a batch.
 select u.tenant_id, u.key, w.id, w.version
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)
 cross join lateral (

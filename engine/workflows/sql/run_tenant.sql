@@ -1,5 +1,5 @@
 -- Whose run it is, or will be once its intent is accepted, and how it stands: open or ended.
--- Without a tenant it looks across all (operators).
+-- Without a tenant it looks across all (operators). SQL, because it looks in tables that no relation joins.
 select r.tenant_id, coalesce(j.status::text, 'deleted') as status, j.status in ('queued', 'running') as is_open
 from atlas.workflow_runs r
 left join atlas.jobs j on j.id = r.id

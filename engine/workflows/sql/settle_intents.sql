@@ -1,5 +1,6 @@
 -- validating or awaiting_human -> what was decided, with INTENT_BLOCKED for those that policy forbids.
 -- The caller holds the rows. Looks across tenants: the engine serves them all.
+-- SQL, because it writes to two tables in one statement.
 with settled as (
   update atlas.intents i
   set status     = u.status::atlas.intent_status,

@@ -1,5 +1,5 @@
 -- draft, validating or awaiting_human -> rejected, by those who may cancel the run it would become; its open approval with it.
--- Without a tenant it looks across all (operators).
+-- Without a tenant it looks across all (operators). SQL, because it writes, and calls a function, in one statement.
 with withdrawn as (
   update atlas.intents
   set status = 'rejected', reason = :reason, updated_at = clock_timestamp()

@@ -1,5 +1,6 @@
 -- The newest version of every workflow a tenant may start, by key; without a tenant, of all there are (operators).
 -- With `after` those that come after that one; everyone's come after the tenants' own of the same key.
+-- SQL, because the newest of each key is a `distinct on`.
 select distinct on (w.key, coalesce(w.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')) w.id, w.tenant_id, w.key, w.version,
   w.kind::text, w.description, w.input_schema, w.document, w.is_enabled, w.created_by, w.created_at, w.last_seen_at
 from atlas.workflows w

@@ -1,4 +1,5 @@
 -- A version of a declared workflow, of the run's own tenant or everyone's.
+-- SQL, because a worker calls it, which does not load the generated client.
 select tenant_id, document
 from atlas.workflows
 where id = :id
