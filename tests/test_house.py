@@ -7,7 +7,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from graphlib import TopologicalSorter
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 
 import pytest
@@ -165,6 +165,19 @@ def test_every_folder_of_code_says_in_a_sentence_what_lives_in_it(floor):
 def says_its_sentence(face: Path) -> bool:
     words = ast.get_docstring(ast.parse(face.read_text())) if face.exists() else None
     return words is not None and words.splitlines()[0].endswith(".")
+
+
+def test_every_statement_says_why_it_is_sql():
+    """Everyday reads and writes are typed calls. A file of SQL is what Prisma cannot say, or should not."""
+    statements = [path for floor in ARROWS for path in files(ROOT / floor, ".sql") if path.parent.name == "sql"]
+    assert len(statements) > 100
+    assert [str(path.relative_to(ROOT)) for path in statements if "SQL, because " not in header_of(path)] == []
+
+
+def header_of(path: Path) -> str:
+    """The comment at the top of a file of SQL, as one line."""
+    lines = takewhile(lambda line: line.startswith("--"), path.read_text().splitlines())
+    return " ".join(line.removeprefix("--").strip() for line in lines)
 
 
 def test_no_class_name_stands_for_two_things():
