@@ -1,4 +1,4 @@
-"""A test kit for handlers: a real database, time that passes on demand, and faults on demand.
+"""A test kit for jobs, workflows and mails: a real database, time that passes on demand, and faults on demand.
 
 Add `pytest_plugins = ["atlas.testing.plugin"]` to your conftest.py and use the fixture `atlas_kit`.
 """

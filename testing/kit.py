@@ -1,22 +1,43 @@
-"""The test kit: enqueues jobs, runs what is due, lets time pass and causes faults."""
+"""The test kit: starts jobs and workflows, runs what is due, lets time pass and causes faults."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from email.message import EmailMessage
 from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor, system
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.db.schema import in_schema, schema_name
-from atlas.engine.jobs import Claimant, JobRow, NewJob, claim, enqueue, get_job, list_attempts, reap, registered, switch
+from atlas.engine.enqueue import enqueue
+from atlas.engine.jobs import (
+    SYSTEM_TENANT,
+    Claimant,
+    JobRow,
+    NewJob,
+    claim,
+    get_job,
+    list_attempts,
+    reap,
+    registered,
+    switch,
+)
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.errors import NotFound
+from atlas.engine.tenants import add_tenant
+from atlas.engine.workflows import decide_approval, list_approvals, publish_event, request_workflow
+from atlas.engine.workflows.find_runs import RunRow, StepRow, get_details, list_steps
+from atlas.errors import Conflict, NotFound
+from atlas.testing.mailbox import Mailbox
 from atlas.workers.tick import TickCounts, counts_of
 from atlas.workers.worker import Worker, WorkerOptions
+from atlas.workers.workflows import settle_intents
 
 LEASE_SECONDS = 60.0
 TESTER = Actor("user", "tester")
+# Who asked for a run may not decide its approvals.
+APPROVER = Actor("user", "approver")
 
 # Every timestamp of every table. The audit log keeps its true ones.
 _TIMESTAMPS = """
@@ -27,14 +48,17 @@ where c.table_schema = $1 and t.table_type = 'BASE TABLE' and c.data_type = 'tim
   and c.table_name not like 'audit%' and c.table_name <> '_prisma_migrations' and c.is_generated = 'NEVER'
 group by 1
 """
+# A run that waits for no time has one in the year 9999, which stays.
+_MOVED = '"{0}" = case when "{0}" < \'9000-01-01\' then "{0}" - $1::interval else "{0}" end'
 
 
 class AtlasKit:
-    """Atlas on the database of one test."""
+    """Atlas on the database of one test. `pool` and `url` lead to that database."""
 
-    def __init__(self, pool: Pool, url: str) -> None:
+    def __init__(self, pool: Pool, url: str, mailbox: Mailbox) -> None:
         self.pool = pool
         self.url = url
+        self._mailbox = mailbox
         self._listens = True
         self._dies_after_claim = False
         self._loses_lease = False
@@ -42,17 +66,18 @@ class AtlasKit:
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str) -> AsyncIterator["AtlasKit"]:
-        """A kit on a migrated database."""
+        """A kit on a migrated database, for tests without the fixture. Atlas is online there."""
         pool = await open_pool(url)
         try:
             async with pool.acquire() as conn:
                 await switch(conn, online=True, actor=system("test kit"))
-            yield cls(pool, url)
+            async with Mailbox.open() as mailbox:
+                yield cls(pool, url, mailbox)
         finally:
             await pool.close()
 
     async def enqueue(self, job_type: str, input: Mapping[str, Any] | None = None, **options: Any) -> UUID:
-        """Enqueue a job; the options are those of `NewJob`."""
+        """Enqueue a job as the user `tester`; the options are those of `NewJob`. Returns its id."""
         async with self.pool.acquire() as conn:
             return (await enqueue(conn, NewJob(job_type, input or {}, **options), actor=TESTER)).id
 
@@ -64,33 +89,102 @@ class AtlasKit:
         return found
 
     async def attempts(self, job_id: UUID) -> list[Mapping[str, Any]]:
-        """Every attempt of a job."""
+        """Every attempt of a job, the first one first."""
         return await list_attempts(self.pool, job_id)
 
+    async def add_tenant(self, slug: str) -> UUID:
+        """Add a tenant and return its id. Without one, jobs and runs belong to the tenant `system`."""
+        async with self.pool.acquire() as conn:
+            return (await add_tenant(conn, slug=slug, name=slug, actor=TESTER)).id
+
+    async def start_workflow(
+        self,
+        workflow: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        tenant_id: UUID = SYSTEM_TENANT,
+        **options: Any,
+    ) -> UUID:
+        """Ask for a run as the user `tester`; the options are those of `request_workflow`. Returns the run's id.
+
+        `run_due_jobs` lets policy decide about it and runs it.
+        """
+        async with self.pool.acquire() as conn:
+            return await request_workflow(conn, tenant_id, workflow, input, TESTER, **options)
+
+    async def run(self, run_id: UUID) -> RunRow:
+        """The run of a workflow as it is now: `status`, `output`, `error`."""
+        found = await get_details(self.pool, run_id)
+        if found.run is not None:
+            return found.run
+        request = found.intent
+        reason = "" if request is None else f"Its request is {request.status}: {request.reason or 'not decided yet'}. "
+        raise NotFound("run", run_id, remedy=f"{reason}`run_due_jobs` starts what may start.")
+
+    async def steps(self, run_id: UUID) -> dict[str, StepRow]:
+        """The recorded steps of a run by name, in the order in which they began."""
+        return {step.key: step for step in await list_steps(self.pool, run_id)}
+
+    async def approve(self, run_id: UUID, step: str | None = None, *, comment: str | None = None) -> None:
+        """Approve what a run asks for, as the user `approver`. `step` names the question if it asks several."""
+        await self._decide(run_id, step, comment, approve=True)
+
+    async def reject(self, run_id: UUID, step: str | None = None, *, comment: str | None = None) -> None:
+        """Reject what a run asks for, as the user `approver`. `step` names the question if it asks several."""
+        await self._decide(run_id, step, comment, approve=False)
+
+    async def publish_event(
+        self, name: str, context: Mapping[str, Any] | None = None, *, tenant_id: UUID = SYSTEM_TENANT
+    ) -> int:
+        """Publish an event as the user `tester`. Returns how many waiting runs it woke."""
+        async with self.pool.acquire() as conn:
+            return (await publish_event(conn, tenant_id, name, context, actor=TESTER)).woken
+
+    def mails(self, tenant: str | None = None) -> list[EmailMessage]:
+        """The mails that were sent, the oldest first; of all tenants, or of the one with this slug."""
+        return self._mailbox.all(tenant)
+
+    def mail(self, job_id: UUID) -> EmailMessage:
+        """The mail that a job of the type EMAIL_SEND sent, or NotFound."""
+        return self._mailbox.of(job_id)
+
     async def run_due_jobs(self, *, limit: int | None = None, concurrency: int = 10) -> TickCounts:
-        """Run jobs until nothing is due, or at most `limit` jobs."""
+        """Run jobs, workflows and mails until nothing is due, or at most `limit` jobs.
+
+        Returns how many attempts there were, by outcome. A run counts each time it is taken up, its jobs count as well.
+        """
+        await settle_intents(self.pool)
         if self._dies_after_claim:
             return await self._claim_and_die(limit or concurrency)
-        options = WorkerOptions(
-            sorted(registered()),
-            concurrency=concurrency,
-            lease=LEASE_SECONDS,
-            drain=True,
-            most_jobs=limit,
-        )
+        outcomes: Counter[str] = Counter()
+        types: Counter[str] = Counter()
+        while True:
+            worker = self._worker(None if limit is None else limit - types.total(), concurrency)
+            await worker.run()
+            outcomes.update(worker.outcomes)
+            types.update(worker.begun_types)
+            # A job may have asked for a workflow.
+            if types.total() == limit or not await settle_intents(self.pool):
+                return counts_of(outcomes, closed=worker.found_gate_closed, types=types)
+
+    def _worker(self, limit: int | None, concurrency: int) -> Worker:
+        served = sorted(registered())
+        options = WorkerOptions(served, concurrency=concurrency, lease=LEASE_SECONDS, drain=True, most_jobs=limit)
         worker = Worker(self.pool, self.url, options, listen=self._listens)
         if self._loses_lease:
             worker.before_finish(lambda: self._expire(worker.id))
-        await worker.run()
-        return counts_of(worker.outcomes, closed=worker.found_gate_closed)
+        return worker
 
     async def let_time_pass(self, passed: timedelta) -> None:
-        """Move every timestamp in the database back by so much and reap, as if the time had passed."""
+        """Move every timestamp in the database back by so much, as if the time had passed.
+
+        Jobs of dead workers are taken back. What has become due, such as a retry or a timer, waits for `run_due_jobs`.
+        """
         conn = await connect(self.url)
         try:
             async with conn.transaction():
                 for row in await conn.fetch(_TIMESTAMPS, schema_name()):
-                    moved = ", ".join(f'"{column}" = "{column}" - $1::interval' for column in row["columns"])
+                    moved = ", ".join(_MOVED.format(column) for column in row["columns"])
                     await conn.execute(f'update {schema_name()}."{row["table_name"]}" set {moved}', passed)
         finally:
             await conn.close()
@@ -123,6 +217,18 @@ class AtlasKit:
             yield
         finally:
             self._listens = True
+
+    async def _decide(self, run_id: UUID, step: str | None, comment: str | None, *, approve: bool) -> None:
+        pending = await list_approvals(self.pool, run_id=run_id, status="pending")
+        asked = [one for one in pending if step in (None, one.step)]
+        if len(asked) != 1:
+            names = ", ".join(str(one.step) for one in pending) or "nothing"
+            raise Conflict(
+                f"Run {run_id} asks for {names}; exactly one question can be decided.",
+                remedy="Name its step, or let the run get there with `run_due_jobs`.",
+            )
+        async with self.pool.acquire() as conn:
+            await decide_approval(conn, asked[0].id, approve, actor=APPROVER, comment=comment)
 
     async def _claim_and_die(self, limit: int) -> TickCounts:
         worker_id = new_worker_id()

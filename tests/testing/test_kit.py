@@ -5,8 +5,31 @@ from datetime import timedelta
 import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
+from atlas import JobContext, Run, job, request_workflow, workflow
+from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.testing import AtlasKit
 from atlas.workers.tick import tick
+from tests.support import DANA
+
+MAIL = {"to": "ada@example.com", "subject": "Hello", "text": "How are you?"}
+
+
+@workflow("kit.two-questions")
+async def two_questions(run: Run, input: dict) -> list[bool]:
+    answers = await run.gather(run.approval("first", title="1?"), run.approval("second", title="2?"))
+    return [bool(one) for one in answers]
+
+
+@workflow("kit.waits")
+async def waits(run: Run, input: dict) -> dict | None:
+    return await run.wait_event("kit.rang")
+
+
+@job("kit.requests")
+async def requests(input: dict, ctx: JobContext) -> None:
+    async with ctx.pool.acquire() as conn:
+        await request_workflow(conn, SYSTEM_TENANT, "kit.two-questions", {}, DANA)
 
 
 @pytest.fixture
@@ -76,3 +99,70 @@ async def test_a_tick_runs_at_most_what_it_may(kit):
     assert (await tick(kit.pool, kit.url, limit=5)).succeeded == 5
     assert (await tick(kit.pool, kit.url, limit=5)).succeeded == 2
     assert (await tick(kit.pool, kit.url, limit=5)).ran == 0
+
+
+async def test_mails_are_kept_and_never_sent(monkeypatch, database_url):
+    monkeypatch.setenv("OUTBOUND_EMAIL_PROVIDER", "resend")
+    monkeypatch.setenv("RESEND_API_KEY", "re_of_production")
+    monkeypatch.setenv("RESEND_API_URL", "http://127.0.0.1:9")
+    async with AtlasKit.open(database_url) as kit:
+        tenant_id = await kit.add_tenant("demo")
+        first = await kit.enqueue("EMAIL_SEND", MAIL)
+        second = await kit.enqueue("EMAIL_SEND", {**MAIL, "subject": "Again"}, tenant_id=tenant_id)
+        assert (kit.mails(), (await kit.run_due_jobs()).succeeded) == ([], 2)
+
+        assert sorted(mail["Subject"] for mail in kit.mails()) == ["Again", "Hello"]
+        assert [mail["Subject"] for mail in kit.mails("demo")] == ["Again"]
+        assert (kit.mail(first)["To"], kit.mail(second)["Subject"]) == ("ada@example.com", "Again")
+    async with AtlasKit.open(database_url) as kit:
+        assert kit.mails() == []
+        with pytest.raises(NotFound):
+            kit.mail(first)
+
+
+async def test_a_question_is_decided_by_its_step(kit):
+    run_id = await kit.start_workflow("kit.two-questions")
+    with pytest.raises(NotFound, match="draft: not decided yet. `run_due_jobs` starts"):
+        await kit.run(run_id)
+    with pytest.raises(Conflict, match="asks for nothing"):
+        await kit.approve(run_id)
+    await kit.run_due_jobs()
+    with pytest.raises(Conflict, match="Name its step"):
+        await kit.approve(run_id)
+    names = list(await kit.steps(run_id))
+    await kit.approve(run_id, names[0])
+    await kit.reject(run_id, comment="no")
+    await kit.run_due_jobs()
+    assert (await kit.run(run_id)).output == {"value": [True, False]}
+
+
+async def test_a_run_that_waits_for_no_time_still_does_after_a_year(kit):
+    run_id = await kit.start_workflow("kit.waits")
+    await kit.run_due_jobs()
+    await kit.let_time_pass(timedelta(days=400))
+    waiting = await kit.run(run_id)
+    assert (waiting.status, waiting.wakes_at) == ("waiting", None)
+    assert await kit.publish_event("kit.rang", {"who": "ada"}) == 1
+    await kit.run_due_jobs()
+    assert (await kit.run(run_id)).output == {"who": "ada"}
+
+
+async def test_a_question_expires(kit):
+    run_id = await kit.start_workflow("kit.two-questions")
+    await kit.run_due_jobs()
+    await kit.let_time_pass(timedelta(days=8))
+    await kit.run_due_jobs()
+    assert (await kit.run(run_id)).output == {"value": [False, False]}
+
+
+async def test_a_workflow_that_a_job_asks_for_runs_as_well(kit):
+    await kit.enqueue("kit.requests")
+    assert (await kit.run_due_jobs()).succeeded == 1
+    assert await kit.pool.fetchval("select count(*) from atlas.approvals") == 2
+
+
+async def test_an_unknown_job_type_or_workflow_is_refused(kit):
+    with pytest.raises(InvalidInput, match="test.dubble"):
+        await kit.enqueue("test.dubble")
+    with pytest.raises(InvalidInput, match="kit.two-question"):
+        await kit.start_workflow("kit.two-question")

@@ -40,7 +40,7 @@ async def run_engine_loop(
         while not stop.is_set():
             wake.clear()
             try:
-                more = await tasks.poll()
+                more = await tasks.poll() >= BATCH
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
                 log.warning("the engine could not poll for intents", reason=str(error) or type(error).__name__)
                 more = False
@@ -51,11 +51,14 @@ async def run_engine_loop(
             await listener.stop()
 
 
-async def settle_intents(pool: Pool) -> None:
-    """Turn the intents there are into runs, once: a worker that only drains begins with it."""
+async def settle_intents(pool: Pool) -> int:
+    """Turn the intents there are into runs, once: a worker that only drains begins with it. Returns how many."""
     tasks = _EngineTasks(pool, f"engine:{new_worker_id()}")
-    while await tasks.poll():
-        pass
+    taken = last = await tasks.poll()
+    while last >= BATCH:
+        last = await tasks.poll()
+        taken += last
+    return taken
 
 
 class _EngineTasks:
@@ -67,8 +70,8 @@ class _EngineTasks:
         self._published_at: float | None = None
         self._expired_at = 0.0
 
-    async def poll(self) -> bool:
-        """Poll once. True: more intents wait."""
+    async def poll(self) -> int:
+        """Poll once. Returns how many intents it took; more wait if it was a whole batch."""
         async with borrow(self._pool, within=POLL_TIMEOUT) as conn:
             if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
@@ -77,7 +80,7 @@ class _EngineTasks:
             if time.monotonic() - self._expired_at > EXPIRE_SECONDS:
                 await expire_approvals(conn)
                 self._expired_at = time.monotonic()
-        return taken.claimed >= BATCH
+        return taken.claimed
 
 
 async def _wait(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:

@@ -1,0 +1,63 @@
+"""The page about tests: its examples run as a user's own tests, and it names everything that the kit can do."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from atlas.testing import AtlasKit
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs" / "testing.md").read_text()
+EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture
+async def login(owner, database_url) -> AsyncIterator[Callable]:
+    """Makes a login with some rights and returns the server's address for it."""
+    name = f"tester_{uuid4().hex[:12]}"
+
+    async def make(rights: str) -> str:
+        await owner.execute(f"create role {name} login password 'secret' {rights}")
+        return re.sub("//[^@]*@", f"//{name}:secret@", database_url)
+
+    yield make
+    for row in await owner.fetch(
+        "select datname from pg_database d join pg_roles r on r.oid = d.datdba where rolname = $1", name
+    ):
+        await owner.execute(f'drop database "{row["datname"]}" with (force)')
+    await owner.execute(f"drop role {name}")
+
+
+def run_examples(folder: Path, url: str, *names: str) -> subprocess.CompletedProcess[str]:
+    for name in names:
+        (folder / name).write_text(EXAMPLES[name])
+    providers = {"OUTBOUND_EMAIL_PROVIDER": "resend", "RESEND_API_KEY": "re_never_used"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
+        cwd=folder,
+        env={**os.environ, **providers, "DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+async def test_the_examples_pass_with_a_login_that_may_create_databases(login, tmp_path):
+    done = run_examples(tmp_path, await login("createdb"), *EXAMPLES)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{''.join(EXAMPLES.values()).count('async def test_')} passed" in done.stdout
+
+
+def test_the_page_names_every_method_and_each_has_a_docstring():
+    methods = {name: value for name, value in vars(AtlasKit).items() if not name.startswith("_")}
+    _, _, table = PAGE.partition("## Everything it can do")
+
+    assert [name for name in methods if not re.search(rf"`[^`]*\b{name}\(", table)] == []
+    assert [name for name in methods if not getattr(AtlasKit, name).__doc__] == []
