@@ -14,6 +14,7 @@ import asyncpg
 from atlas.db.migrations import load_migrations, migrate
 from atlas.db.pool import connect
 from atlas.db.sql_functions import functions_hash
+from atlas.errors import DatabaseError
 from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
 
 # A test server has nothing to lose in a power cut. Crash tests kill processes, which the kernel's cache survives.
@@ -84,6 +85,13 @@ class TestDatabases:
             await conn.execute(f'create database "{name}" template "{template}"{self._strategy}')
         except asyncpg.DuplicateDatabaseError:
             return False
+        except asyncpg.InsufficientPrivilegeError as error:
+            login = await conn.fetchval("select session_user")
+            raise DatabaseError(
+                f"The login {login} of DATABASE_URL may not create databases, and each test has one of its own.",
+                remedy=f'Let an administrator run: alter role "{login}" createdb; or unset DATABASE_URL, and the tests'
+                " start a Postgres of their own.",
+            ) from error
         finally:
             await conn.close()
         return True

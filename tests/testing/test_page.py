@@ -55,6 +55,15 @@ async def test_the_examples_pass_with_a_login_that_may_create_databases(login, t
     assert f"{''.join(EXAMPLES.values()).count('async def test_')} passed" in done.stdout
 
 
+async def test_a_login_that_may_not_create_databases_is_named_with_the_remedy(login, tmp_path):
+    done = run_examples(tmp_path, await login("nocreatedb"), "conftest.py", "test_welcome.py")
+
+    assert re.search(r"The login tester_\w+ of DATABASE_URL may not create databases", done.stdout), done.stdout
+    assert re.search(r'alter role "tester_\w+" createdb; or unset DATABASE_URL', done.stdout)
+    assert "Traceback" not in done.stdout
+    assert "asyncpg" not in done.stdout
+
+
 def test_the_page_names_every_method_and_each_has_a_docstring():
     methods = {name: value for name, value in vars(AtlasKit).items() if not name.startswith("_")}
     _, _, table = PAGE.partition("## Everything it can do")
