@@ -1,6 +1,7 @@
 """Fixtures: a server for the session, a database for each test."""
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.test_databases import TestDatabases
@@ -133,3 +135,15 @@ def eventually(pool: Pool) -> Any:
             raise AssertionError(f"still {found!r} instead of {equals!r} after {within} s: {sql}") from None
 
     return wait
+
+
+@pytest.fixture
+def default_logs() -> Iterator[None]:
+    """Logs as in a process that has not set them up, whatever the tests before did."""
+    before, root = structlog.get_config(), logging.getLogger()
+    level = root.level
+    structlog.reset_defaults()
+    root.setLevel(logging.WARNING)
+    yield
+    structlog.configure(**before)
+    root.setLevel(level)

@@ -1,13 +1,11 @@
 """Workers under test: in this process, on a real database."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import structlog
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.db.pool import Pool
@@ -20,18 +18,6 @@ from tests.support import DANA, PROOF
 async def online(pool: Pool) -> None:
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=DANA)
-
-
-@pytest.fixture
-def default_logs() -> Iterator[None]:
-    """Logs as in a process that has not set them up, whatever the tests before did."""
-    before, root = structlog.get_config(), logging.getLogger()
-    level = root.level
-    structlog.reset_defaults()
-    root.setLevel(logging.WARNING)
-    yield
-    structlog.configure(**before)
-    root.setLevel(level)
 
 
 @pytest.fixture

@@ -328,6 +328,7 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
     assert orjson.loads(event["body"])["message"] == event["message"]
 
 
+@pytest.mark.usefixtures("default_logs")
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises, monkeypatch):
     # A logger that was used before a test keeps where it writes.

@@ -3,6 +3,7 @@
 import asyncio
 
 import orjson
+import pytest
 import structlog
 
 from atlas.audit.crosscheck import cross_check
@@ -34,6 +35,7 @@ async def test_a_heartbeat_renews_a_living_lease_and_never_a_lapsed_one(conn):
     assert not await heartbeat(conn, "nobody", lease=60, running=0)
 
 
+@pytest.mark.usefixtures("default_logs")
 async def test_the_log_names_all_of_a_job_whose_lease_expired(conn, monkeypatch):
     # A logger that was used before a test keeps where it writes.
     monkeypatch.setattr("atlas.engine.jobs.sweep.log", structlog.get_logger("sweep"))
