@@ -82,7 +82,7 @@ def test_providers_are_an_ordered_list(monkeypatch):
         ("ATLAS_BATCH", "-1", "greater than or equal to 1"),
         ("ATLAS_GRACE_SECONDS", "-1", "greater than or equal to 0"),
         ("ATLAS_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
-        ("OUTBOUND_EMAIL_PROVIDER", "pigeon", "must list one or more of microsoft, resend, outbox, none"),
+        ("OUTBOUND_EMAIL_PROVIDER", "pigeon", "must list one or more of microsoft, resend, smtp, outbox, none"),
         ("OUTBOUND_EMAIL_PROVIDER", ",", "must list one or more of"),
     ],
 )

@@ -70,7 +70,7 @@ async def test_a_tenant_may_be_held_to_a_list_of_agents(post, server, acme):
 @pytest.mark.parametrize(
     ("email", "named"),
     [
-        ({"providers": ["smtp"]}, "providers"),
+        ({"providers": ["sendmail"]}, "providers"),
         ({"providers": []}, "providers"),
         ({"per_minute": 0}, "per_minute"),
         ({"form": "x"}, "form"),
