@@ -5,7 +5,7 @@ import asyncpg
 
 async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
     await atlas("tenant", "add", "acme", "--timezone", "Europe/Berlin")
-    target = ("--job-type", "report.build", "--payload", '{"day": "{{ fire.local }}"}')
+    target = ("--job-type", "report.weekly", "--payload", '{"day": "{{ fire.local }}"}')
     added = await atlas("trigger", "add", "--tenant", "acme", "--cron", "0 9 * * mon-fri", *target, "--json")
     trigger = added.document
     listed = await atlas("trigger", "list", "--tenant", "acme")
@@ -29,7 +29,7 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
     )
     assert job.document["job"]["source_ref"] == trigger["id"]
     assert removed.stdout == f"Trigger {trigger['id']} (hourly) is removed.\n"
-    assert still.stdout == f"Trigger {trigger['id']} is changed. There is no job type report.build yet.\n"
+    assert still.stdout == f"Trigger {trigger['id']} is changed. There is no job type report.weekly yet.\n"
     assert f"There is no trigger {trigger['id']}" in gone.refusal
 
 
