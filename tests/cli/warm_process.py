@@ -17,6 +17,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
+from atlas.db.prisma import load_client
 from tests.support import ROOT
 
 LONGEST = 2**20
@@ -65,6 +66,7 @@ def serve(requests: socket.socket) -> None:
     import_module("typer.rich_utils")
     for name in LOADED:
         import_module(f"atlas.cli.{name}")
+    load_client()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         request, files, _, _ = socket.recv_fds(requests, LONGEST, 4)
