@@ -18,6 +18,9 @@ from atlas.db.pool import Connection
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
+# The columns of every row as JSON text, by table and key.
+Rows = dict[str, dict[str, str]]
+
 # Ada leads Bob and Cyd, Bob leads Dan; Ada has gadgets 1 to 4 and a badge, Bob gadget 5, nobody gadget 6.
 SEED = """
 insert into atlas."Person" (id, name, email, key, boss_id) values
@@ -74,7 +77,7 @@ async def restore(conn: Connection) -> None:
     await conn.execute(f"truncate {tables}; {SEED}")
 
 
-async def read_rows(conn: Connection) -> dict[str, dict[str, str]]:
+async def read_rows(conn: Connection) -> Rows:
     """The columns of every row as JSON text, by table and key, without the time of the last write."""
     found = {}
     for table, key in KEYS.items():
@@ -84,7 +87,7 @@ async def read_rows(conn: Connection) -> dict[str, dict[str, str]]:
     return found
 
 
-def changes(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> dict[str, Any]:
+def changes(before: Rows, after: Rows) -> dict[str, Any]:
     """The rows that differ: what is new in them, or None for a row that is gone."""
     found: dict[str, Any] = dict.fromkeys(sorted(before.keys() - after.keys()))
     for key, row in sorted(after.items()):

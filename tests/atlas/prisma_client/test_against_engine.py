@@ -26,6 +26,7 @@ from tests.atlas.prisma_client.chosen_calls import chosen_calls
 from tests.atlas.prisma_client.recording import (
     RECORDED,
     Call,
+    Rows,
     answer,
     changes,
     decoded,
@@ -35,8 +36,6 @@ from tests.atlas.prisma_client.recording import (
     restore,
 )
 from tests.atlas.prisma_client.workshop import SCHEMA_TEXT, TABLES, Workshop
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SCHEMA = parse_schema(plain(SCHEMA_TEXT))
 LINES = json.loads(RECORDED.read_text())
@@ -54,10 +53,9 @@ async def world(databases: TestDatabases) -> AsyncIterator[Connection]:
         await conn.close()
 
 
-async def replay(conn: Connection, line: dict[str, Any]) -> dict[str, Any]:
-    """Make a recorded call and undo it; returns what `recorded.json` would say of it."""
+async def replay(conn: Connection, line: dict[str, Any], before: Rows) -> dict[str, Any]:
+    """Make a recorded call on the rows `before` and undo it; returns what `recorded.json` would say of it."""
     call = Call(*decoded(line["call"]))
-    before = await read_rows(conn)
     transaction = conn.transaction()
     await transaction.start()
     await conn.execute(
@@ -92,10 +90,12 @@ def test_all_chosen_calls_are_recorded():
     assert {json.dumps(line["call"]) for line in LINES} >= CHOSEN
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_call_answers_and_writes_what_prismas_engine_does(world):
     different = []
+    before = await read_rows(world)
     for line in LINES:
-        found = await replay(world, line)
+        found = await replay(world, line, before)
         if not is_same(found, line):
             different.append({"engine": line, "ours": found})
     assert different == [], "\n".join(json.dumps(each) for each in different)
