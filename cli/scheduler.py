@@ -6,6 +6,7 @@ from atlas.cli.long_running import run_program
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import Atlas
 from atlas.cli.worker import App
+from atlas.db.prisma import load_client
 from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.scheduler.program import CONNECTIONS, SchedulerParts, run_scheduler
 from atlas.workers.user_modules import load_apps
@@ -16,6 +17,7 @@ def scheduler(app: App = None, json: Json = False) -> None:
 
     async def work(atlas: Atlas, stop: asyncio.Event) -> None:
         load_apps(app or [])
+        load_client()  # now, so that no trigger waits for the import
         await sync_code_schedules(atlas.pool)
         await run_scheduler(SchedulerParts(atlas.pool, atlas.url, atlas.settings), stop)
 
