@@ -148,7 +148,7 @@ class JobsRepository:
         known = registered().get(canonical(job.job_type))
         if self._policy is not None:
             return policy_of(self._policy).max_retries
-        return int(await fetch_value(conn, RETRIES, job_type=job.job_type)) if known is None else known.max_retries
+        return int(await fetch_value(conn, RETRIES, job_id=job.id)) if known is None else known.max_retries
 
     def _policy_of(self, job: ClaimedJob) -> RetryPolicy:
         known = registered().get(canonical(job.job_type))

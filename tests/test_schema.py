@@ -121,7 +121,7 @@ async def test_the_migrated_database_is_what_the_schema_draws(owner):
         "alter table atlas.tenants alter column created_at type timestamptz(3)",
         "alter table atlas.tenants alter column name drop not null",
         "alter table atlas.tenants alter column timezone set not null, alter column timezone set default 'CET'",
-        "alter table atlas.jobs alter column priority drop default",
+        "alter table atlas.jobs alter column max_retries drop default",
         "alter table atlas.jobs alter column created_at set default now()",
         "alter type job_source add value 'elsewhere'",
     ],

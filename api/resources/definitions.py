@@ -12,6 +12,7 @@ from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Wh
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import MOST_RETRIES
 from atlas.client.models import ApiModel, Page
 from atlas.engine.commands.definitions import (
     Definition,
@@ -23,7 +24,6 @@ from atlas.engine.commands.definitions import (
     list_definitions,
 )
 from atlas.engine.commands.spec import Limits
-from atlas.engine.jobs.new_job import MOST_RETRIES
 
 router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 

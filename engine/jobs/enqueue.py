@@ -161,6 +161,7 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "delay": None if job.delay is None else job.delay.total_seconds(),
         "run_at": job.run_at,
         "max_retries": job.max_retries,
+        "type_retries": _known_retries(job_type),
         "correlation_id": job.correlation_id,
         "source": job.source or "manual",
         "source_ref": job.source_ref,
@@ -170,16 +171,23 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
     }
 
 
+def _known_retries(job_type: str) -> int | None:
+    """The retries of a type where this process has its handler; None: the statement looks them up."""
+    known = registered().get(job_type)
+    return None if known is None else known.max_retries
+
+
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
     """The jobs as arrays, one a column; a column without values is null and costs nothing."""
     types = [canonical(job.job_type) for job in jobs]
     metas = _metas(jobs, types, actor)
+    shared_types = _shared(types)
     return {
         "actor_type": actor.type,
         "actor_id": actor.id,
         "ids": [job.id for job in jobs],
         "tenants": _shared([job.tenant_id for job in jobs]),
-        "types": _shared(types),
+        "types": shared_types,
         "inputs": texts,
         "metas": _shared(metas),
         "bodies": [_body(job, meta, actor) for job, meta in zip(jobs, metas, strict=True)],
@@ -187,6 +195,7 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "delays": _or_null(None if job.delay is None else job.delay.total_seconds() for job in jobs),
         "run_ats": _or_null(job.run_at for job in jobs),
         "max_retries": _or_null(job.max_retries for job in jobs),
+        "type_retries": _or_null(map(_known_retries, shared_types)),
         "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
         "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
         "correlations": _or_null(job.correlation_id for job in jobs),

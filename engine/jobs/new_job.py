@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import LARGEST_INTEGER, MOST_RETRIES
 from atlas.db.pg_json import holds_nul, stored_text
 from atlas.engine.jobs.types import canonical, check_input, input_limit
 from atlas.engine.secrets.store import Secret
@@ -25,7 +25,6 @@ SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
 
 MOST_PRIORITY = 1_000_000
-MOST_RETRIES = 1000
 LONGEST_DELAY = timedelta(days=3660)
 LONGEST_DEDUPE_KEY = 200
 

@@ -13,7 +13,7 @@ from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.enqueue import Enqueued, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.prisma_rules import WRITES, check_write, chosen
+from atlas.engine.jobs.prisma_rules import WRITES, check_write, chosen, with_choice
 from atlas.prisma_client import AsyncpgPrisma, Schema
 from atlas.prisma_client.errors import missing_value, translate, wrong_value
 from atlas.prisma_client.source import Bound
@@ -70,6 +70,7 @@ class AtlasPrisma(AsyncpgPrisma):
             check_write(self._model(model), method, arguments)
             if method in ("create", "create_many"):
                 return {"data": {"result": await self._create(method, arguments, model)}}
+            arguments = with_choice(arguments)
         return await super()._execute(method=method, arguments=arguments, model=model, root_selection=root_selection)
 
     async def _create(self, method: str, arguments: dict[str, Any], model: type[BaseModel]) -> Any:

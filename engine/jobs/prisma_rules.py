@@ -37,6 +37,7 @@ _COLUMNS = {
     **dict.fromkeys(("output", "error", "retryCount", "finishedAt", "deadLetteredAt", "costCents"), _FINISH),
     **dict.fromkeys(("cancelRequestedAt", "cancelRequestedBy"), _CANCEL),
     **dict.fromkeys(("nextRetryAt", "dueAt"), _LATER),
+    "retriesChosen": "Naming `maxRetries` sets it.",
     "progress": "A handler reports it: `await ctx.progress(40)`.",
 }
 # The columns that a new job has before anything has happened to it. Naming them with these values is harmless.
@@ -120,6 +121,14 @@ def check_write(model: Model, method: str, arguments: Mapping[str, Any]) -> None
             for name, value in as_dict(arguments.get("data"), "Job.data").items():
                 if name not in CHANGEABLE:
                     raise WriteRefused(f"The typed client does not change Job.{name}.", remedy=_way(name, value))
+
+
+def with_choice(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an update. Retries that it names are the job's own from then on."""
+    data = arguments.get("data")
+    if not isinstance(data, dict) or "maxRetries" not in data:
+        return arguments
+    return arguments | {"data": data | {"retriesChosen": True}}
 
 
 def _way(name: str, value: Any) -> str:

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
+from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
 from atlas.db.pg_json import TooLarge, byte_size, is_larger, stored_json, without_nul
 from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
@@ -209,6 +209,9 @@ def add_job_type(job_type: JobType) -> None:
         )
     if job_type.concurrency is not None and job_type.concurrency < 1:
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
+    if not 0 <= job_type.max_retries <= MOST_RETRIES:
+        reason = f"is not between 0 and {MOST_RETRIES:,}"
+        raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_retries", reason)])
     if not 1 <= job_type.max_output <= MOST_OUTPUT:
         reason = f"is not between 1 and {MOST_OUTPUT:,} bytes"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_output", reason)])

@@ -117,7 +117,7 @@ def release_attempt(job_id: UUID, attempt: int) -> Finish:
 def cancel(job: ClaimedJob, worker: str, error: JobCanceled, notes: Notes | None = None) -> Finish:
     """running → canceled, as an operator asked."""
     finish = Finish(job.id, job.attempt, "canceled")
-    finish.detail = _detail("canceled", error, notes)
+    finish.detail = _detail(job, "canceled", error, notes)
     return with_event(finish, job, worker, "JOB_CANCELED", notes, message=error.message)
 
 
@@ -140,13 +140,13 @@ def describe(error: BaseException) -> str:
 
 def _retry(job: ClaimedJob, worker: str, error: BaseException, delay: float, notes: Notes | None) -> Finish:
     finish = Finish(job.id, job.attempt, "queued", error=_error(job, error, notes), delay=delay, used=1, level="warn")
-    finish.detail = _detail(_attempt_status(error), error, notes)
+    finish.detail = _detail(job, _attempt_status(error), error, notes)
     return with_event(finish, job, worker, "JOB_RETRY_SCHEDULED", notes, message=describe(error))
 
 
 def _fail(job: ClaimedJob, worker: str, error: BaseException, action: str, notes: Notes | None) -> Finish:
     finish = Finish(job.id, job.attempt, "failed", error=_error(job, error, notes), used=1, level="error")
-    finish.detail = _detail(_attempt_status(error), error, notes)
+    finish.detail = _detail(job, _attempt_status(error), error, notes)
     return with_event(finish, job, worker, action, notes, message=describe(error))
 
 
@@ -174,8 +174,8 @@ def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
     return stored_json(shown)
 
 
-def _detail(status: str, error: BaseException, notes: Notes | None) -> str:
-    """What the attempt's row holds."""
+def _detail(job: ClaimedJob, status: str, error: BaseException, notes: Notes | None) -> str:
+    """What the attempt's row holds, and the retries by which it was decided, which the job's row holds."""
     shown: dict[str, Any] = {"status": status}
     outcome = getattr(error, "outcome", None)
     if outcome is not None:
@@ -184,6 +184,7 @@ def _detail(status: str, error: BaseException, notes: Notes | None) -> str:
         shown.update(notes.detail)
     if "error_text" not in shown:
         shown["error_text"] = cut_stack(error_text(error))
+    shown["max_retries"] = job.max_retries
     return stored_json(shown)
 
 

@@ -22,6 +22,7 @@ create type turn_row as (
   input              jsonb,
   attempt_count      int,
   retry_count        int,
+  -- Null: the job chose none, and those of its handler count.
   max_retries        int,
   lost_count         int,
   timeout_seconds    int,
@@ -47,14 +48,15 @@ create table jobs (
   error               jsonb not null default '{}',
   cost_cents          int not null default 0,
   retry_count         int not null default 0,
-  -- Null: those of its job type when it is claimed.
-  max_retries         int,
+  max_retries         int not null default 3,
   next_retry_at       timestamptz(6),
   -- When its last wait ended: next_retry_at, which is null while a job is ready, or the time at which it was woken or retried.
   due_at              timestamptz(6),
   attempt_count       int not null default 0,
   lost_count          int not null default 0,
   careful             boolean not null default false,
+  -- Whether max_retries is the job's own. False: it is its type's, and who claims the job takes the type's number of that time.
+  retries_chosen      boolean not null default true,
   created_at          timestamptz(6) not null default clock_timestamp(),
   updated_at          timestamptz(6) not null default clock_timestamp(),
   started_at          timestamptz(6),
@@ -189,7 +191,7 @@ create table job_types (
   key             text primary key,
   description     text not null default '',
   input_schema    jsonb not null default '{}',
-  max_retries     int not null default 3,
+  max_retries     int not null default 3 check (max_retries between 0 and 1000),
   timeout_seconds int,
   retry_policy    jsonb not null default '{}',
   concurrency     int check (concurrency > 0),

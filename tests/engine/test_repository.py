@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, JobFilter, PermanentError, cancel, claim, reap, switch
+from atlas.engine.jobs import SYSTEM_TENANT, JobFilter, PermanentError, cancel, claim, get_job, reap, switch
+from atlas.engine.jobs.prisma_client import AtlasPrisma
 from atlas.engine.repository import EnqueueJob, JobsRepository
 from atlas.errors import InvalidInput, LeaseLost
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
@@ -52,6 +53,24 @@ async def test_a_failure_follows_the_policy_and_a_permanent_one_ends_it(conn):
     await jobs.mark_failure(conn, job.id, PermanentError("wrong address"))
     assert (await load(conn, job_id))["status"] == "failed"
     assert await attempts(conn, job_id) == [(1, "failed", None), (2, "failed", None)]
+
+
+async def test_a_failure_stores_the_retries_it_was_decided_by_unless_the_job_has_its_own(conn):
+    jobs = JobsRepository()
+    for_all, own = [await jobs.enqueue(conn, EnqueueJob("invoice.send", payload={"n": n})) for n in (1, 2)]
+    assert [(await load(conn, one))["max_retries"] for one in (for_all, own)] == [3, 3]
+
+    await conn.execute("insert into atlas.job_types (key, max_retries) values ('invoice.send', 1)")
+    await jobs.claim(conn, limit=2)
+    await AtlasPrisma.on(conn).job.update({"maxRetries": 7}, {"id": str(own)})
+    for job_id in (for_all, own):
+        await jobs.mark_failure(conn, job_id, "no paper")
+    rows = [await load(conn, job_id) for job_id in (for_all, own)]
+    assert [(row["status"], row["retry_count"], row["max_retries"]) for row in rows] == [
+        ("queued", 1, 1),
+        ("queued", 1, 7),
+    ]
+    assert [(await get_job(conn, job_id)).max_retries for job_id in (for_all, own)] == [1, 7]
 
 
 async def test_it_ends_only_what_it_claimed(conn):

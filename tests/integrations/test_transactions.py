@@ -24,7 +24,7 @@ async def test_a_job_exists_with_its_event_once_the_transaction_commits(shop, sh
 
     [job] = await shop.jobs()
     assert (job["id"], job["tenant_id"], job["job_type"]) == (made.id, shop.acme, "invoice.send")
-    assert (job["status"], job["max_retries"], job["created_by"]) == ("queued", None, "dana")
+    assert (job["status"], job["max_retries"], job["created_by"]) == ("queued", 8, "dana")
     assert orjson.loads(job["input"]) == {"invoice_id": 7}
     assert (job["actor_id"], orjson.loads(job["meta"])["login"]) == ("dana", shop.login)
     assert await shop.state() == "sent"

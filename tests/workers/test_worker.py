@@ -762,8 +762,11 @@ async def test_retries_are_those_of_the_handler_that_runs_the_job(pool, drain):
         own = await conn.fetchval(
             "select id from atlas.enqueue('system', 'test.fails', max_retries => 0, allow_unknown => true)"
         )
+    assert [(await row(pool, job_id))["max_retries"] for job_id in (for_all, own)] == [3, 0]
     await drain("test.fails")
 
     found = [await row(pool, job_id) for job_id in (for_all, own)]
     assert [(one["status"], one["attempt_count"]) for one in found] == [("failed", 3), ("failed", 1)]
+    # Who compares the row's own numbers sees what the worker decided by.
+    assert [(one["retry_count"], one["max_retries"]) for one in found] == [(3, 2), (1, 0)]
     assert all(one["dead_lettered_at"] is not None for one in found)

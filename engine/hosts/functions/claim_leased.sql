@@ -83,8 +83,8 @@ begin
       set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_claimant,
           attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
       where id = best.id and status = 'queued'
-      returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count, retries_of(job_type, max_retries),
-        lost_count,
+      returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
+        retries_of(job_type, max_retries, retries_chosen), lost_count,
         coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)), definition_id,
         parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
       taken := taken + 1;

@@ -32,7 +32,8 @@ begin
           and not exists (select from tenants x where x.limits ? 'in_flight')
         order by j.priority desc, j.created_at limit p_slots + p_prefetch for update of j skip locked))
       and status = 'queued'
-    returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count,
+    returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
+      case when retries_chosen then max_retries end, lost_count,
       timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false;
     if found then
       return;

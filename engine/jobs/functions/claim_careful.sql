@@ -73,6 +73,7 @@ begin
   set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
       attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
   where ctid = any (picked) and status = 'queued'
-  returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_retries, lost_count,
+  returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
+    case when retries_chosen then max_retries end, lost_count,
     timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
 end $$;

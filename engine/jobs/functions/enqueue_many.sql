@@ -1,7 +1,8 @@
 -- Enqueues any number of jobs: insert, dedupe, audit rows and wake-up in one call. The ids come from the caller.
 -- Returns only what differs from "created as asked": jobs that already existed under an active dedupe key.
 -- With p_coalesce false, a key held by a job of another type or input is refused (errcode AT409, detail: the holder).
--- A tenant, type or meta that all of them share is passed as an array of one.
+-- A tenant, type or meta that all of them share is passed as an array of one; the retries of a shared type are looked up once.
+-- p_max_retries are those that jobs choose, p_type_retries those of their types where the caller knows them.
 -- An event whose meta has `input_sha256` comes without bytes, and gets the digest of its input.
 -- Called by engine/jobs/enqueue.py and enqueue.
 create or replace function enqueue_many(
@@ -10,7 +11,8 @@ create or replace function enqueue_many(
   p_priority int[] default null, p_delay float8[] default null, p_run_at timestamptz[] default null, p_max_retries int[] default null,
   p_dedupe_key text[] default null, p_dedupe_hash bytea[] default null, p_correlation text[] default null,
   p_source text[] default null, p_source_ref text[] default null, p_timeout int[] default null, p_definition uuid[] default null,
-  p_host uuid[] default null, p_instance uuid[] default null, p_parent_run uuid[] default null
+  p_host uuid[] default null, p_instance uuid[] default null, p_parent_run uuid[] default null,
+  p_type_retries int[] default null
 ) returns table (nth int, id uuid) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
@@ -18,6 +20,8 @@ declare
   every_tenant uuid := case when cardinality(p_tenant) = 1 then p_tenant[1] end;
   every_type text := case when cardinality(p_type) = 1 then p_type[1] end;
   every_meta jsonb := case when cardinality(p_meta) = 1 then p_meta[1] end;
+  every_retries int := case when every_type is not null
+    then coalesce(p_type_retries[1], (select y.max_retries from job_types y where y.key = every_type), 3) end;
   stranger uuid;
   rest int[];
   made int[];
@@ -33,21 +37,25 @@ begin
     with asked as materialized (
       select u.id, coalesce(u.tenant_id, every_tenant) as tenant_id, coalesce(u.job_type, every_type) as job_type, u.input,
         coalesce(u.meta, every_meta, '{}') as meta, u.body, u.priority, u.delay, u.run_at,
-        u.max_retries, u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
+        coalesce(u.max_retries, u.type_retries, every_retries) as max_retries, u.max_retries is not null as retries_chosen,
+        u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
         u.timeout_seconds, u.definition_id, u.host_id, u.server_instance_id, u.parent_run_id, u.n
       from unnest(p_id, p_tenant, p_type, p_input, p_meta, p_body, p_priority, p_delay, p_run_at, p_max_retries, p_dedupe_key,
-                  p_dedupe_hash, p_correlation, p_source, p_source_ref, p_timeout, p_definition, p_host, p_instance, p_parent_run)
+                  p_dedupe_hash, p_correlation, p_source, p_source_ref, p_timeout, p_definition, p_host, p_instance, p_parent_run,
+                  p_type_retries)
         with ordinality
         u(id, tenant_id, job_type, input, meta, body, priority, delay, run_at, max_retries, dedupe_key,
-          dedupe_hash, correlation_id, source, source_ref, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id, n)
+          dedupe_hash, correlation_id, source, source_ref, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id,
+          type_retries, n)
       where rest is null or u.n = any (rest)),
     ins as (
-      insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, dedupe_key, dedupe_hash, correlation_id,
-        source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id)
+      insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, retries_chosen, dedupe_key, dedupe_hash,
+        correlation_id, source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id)
       select a.id, a.tenant_id, a.job_type, a.input, coalesce(a.priority, 0),
         case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second'
              when a.run_at > statement_timestamp() then a.run_at end,
-        a.max_retries, a.dedupe_key, a.dedupe_hash, a.correlation_id,
+        coalesce(a.max_retries, (select y.max_retries from job_types y where y.key = a.job_type), 3), a.retries_chosen,
+        a.dedupe_key, a.dedupe_hash, a.correlation_id,
         coalesce(a.source, 'manual')::job_source, a.source_ref, p_actor_id,
         a.timeout_seconds, a.definition_id, a.host_id, a.server_instance_id, a.parent_run_id
       from asked a

@@ -63,6 +63,9 @@ begin
                        else u.error || jsonb_build_object('attemptedAt',
                          to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) end,
           retry_count = j.retry_count + coalesce(u.used, 0),
+          -- The number by which it was decided. A job that chose one keeps it.
+          max_retries = case when j.retries_chosen then j.max_retries
+                             else coalesce((u.detail->>'max_retries')::int, j.max_retries) end,
           cost_cents = j.cost_cents + coalesce(u.cost, 0),
           next_retry_at = case when u.status = 'queued' and u.delay > 0 then statement_timestamp() + u.delay * interval '1 second' end,
           finished_at = case when u.status <> 'queued' then clock_timestamp() end,

@@ -2,13 +2,14 @@
 -- 0.57 ms. No row means that there is no such tenant, or that it is being removed. SQL, because it is a hot verb: job, audit
 -- row and wake-up in one statement.
 with made as (
-  insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, correlation_id, source, source_ref,
-    created_by, timeout_seconds, definition_id, parent_run_id)
+  insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, retries_chosen, correlation_id, source,
+    source_ref, created_by, timeout_seconds, definition_id, parent_run_id)
   select :id, o.id, :job_type, :input, :priority,
     case when :delay::float8 > 0 then statement_timestamp() + :delay::float8 * interval '1 second'
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
-    :max_retries::int, :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id,
-    :parent_run_id
+    coalesce(:max_retries::int, :type_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3),
+    :max_retries::int is not null,
+    :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
   from atlas.tenants o where o.id = :tenant_id and o.removing_at is null
   returning id
 )

@@ -203,7 +203,7 @@ page as (
 select p.id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
        when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
   job_type, definition_id, priority, input, output, error, cost_cents, retry_count,
-  case when p.id is not null then atlas.retries_of(job_type, max_retries) end as max_retries, next_retry_at,
+  case when p.id is not null then atlas.retries_of(job_type, max_retries, retries_chosen) end as max_retries, next_retry_at,
   coalesce(next_retry_at, due_at) as scheduled_for, attempt_count, lost_count,
   created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,

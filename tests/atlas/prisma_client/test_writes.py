@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_created_row_has_what_was_given_and_the_databases_defaults(db, tenant):
     before = datetime.now(UTC) - timedelta(seconds=5)
     job = await db.job.create({"tenantId": tenant.id, "jobType": "mail", "input": Json({"to": "x"}), "claimedBy": None})
-    assert (job.jobType, job.input, job.status, job.maxRetries, job.output) == ("mail", {"to": "x"}, "queued", None, {})
+    assert (job.jobType, job.input, job.status, job.maxRetries, job.output) == ("mail", {"to": "x"}, "queued", 3, {})
     assert UUID(job.id)
     assert job.createdAt > before
     assert await db.job.find_unique(where={"id": job.id}) == job

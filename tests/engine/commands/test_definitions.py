@@ -249,7 +249,7 @@ async def test_a_payload_is_checked_before_it_becomes_a_job(conn):
     assert (row["job_type"], row["definition_id"], row["max_retries"], row["priority"]) == (
         "sync-dropbox",
         made.id,
-        None,
+        2,
         4,
     )
 

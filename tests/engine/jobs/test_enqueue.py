@@ -69,6 +69,14 @@ async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(con
     assert (await load(conn, dated))["next_retry_at"] is not None
 
 
+async def test_retries_come_from_the_job_type_unless_the_caller_names_them(conn):
+    await conn.execute("insert into atlas.job_types (key, max_retries) values ('report.build', 9)")
+
+    made = [await given_job(conn), await given_job(conn, max_retries=1), await given_job(conn, "unknown.type")]
+    rows = [await load(conn, job_id) for job_id in made]
+    assert [(row["max_retries"], row["retries_chosen"]) for row in rows] == [(9, False), (1, True), (3, False)]
+
+
 async def test_an_active_key_answers_with_the_job_that_holds_it(conn):
     first = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)
     second = await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)

@@ -147,7 +147,7 @@ async def test_a_type_that_nothing_knows_is_refused_unless_asked(db, pool, green
     with pytest.raises(InvalidInput, match=r"'report.biuld' is not known; names like it are report.build"):
         await db.job.create({**NEW, "jobType": "report.biuld"})
     made = await AtlasPrisma(pool, allow_unknown=True).job.create({**NEW, "jobType": "report.biuld"})
-    assert (made.jobType, made.maxRetries) == ("report.biuld", None)
+    assert (made.jobType, made.maxRetries) == ("report.biuld", 3)
 
 
 async def test_a_job_of_later_is_due_then(db, conn, green):
@@ -203,6 +203,7 @@ async def test_how_a_job_is_to_run_may_be_changed(db, green):
     made = await db.job.create(NEW)
     changed = await db.job.update({"priority": {"increment": 3}, "maxRetries": 7}, {"id": made.id})
     assert (changed.priority, changed.maxRetries) == (3, 7)
+    assert (made.retriesChosen, changed.retriesChosen) == (False, True)
     assert changed.updatedAt > made.updatedAt
     assert await db.job.update_many({"timeoutSeconds": 30}, {"status": "queued"}) == 1
     assert await db.job.update({"priority": 1}, {"id": "0190a4c8-0000-7000-8000-00000000dead"}) is None

@@ -14,6 +14,8 @@ from tests.support import DANA
         ({"concurrency": 0}, "concurrency"),
         ({"success_action": "shipped"}, "success_action"),
         ({"max_output": 0}, "max_output"),
+        ({"max_retries": -1}, "max_retries"),
+        ({"max_retries": 1001}, "max_retries"),
         ({"success_action": ""}, "success_action"),
     ],
 )
@@ -32,11 +34,22 @@ async def patient(input):
     """Known here, and not published yet."""
 
 
-async def test_only_retries_that_the_caller_names_are_stored_however_a_job_is_enqueued(conn):
+async def test_a_known_types_retries_are_stored_however_its_jobs_are_enqueued(conn):
     await enqueue(conn, NewJob("types.patient"), actor=DANA)
     await enqueue(conn, NewJob("types.patient", priority=1), actor=DANA)
     await enqueue(conn, NewJob("types.patient", dedupe_key="k"), actor=DANA)
     await enqueue_many(conn, [NewJob("types.patient"), NewJob("types.patient", max_retries=2)], actor=DANA)
 
-    found = await conn.fetch("select max_retries from atlas.jobs where job_type = 'types.patient' order by id")
-    assert [row["max_retries"] for row in found] == [None, None, None, None, 2]
+    found = await conn.fetch("select * from atlas.jobs where job_type = 'types.patient' order by id")
+    assert [(row["max_retries"], row["retries_chosen"]) for row in found] == [*[(9, False)] * 4, (2, True)]
+
+
+async def test_the_retries_of_each_type_are_stored_in_a_batch_of_several(conn):
+    await conn.execute("insert into atlas.job_types (key, max_retries) values ('types.elsewhere', 6)")
+    asked = [("types.patient", None), ("types.elsewhere", None), ("types.unheard_of", None), ("types.elsewhere", 0)]
+    jobs = [NewJob(key, max_retries=retries, dedupe_key=str(n)) for n, (key, retries) in enumerate(asked)]
+    await enqueue_many(conn, jobs, actor=DANA)
+
+    found = await conn.fetch("select * from atlas.jobs order by dedupe_key")
+    stored = [(row["max_retries"], row["retries_chosen"]) for row in found]
+    assert stored == [(9, False), (6, False), (3, False), (0, True)]
