@@ -48,7 +48,7 @@ async def test_a_wrong_mail_is_refused_with_the_field_and_the_reason(admin, job_
 @pytest.mark.parametrize(
     ("email", "field", "reason"),
     [
-        ({"providers": ["nonsense"]}, "limits.email.providers.0", "'microsoft', 'resend', 'outbox' or 'none'"),
+        ({"providers": ["nonsense"]}, "limits.email.providers.0", "'microsoft', 'resend', 'smtp', 'outbox' or 'none'"),
         ({"providers": []}, "limits.email.providers", "at least 1"),
         ({"from": "nobody"}, "limits.email.from", "is not an address such as ada@example.com"),
         ({"form": "mail@acme.example"}, "limits.email.form", "not permitted"),
@@ -68,7 +68,9 @@ async def test_right_mail_settings_are_kept_and_wrong_ones_from_before_stop_no_o
     answer = await operator.patch("/tenants/acme", json={"limits": limits})
     assert (answer.status_code, answer.json()["limits"]) == (200, limits)
 
-    await pool.execute("""update atlas.tenants set limits = '{"email": {"providers": ["smtp"]}}' where slug = 'acme'""")
+    await pool.execute(
+        """update atlas.tenants set limits = '{"email": {"providers": ["sendmail"]}}' where slug = 'acme'"""
+    )
     answer = await operator.patch("/tenants/acme", json={"name": "Acme & Sons"})
     assert (answer.status_code, answer.json()["name"]) == (200, "Acme & Sons")
 
