@@ -80,7 +80,7 @@ async def test_secrets_are_sent_and_shown_nowhere(calls, receiver, owner):
     assert job.output["body"].startswith("welcome [secret ")
 
 
-@pytest.mark.parametrize("secret", [new_secret(), "a text of one's own"])
+@pytest.mark.parametrize("secret", [new_secret(), "a text of one's own"], ids=["new", "chosen"])
 async def test_a_signature_is_that_of_standard_webhooks(calls, receiver, secret):
     job_id = await calls.enqueue(url=receiver.url, body={"n": 1}, secrets={"key": secret}, sign="key")
 
