@@ -113,7 +113,8 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
     address = document["address"]
     if address is not None:
         # It may listen on every address, which is none to connect to.
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.atlas_host, settings.atlas_host)
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.atlas_host, settings.atlas_host)
+        host = f"[{host}]" if ":" in host else host
         async with httpx.AsyncClient(trust_env=False) as client:
             while not await _answers(client, f"http://{host}:{settings.atlas_port}/healthz"):  # noqa: ASYNC110
                 await asyncio.sleep(ANSWER_PAUSE)
