@@ -21,7 +21,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.subjects import check_subject, looks_like
@@ -150,11 +150,7 @@ async def list_tokens(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[Token]:
     """The tokens of one tenant, or all, oldest first, expired and revoked ones too; or so many of them after one."""
-    where: ApiTokenWhereInput = {}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if after is not None:
-        where["id"] = {"gt": str(after)}
+    where: ApiTokenWhereInput = page_filter(tenant_id=tenant_id, after=after)
     return [_token(row) for row in await prisma_on(conn).apitoken.find_many(limit, where=where, order={"id": "asc"})]
 
 

@@ -10,6 +10,7 @@ programs that serve requests call `load_client` while they start.
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from atlas.db.pool import Queryable
 from atlas.errors import AtlasError
@@ -60,3 +61,16 @@ def as_base64(value: bytes) -> "Base64":
     from prisma import Base64
 
     return Base64.encode(value)
+
+
+def page_filter(*, tenant_id: UUID | None, id: UUID | None = None, after: UUID | None = None) -> Any:
+    """The filter of a page in the order of ids: of one tenant or all, one row or those after one.
+
+    It is Any, because each model has a type of its own for the same filter.
+    """
+    where: dict[str, Any] = {} if tenant_id is None else {"tenantId": str(tenant_id)}
+    if id is not None:
+        where["id"] = str(id)
+    elif after is not None:
+        where["id"] = {"gt": str(after)}
+    return where

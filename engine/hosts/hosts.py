@@ -11,7 +11,7 @@ import asyncpg
 from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
@@ -111,13 +111,7 @@ async def list_hosts(
     limit: int | None = None,
 ) -> list[Host]:
     """Return the hosts of one tenant, or all, with their instances, oldest first; or so many of them after one."""
-    where: HostWhereInput = {}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if id is not None:
-        where["id"] = str(id)
-    elif after is not None:
-        where["id"] = {"gt": str(after)}
+    where: HostWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
     rows = await prisma_on(conn).host.find_many(
         limit, where=where, include={"instances": {"order_by": {"name": "asc"}}}, order={"id": "asc"}
     )

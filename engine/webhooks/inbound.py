@@ -11,7 +11,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
@@ -113,13 +113,7 @@ async def list_hooks(
     limit: int = LARGEST_PAGE,
 ) -> list[InboundHook]:
     """A page of hooks, oldest first."""
-    where: InboundHookWhereInput = {}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if id is not None:
-        where["id"] = str(id)
-    elif after is not None:
-        where["id"] = {"gt": str(after)}
+    where: InboundHookWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
     rows = await prisma_on(conn).inboundhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
     return [_hook(row) for row in rows]
 

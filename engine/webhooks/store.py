@@ -10,7 +10,7 @@ from atlas.actors import Actor
 from atlas.audit import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
@@ -124,13 +124,7 @@ async def list_webhooks(
     limit: int = LARGEST_PAGE,
 ) -> list[Webhook]:
     """A page of webhooks, oldest first."""
-    where: WebhookWhereInput = {}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if id is not None:
-        where["id"] = str(id)
-    elif after is not None:
-        where["id"] = {"gt": str(after)}
+    where: WebhookWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
     rows = await prisma_on(conn).webhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
     return [_webhook(row) for row in rows]
 
