@@ -39,7 +39,7 @@ class ClaimedJob:
     input: str
     attempt: int
     retry_count: int
-    # None: the job chose none, and whoever runs it fills in those of its handler.
+    # None: the job chose none, and the worker that runs it fills in those of its handler.
     max_retries: int | None
     lost_count: int
     timeout_seconds: int | None

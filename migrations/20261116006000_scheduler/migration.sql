@@ -111,7 +111,7 @@ create table recurring_runs (
   constraint recurring_runs_end_is_whole check (
     (finished_at is null) = (outcome is null) and (finished_at is null) = (lease_expires_at is not null))
 );
--- A function runs once at a time, whoever registered it.
+-- A function runs once at a time, in whichever process it was registered.
 create unique index recurring_runs_running on recurring_runs (tenant_id, recurring_id) where finished_at is null;
 create index recurring_runs_history on recurring_runs (tenant_id, recurring_id, started_at, id);
 create index recurring_runs_finished on recurring_runs (tenant_id, finished_at) where finished_at is not null;

@@ -76,7 +76,7 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     before = await fresh(operator)
     for body in ({}, {}, {"payload": {"fail": True}, "max_retries": 0}, {"scheduled_for": "2100-01-01T00:00:00Z"}):
         await admin.post("/jobs", json={"job_type": "seen.work", **body})
-    await admin.post("/jobs", json={"job_type": "nobodys.work", "allow_unknown": True})
+    await admin.post("/jobs", json={"job_type": "unpublished.work", "allow_unknown": True})
     await operator.put("/system/atlas-online", json={"online": True})
     await operator.post("/jobs/tick", json={"limit": 10})
     now = await fresh(operator)
@@ -87,7 +87,7 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     def moved(kind):
         return now["atlas_job_events_total", ("kind", kind)] - before["atlas_job_events_total", ("kind", kind)]
 
-    assert depth("nobodys.work", "queued") == 1
+    assert depth("unpublished.work", "queued") == 1
     assert depth("seen.work", "waiting") == 1
     assert depth("seen.work", "dead_letter") == 1
     assert {kind: moved(kind) for kind in ("enqueued", "succeeded", "retried", "failed", "dead_lettered")} == {

@@ -150,14 +150,14 @@ async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_
 async def test_a_login_of_another_application_is_granted_the_right_to_enqueue(atlas, owner):
     await owner.execute(MAKE_GUEST)
     said = await atlas("grant", "enqueue", "atlas_guest")
-    missing = await atlas("grant", "enqueue", "nobody_at_all")
+    missing = await atlas("grant", "enqueue", "no_such_login")
 
     assert said.stdout == "The login atlas_guest may call atlas.enqueue.\n"
     assert await owner.fetchval("select pg_has_role('atlas_guest', 'atlas_enqueuer', 'member')")
     assert (
         await owner.fetchval("select entity_id from atlas.audit_log where action = 'ENQUEUE_GRANTED'") == "atlas_guest"
     )
-    assert "There is no login nobody_at_all." in missing.refusal
+    assert "There is no login no_such_login." in missing.refusal
     await owner.execute("revoke atlas_enqueuer from atlas_guest")
 
 

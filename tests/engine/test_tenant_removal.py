@@ -1,4 +1,4 @@
-"""Removing a tenant: all of it goes and nothing else, whoever adds meanwhile and whichever process dies."""
+"""Removing a tenant: all of it goes and nothing else, whatever is added meanwhile and whichever process dies."""
 
 import asyncio
 from contextlib import aclosing, asynccontextmanager

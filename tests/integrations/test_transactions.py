@@ -67,7 +67,7 @@ async def test_every_option_reaches_the_job(shop, way):
 REFUSED = {
     "another type": (("invoice.sned", {"invoice_id": 7}), {}, InvalidInput, "names like it are invoice.send"),
     "a field of another type": (("invoice.send", {"invoice_id": "x"}), {}, InvalidInput, "input.invoice_id|invoice_id"),
-    "no such tenant": (("invoice.send", {"invoice_id": 7}), {"tenant": "nobody"}, NotFound, "no tenant nobody"),
+    "no such tenant": (("invoice.send", {"invoice_id": 7}), {"tenant": "unknown"}, NotFound, "no tenant unknown"),
     "no zone": (("invoice.send", {"invoice_id": 7}), {"run_at": datetime(2030, 1, 1)}, InvalidInput, "no time zone"),
     "no such option": (("invoice.send", {"invoice_id": 7}), {"prio": 1}, InvalidInput, "prio: is unknown"),
     "too many retries": (

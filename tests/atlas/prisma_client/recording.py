@@ -21,7 +21,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 # The columns of every row as JSON text, by table and key.
 Rows = dict[str, dict[str, str]]
 
-# Ada leads Bob and Cyd, Bob leads Dan; Ada has gadgets 1 to 4 and a badge, Bob gadget 5, nobody gadget 6.
+# Ada leads Bob and Cyd, Bob leads Dan; Ada has gadgets 1 to 4 and a badge, Bob gadget 5, and gadget 6 is without an owner.
 SEED = """
 insert into atlas."Person" (id, name, email, key, boss_id) values
   (1, 'Ada', null, 'k1', null), (2, 'Bob', 'bob@x', 'k2', 1), (3, 'Cyd', 'cyd@x', 'k3', 1), (4, 'Dan', null, 'k4', 2);

@@ -337,7 +337,7 @@ async def test_admission_checks_types_without_a_definition_as_well(conn):
         await admit(conn, NewJob("report.build", {}))
     made = await enqueue(conn, await admit(conn, NewJob("report.build", {"n": 1})), actor=DANA)
     assert (await load(conn, made.id))["definition_id"] is None
-    await enqueue(conn, await admit(conn, NewJob("nobody.knows", {"n": 1}, allow_unknown=True)), actor=DANA)
+    await enqueue(conn, await admit(conn, NewJob("not.published", {"n": 1}, allow_unknown=True)), actor=DANA)
 
 
 async def test_the_claim_keeps_to_the_limit_of_a_definition(conn):
