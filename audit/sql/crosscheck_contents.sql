@@ -31,7 +31,7 @@ cross join lateral (
       and not exists (select from atlas.job_attempts t where t.job_id = j.id and t.outcome = 'snoozed') then 'cost' end,
     case when e.steps <> (
       select encode(sha256(convert_to(coalesce(string_agg(
-        s.branch || ' ' || s.position || ' ' || encode(sha256(convert_to(s.output::text, 'UTF8')), 'hex') || E'\n',
+        s.branch || ' ' || s.position || ' ' || s.output::text || E'\n',
         '' order by s.branch collate "C", s.position), ''), 'UTF8')), 'hex')
       from atlas.workflow_steps s
       where s.run_id = j.id and s.output is not null) then 'outputs of steps' end,

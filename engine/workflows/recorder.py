@@ -74,8 +74,8 @@ class Recorder:
         self._reset = reset
         self._size = history.size
         self._offline = False
-        # Digests of the outputs that were recorded, and how many records were begun and did not return.
-        self._digests: dict[Spot, str] = {}
+        # The outputs that were recorded, and how many records were begun and did not return.
+        self._outputs: dict[Spot, str] = {}
         self._unknown = 0
 
     @property
@@ -145,13 +145,12 @@ class Recorder:
         branch.suspended = True
         raise Suspended
 
-    async def wait_to_start(self, step: StepPosition) -> None:
+    async def wait_to_start(self, step: StepPosition, start_right: StartRight) -> None:
         """Return when the step's function may be called; leave where Atlas is offline."""
-        if self.start_right is not None and boot_seconds() >= self.start_right.until:
-            try:
-                await self.start_right.wait()
-            except NotStarted:
-                self.leave(step.branch)
+        try:
+            await start_right.wait()
+        except NotStarted:
+            self.leave(step.branch)
 
     async def record(
         self,
@@ -193,7 +192,7 @@ class Recorder:
             self._cannot_record(step, error)
         self._unknown -= 1
         if output is not None:
-            self._digests[step.branch.path, step.position] = _digest(output)
+            self._outputs[step.branch.path, step.position] = output
         if not is_online:
             self._offline = True
         elif self.start_right is not None:
@@ -203,9 +202,11 @@ class Recorder:
         """SHA-256 over the outputs of all steps; None where a record was cut off, and may or may not be stored."""
         if self._unknown:
             return None
-        known = {spot: _digest(output) for spot, output in self.history.outputs().items()} | self._digests
-        lines = (f"{branch} {position} {digest}\n" for (branch, position), digest in sorted(known.items()))
-        return _digest("".join(lines))
+        outputs = self.history.outputs() | self._outputs
+        digest = hashlib.sha256()
+        for branch, position in sorted(outputs):
+            digest.update(f"{branch} {position} {outputs[branch, position]}\n".encode())
+        return digest.hexdigest()
 
     def _cannot_record(self, step: StepPosition, error: Exception) -> Never:
         """A step that cannot be recorded would be done again at every replay: it ends the run."""
@@ -254,7 +255,3 @@ class Recorder:
         """What the step waits for has just ended: replay the run at once."""
         self.suspension.at_once = True
         self.block(step)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

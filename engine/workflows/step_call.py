@@ -15,14 +15,14 @@ from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
-from atlas.engine.jobs.start_right import NotStarted
+from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
 from atlas.engine.workflows.errors import StepFailed, error_json
 from atlas.engine.workflows.history import Wait
 from atlas.engine.workflows.recorder import Recorder, StepPosition
 from atlas.engine.workflows.step_values import StepFunction, arguments_text, step_function
 from atlas.threads import awaitable
-from atlas.tracing import step_span
+from atlas.tracing import may_trace, span
 
 # Made as they are needed; those that a step hangs in are missing until it ends.
 THREADS = 256
@@ -58,11 +58,16 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
             not_retried = StepFailed(step.name, "It was not tried again: the run is undone.", kind="GivenUp")
             await recorder.fail(step, not_retried, attempts=recorded.attempts)
     attempt = 1 if recorded is None else recorded.attempts + 1
-    await recorder.wait_to_start(step)
+    start_right = recorder.start_right
+    if start_right is not None and boot_seconds() >= start_right.until:
+        await recorder.wait_to_start(step, start_right)
     since = time.monotonic()
     try:
-        with step_span(step.name):
-            result = await _call(recorder, known, call)
+        if call.timeout is None and known.is_async and not may_trace():
+            result = await call.function(*call.arguments)
+        else:
+            with span(f"step {step.name}"):
+                result = await _call(recorder, known, call)
         text = known.dump(result)
         value = _read_back(known, text)
     except NotStarted:
@@ -76,8 +81,6 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
 
 
 async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
-    if call.timeout is None and known.is_async:
-        return await call.function(*call.arguments)
     try:
         async with asyncio.timeout(call.timeout if known.is_async else None) as limit:
             if known.is_async:
