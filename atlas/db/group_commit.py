@@ -192,6 +192,6 @@ class GroupCommit(Generic[T, R]):
         group: list[Submitted[T, R]] = []
         while self._waiting and len(group) < self._largest:
             submitted = self._waiting.popleft()
-            if not submitted.is_settled:
+            if not submitted.future.done():
                 group.append(submitted)
         return group

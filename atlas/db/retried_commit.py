@@ -87,7 +87,8 @@ class RetriedCommit(GroupCommit[T, R]):
                 group[0].reject(error)
         else:
             for submitted, result in zip(group, results, strict=True):
-                submitted.resolve(result)
+                if not submitted.future.done():
+                    submitted.future.set_result(result)
 
     async def _write_each(self, conn: Connection, group: Sequence[Submitted[T, R]]) -> None:
         """Write each item alone, so that the one at fault does not hold up the others."""

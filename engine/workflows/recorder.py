@@ -10,11 +10,11 @@ from uuid import UUID
 import orjson
 
 from atlas.db.pg_json import stored_json
-from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
+from atlas.engine.jobs.start_right import NotStarted, StartRight
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.engine.validation import LONGEST_NAME
 from atlas.engine.workflows.branches import Branch, current
-from atlas.engine.workflows.errors import FailureReached, RecordEnds, Spot, StepFailed, Suspended
+from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
 from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
 from atlas.engine.workflows.step_store import StepStore
 
@@ -74,9 +74,8 @@ class Recorder:
         self._reset = reset
         self._size = history.size
         self._offline = False
-        # The outputs that were recorded, and how many records were begun and did not return.
-        self._outputs: dict[Spot, str] = {}
-        self._unknown = 0
+        # What was written. A record that was begun and did not return is counted in `new_steps` alone.
+        self._written: list[StepCheckpoint] = []
 
     @property
     def store(self) -> StepStore:
@@ -184,25 +183,20 @@ class Recorder:
         self.new_steps += 1
         if output is not None:
             self._size += len(output)
-        asked_at = boot_seconds()
-        self._unknown += 1
         try:
             is_online = await self.store.record(checkpoint)
         except Exception as error:
             self._cannot_record(step, error)
-        self._unknown -= 1
-        if output is not None:
-            self._outputs[step.branch.path, step.position] = output
+        self._written.append(checkpoint)
         if not is_online:
             self._offline = True
-        elif self.start_right is not None:
-            self.start_right.grant(asked_at)
 
     def outputs_digest(self) -> str | None:
         """SHA-256 over the outputs of all steps; None where a record was cut off, and may or may not be stored."""
-        if self._unknown:
+        if len(self._written) < self.new_steps:
             return None
-        outputs = self.history.outputs() | self._outputs
+        written = {(one.branch, one.position): one.output for one in self._written if one.output is not None}
+        outputs = self.history.outputs() | written
         digest = hashlib.sha256()
         for branch, position in sorted(outputs):
             digest.update(f"{branch} {position} {outputs[branch, position]}\n".encode())

@@ -18,6 +18,7 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.errors import RunLost
 from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension
@@ -62,10 +63,9 @@ R = TypeVar("R")
 class StepStore:
     """The store of the runs that one worker drives, under the id by which it holds them."""
 
-    def __init__(self, pool: Pool, worker_id: str) -> None:
-        self._steps = RetriedCommit(
-            pool, partial(record_steps, worker_id=worker_id), largest=MOST_STEPS, lanes=STEP_LANES
-        )
+    def __init__(self, pool: Pool, worker_id: str, start_right: StartRight | None = None) -> None:
+        write = partial(record_steps, worker_id=worker_id, start_right=start_right)
+        self._steps = RetriedCommit(pool, write, largest=MOST_STEPS, lanes=STEP_LANES)
         self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MOST_RUNS)
         self._histories = RetriedCommit(pool, load_histories, largest=MOST_HISTORIES)
         self._cancels = RetriedCommit(pool, _cancel, largest=MOST_RUNS)
@@ -123,11 +123,17 @@ class StepStore:
 
 
 async def record_steps(
-    conn: Connection, steps: Sequence[StepCheckpoint], is_repeated: bool = False, *, worker_id: str
+    conn: Connection,
+    steps: Sequence[StepCheckpoint],
+    is_repeated: bool = False,
+    *,
+    worker_id: str,
+    start_right: StartRight | None = None,
 ) -> list[bool | None]:
     """Make outcomes durable. For each whether Atlas is online, or None if another worker has the run.
 
-    `is_repeated`: some of them may have been written before, by a call whose response was lost.
+    `is_repeated`: some of them may have been written before, by a call whose response was lost. Where Atlas is online,
+    `start_right` is prolonged.
     """
     *columns, resets = zip(*steps, strict=True)
     values: dict[str, Any] = dict(zip(_COLUMNS, columns, strict=True))
@@ -135,11 +141,14 @@ async def record_steps(
         if values[name].count(default) == len(steps):
             values[name] = None
     reset = [step.run_id for step in steps if step.reset] if any(resets) else None
+    asked_at = boot_seconds()
     row = await fetch_row(conn, RECORD, worker=worker_id, again=is_repeated, reset=reset, **values)
     assert row is not None
     if row["busy"]:
         raise DatabaseBusy
     is_online = bool(row["is_open"])
+    if is_online and start_right is not None:
+        start_right.grant(asked_at)
     if not row["lost"]:
         return [is_online] * len(steps)
     lost = frozenset(row["lost"])

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from atlas.db.pool import Pool
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.types import job
 from atlas.engine.jobs.verdicts import JobCanceled, Settled, Snooze
@@ -44,7 +43,7 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     wanted = read_input(input)
     ctx.notes.audit_meta["workflow"] = wanted.workflow
     name_span(f"run {wanted.workflow}")
-    store = _store_of(ctx.pool, ctx.worker_id)
+    store = _store_of(ctx)
     function = await _find(wanted, ctx, store)
     # A run that was never taken up before has recorded nothing, unless it was forked from another.
     is_new = ctx.attempt == 1 and not wanted.forked
@@ -79,11 +78,11 @@ def _note_outputs(ctx: JobContext, recorder: Recorder) -> None:
         ctx.notes.audit_meta[OUTPUTS_DIGEST] = digest
 
 
-def _store_of(pool: Pool, worker_id: str) -> StepStore:
+def _store_of(ctx: JobContext) -> StepStore:
     """The store of a worker of this process."""
-    store = _stores.get(worker_id)
+    store = _stores.get(ctx.worker_id)
     if store is None:
-        store = _stores[worker_id] = StepStore(pool, worker_id)
+        store = _stores[ctx.worker_id] = StepStore(ctx.pool, ctx.worker_id, ctx.start_right)
         while len(_stores) > _MOST_STORES:
             _stores.popitem(last=False)
     return store
