@@ -25,7 +25,8 @@ from atlas.db.group_commit import GroupCommit, Submitted
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import Admission, load_admission
-from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import canonical
 from atlas.errors import AtlasError, Conflict
 

@@ -11,7 +11,7 @@ import asyncpg
 from atlas.actors import system
 from atlas.api.db import Database
 from atlas.api.problems import AWAY
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.logs import get_logger
 
 MINUTE_SECONDS = 60.0

@@ -14,7 +14,7 @@ from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, address_of
 from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
-from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, no_tenant
 

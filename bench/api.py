@@ -37,8 +37,10 @@ from atlas.api.models.jobs import NewJobBody
 from atlas.api.server import http_server
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, connect, open_pool
-from atlas.engine.jobs import job, registered, switch
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.type_catalog import publish_types
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.types import registered
 from atlas.engine.tenants import add_tenant
 from atlas.engine.tokens import add_token
 from atlas.logs import configure_logs

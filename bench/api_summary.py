@@ -10,7 +10,7 @@ from atlas.actors import system
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from atlas.engine.tenants import add_tenant
 from atlas.engine.tokens import add_token
 from atlas.settings import load_settings

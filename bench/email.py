@@ -23,7 +23,10 @@ from atlas.actors import system
 from atlas.cli.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs import NewJob, enqueue_many, job, switch
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import job
 from atlas.ids import new_id
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

@@ -22,9 +22,10 @@ import uvloop
 import atlas.workers.workflows
 from atlas.actors import system
 from atlas.db.pool import Pool
-from atlas.engine.jobs import SYSTEM_TENANT
-from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
-from atlas.engine.workflows.intents import take_intents
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions

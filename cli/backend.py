@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from atlas.engine.jobs import Enqueued, Explanation, JobRow
-from atlas.engine.jobs.find import Depth, JobPage
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.explain import Explanation
+from atlas.engine.jobs.find import Depth, JobPage, JobRow
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.up_report import ProgramState

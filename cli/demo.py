@@ -6,9 +6,10 @@ from atlas.actors import Actor
 from atlas.cli.examples import load_examples
 from atlas.db.pool import Connection
 from atlas.engine.admission import enqueue_definition
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.tenants import add_tenant, find_tenant
-from atlas.engine.triggers import add_trigger
+from atlas.engine.triggers.store import add_trigger
 from atlas.engine.workflows.declared.examples import load_examples as load_workflows
 from atlas.engine.workflows.events import publish_event
 from atlas.errors import NotFound

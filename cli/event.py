@@ -8,7 +8,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected, execute
 from atlas.engine.tenants import find_tenant
-from atlas.engine.workflows import Published, publish_event
+from atlas.engine.workflows.events import Published, publish_event
 from atlas.settings import Settings
 
 app = typer.Typer(help="Publish events.", no_args_is_help=True, add_completion=False)

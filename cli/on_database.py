@@ -11,22 +11,14 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import ENGINE_RUN, admit
 from atlas.engine.hosts.hosts import find_host
-from atlas.engine.jobs import (
-    Enqueued,
-    Explanation,
-    JobFilter,
-    NewJob,
-    cancel,
-    delete,
-    enqueue,
-    explain,
-    get_job,
-    list_attempts,
-    retry_dead_letters,
-    retry_now,
-)
-from atlas.engine.jobs.find import JobPage, list_page, queue_depth
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.enqueue import Enqueued, enqueue
+from atlas.engine.jobs.explain import Explanation, explain
+from atlas.engine.jobs.find import JobFilter, JobPage, get_job, list_attempts, list_page, queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.tenants import find_tenant
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.engine.workflows.intents import NewIntent, request_workflows

@@ -20,8 +20,9 @@ from atlas.client import (
     RetryBudget,
     Unreachable,
 )
-from atlas.engine.jobs import Enqueued, Explanation, JobRow
-from atlas.engine.jobs.find import Depth, JobPage
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.explain import Explanation
+from atlas.engine.jobs.find import Depth, JobPage, JobRow
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError

@@ -13,20 +13,11 @@ from atlas.cli.runtime import caller, connected, execute
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.tenants import find_tenant
-from atlas.engine.triggers import (
-    Cron,
-    Occurrence,
-    Trigger,
-    add_trigger,
-    edit_trigger,
-    find_trigger,
-    fire_now,
-    list_triggers,
-    preview,
-    read_cron,
-    remove_trigger,
-)
-from atlas.engine.triggers.store import CLOCK
+from atlas.engine.triggers.cron import Cron, read_cron
+from atlas.engine.triggers.find import Trigger, find_trigger, list_triggers
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.store import CLOCK, add_trigger, edit_trigger, remove_trigger
 from atlas.settings import Settings
 
 app = typer.Typer(

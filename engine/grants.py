@@ -3,7 +3,7 @@
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
 from atlas.db.schema import role, schema_name

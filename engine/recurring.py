@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from atlas.actors import Actor, system
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room

@@ -19,7 +19,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import require_match

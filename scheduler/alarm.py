@@ -13,7 +13,7 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from atlas.engine.triggers import Cron, known_cron
+from atlas.engine.triggers.cron import Cron, known_cron
 from atlas.errors import InvalidInput
 from atlas.logs import get_logger
 

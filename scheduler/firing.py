@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
-from atlas.engine.triggers import Polled, Unfired, fire_due, fire_due_events, list_schedules
+from atlas.engine.triggers.fire_events import fire_due_events
+from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
+from atlas.engine.triggers.store import list_schedules
 from atlas.logs import get_logger
 from atlas.scheduler.alarm import Alarm
 from atlas.scheduler.leader import Leader

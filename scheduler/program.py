@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from atlas.audit import run_sealer
+from atlas.audit.sealer import run_sealer
 from atlas.db.notifications import Listener
 from atlas.db.pool import Pool
 from atlas.errors import AtlasError

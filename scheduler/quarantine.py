@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.engine.triggers import Polled, Unfired
+from atlas.engine.triggers.fire_schedules import Polled, Unfired
 from atlas.logs import get_logger
 
 # The first one is shorter than the age at which a due time counts as missed.

@@ -12,22 +12,17 @@ from atlas.actors import Actor, system
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.db.schema import in_schema, schema_name
 from atlas.engine.enqueue import enqueue
-from atlas.engine.jobs import (
-    SYSTEM_TENANT,
-    Claimant,
-    JobRow,
-    NewJob,
-    claim,
-    get_job,
-    list_attempts,
-    reap,
-    registered,
-    switch,
-)
-from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.engine.jobs.claim import Claimant, claim
+from atlas.engine.jobs.find import JobRow, get_job, list_attempts
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.lease import new_worker_id, reap, register_worker
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.types import registered
 from atlas.engine.tenants import add_tenant
-from atlas.engine.workflows import decide_approval, list_approvals, publish_event, request_workflow
+from atlas.engine.workflows.approvals import decide_approval, list_approvals
+from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.find_runs import RunRow, StepRow, get_details, list_steps
+from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import Conflict, NotFound
 from atlas.testing.mailbox import Mailbox
 from atlas.workers.tick import TickCounts, counts_of

@@ -11,8 +11,8 @@ from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.api.problems import fields_of
 from atlas.bounds import MOST_RETRIES
 from atlas.client.models import ApiModel, Job
-from atlas.engine.jobs import JobRow, NewJob
-from atlas.engine.jobs.new_job import LONGEST_DELAY
+from atlas.engine.jobs.find import JobRow
+from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
 

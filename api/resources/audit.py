@@ -18,9 +18,11 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit import Extract, export, find, prove
-from atlas.audit import Query as AuditQuery
+from atlas.audit.export import Extract, export
+from atlas.audit.find import Query as AuditQuery
+from atlas.audit.find import find
 from atlas.audit.keys import public_key_files
+from atlas.audit.proof import prove
 from atlas.client.models import ApiModel, Page
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement

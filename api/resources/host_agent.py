@@ -13,7 +13,7 @@ from atlas.api.models.common import Body, Document, Id, Number, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.hosts import HostShown
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
 from atlas.engine.hosts.hosts import list_hosts, require_host, unknown_host

@@ -13,10 +13,13 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Page, Retried, RetriedMany
-from atlas.engine.jobs import cancel, delete, explain, get_job, list_attempts, retry_dead_letters, retry_now
-from atlas.engine.jobs.find import job_exists
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.find import get_job, job_exists, list_attempts
+from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])

@@ -21,8 +21,8 @@ from atlas.bounds import MOST_VALUES
 from atlas.client.models import EnqueuedJob, Job, JobStatus, JobSummary, Page
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
-from atlas.engine.jobs import JobFilter, NewJob
-from atlas.engine.jobs.find import list_page
+from atlas.engine.jobs.find import JobFilter, list_page
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound

@@ -14,21 +14,11 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import ApiModel, Listed, Page
-from atlas.engine.triggers import (
-    Cron,
-    Occurrence,
-    Trigger,
-    add_trigger,
-    edit_trigger,
-    find_trigger,
-    fire_now,
-    list_fires,
-    list_triggers,
-    preview,
-    read_clock,
-    read_cron,
-    remove_trigger,
-)
+from atlas.engine.triggers.cron import Cron, read_cron
+from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, remove_trigger
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 

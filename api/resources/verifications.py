@@ -19,10 +19,12 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit import Event, record, seal_first, verify
 from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
+from atlas.audit.record import Event, record
+from atlas.audit.sealer import seal_first
+from atlas.audit.verify import verify
 from atlas.client.models import ApiModel, Page
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound

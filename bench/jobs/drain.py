@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from atlas.db.pool import Pool, connect
-from atlas.engine.jobs import Claimant, take_turn
-from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.engine.jobs.verdicts import succeed
 from atlas.workers.worker import Worker, WorkerOptions

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from atlas.db.pool import Connection
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
 from bench.jobs.ground import BENCH, PIECE, ground
 

@@ -8,7 +8,10 @@ from typing import Any
 from atlas.actors import Actor
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs import NewJob, enqueue_many, job, switch
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import job
 from bench.peers.databases import own_database, settle
 
 BENCH = Actor("system", "bench")

@@ -11,7 +11,8 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.text import Text
 
-from atlas.audit import AuditRow, Extract, LogPosition, Query, export, find, follow, log_position
+from atlas.audit.export import Extract, export
+from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
 from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.output import Json, dump_json, say
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from atlas.audit import PrunedRows, erase, new_epoch, prune, sign_epoch, verify
 from atlas.audit.checkpoint import require_continuation
 from atlas.audit.keys import (
     SigningKey,
@@ -18,8 +17,12 @@ from atlas.audit.keys import (
     read_signing_key,
     signing_key,
 )
+from atlas.audit.personal_data import erase
+from atlas.audit.retention import PrunedRows, new_epoch, prune
+from atlas.audit.sealer import sign_epoch
 from atlas.audit.tree_head import named_as_log
 from atlas.audit.verifier.format import Finding
+from atlas.audit.verify import verify
 from atlas.cli.audit.export import Tenant
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.durations import parse_duration

@@ -12,12 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atlas.audit import LastVerified, cross_check, never_sealed, prove, prove_consistency, seal_first, verify
+from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import key_file, read_keys
+from atlas.audit.proof import prove, prove_consistency
+from atlas.audit.sealer import seal_first
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
+from atlas.audit.verify import LastVerified, never_sealed, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.output import Json, print_json, say
 from atlas.cli.runtime import execute, open_atlas

@@ -7,9 +7,9 @@ from typing import Annotated
 import asyncpg
 import typer
 
-from atlas.audit import Event, record
 from atlas.audit.keys import checkpoint_folder
 from atlas.audit.keys import key_file as audit_key_file
+from atlas.audit.record import Event, record
 from atlas.cli.audit.maintain import start_epoch
 from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
 from atlas.cli.backup.progress import progress

@@ -10,8 +10,7 @@ from atlas.cli.parameters import read_id
 from atlas.cli.runtime import caller, connected, execute
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, read_before, tenant_id
 from atlas.db.pool import Connection
-from atlas.engine.workflows import ApprovalRow, decide_approval, list_approvals
-from atlas.engine.workflows.approvals import record_refusal
+from atlas.engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals, record_refusal
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 

@@ -14,19 +14,12 @@ from atlas.cli.workflow import approvals, policy
 from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, read_before, tenant_id
 from atlas.cli.workflow.render_run import as_document, draw, shown_age
 from atlas.engine.tenants import find_tenant
-from atlas.engine.workflows import (
-    Verdict,
-    check_document,
-    check_policy,
-    enable_workflow,
-    list_workflows,
-    request_workflow,
-    save_workflow,
-    signal_run,
-)
-from atlas.engine.workflows.declared.store import Saved, WorkflowRow
-from atlas.engine.workflows.events import Published
+from atlas.engine.workflows.declared.check import check_document
+from atlas.engine.workflows.declared.store import Saved, WorkflowRow, enable_workflow, list_workflows, save_workflow
+from atlas.engine.workflows.events import Published, signal_run
 from atlas.engine.workflows.find_runs import RunDetails, RunRow, get_details, list_runs
+from atlas.engine.workflows.intents import request_workflow
+from atlas.engine.workflows.policy import Verdict, check_policy
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import InvalidInput, NotFound
 from atlas.settings import Settings

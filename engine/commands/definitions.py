@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement

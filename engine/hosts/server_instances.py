@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.audit import record
+from atlas.audit.record import record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.find import Trigger, trigger_of

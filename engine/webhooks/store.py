@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on

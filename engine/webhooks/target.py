@@ -4,7 +4,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from atlas.actors import system
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.validation import check_name

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.cancel import cancel

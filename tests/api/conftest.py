@@ -14,7 +14,7 @@ from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import Pool
 from atlas.engine.hosts.hosts import Host, add_host
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from atlas.engine.tenants import Tenant, add_tenant
 from atlas.engine.tokens import ROLES, add_token
 from atlas.logs import configure_logs

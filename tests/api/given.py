@@ -8,11 +8,12 @@ from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.tenants import Tenant
-from atlas.engine.triggers import add_trigger
+from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.approvals import ask_for_reviews

@@ -10,7 +10,8 @@ import pytest
 
 import atlas.api.app_state
 import atlas.api.resources.host_agent
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA, until
 
 

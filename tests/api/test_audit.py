@@ -13,13 +13,15 @@ import pytest
 
 import atlas.api.resources.audit
 import atlas.api.resources.verifications
-from atlas.audit import new_epoch, seal_and_sign
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
+from atlas.audit.retention import new_epoch
+from atlas.audit.sealer import seal_and_sign
 from atlas.audit.verifier.__main__ import main
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import parse_keys
-from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from tests.audit.given import replaced_key
 from tests.support import DANA
 

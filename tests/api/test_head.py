@@ -2,9 +2,10 @@
 
 import httpx
 
-from atlas.audit import seal_and_sign
+from atlas.audit.sealer import seal_and_sign
 from atlas.engine.hosts.hosts import find_host
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from tests.api.table import TABLE
 from tests.api.test_matrix import filled, things
 from tests.support import DANA

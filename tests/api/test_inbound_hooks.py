@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from atlas.api.app import create_app
-from atlas.engine.triggers import add_trigger, fire_due_events
+from atlas.engine.triggers.fire_events import fire_due_events
+from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.signature import sign
 from tests.api.conftest import furnish, running
 from tests.support import DANA

@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 import atlas.api.db
 import atlas.api.enqueue_batcher
 import atlas.engine.jobs.summary
-from atlas.engine.jobs import NewJob, enqueue, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA
 
 

@@ -15,7 +15,9 @@ import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
-from atlas.engine.jobs import NewJob, cancel, enqueue, enqueue_many
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.sessions import open_session
 from atlas.engine.tokens import authenticate, revoke_token

@@ -7,7 +7,8 @@ import httpx
 import orjson
 import pytest
 
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_matrix import body_of, filled

@@ -10,7 +10,8 @@ import pytest
 import atlas.api.limits.connections
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
-from atlas.engine.jobs import NewJob, enqueue, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from tests.api.conftest import furnish, running
 from tests.support import DANA
 from tests.workers.processes import workers

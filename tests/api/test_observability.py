@@ -16,7 +16,12 @@ import atlas.api.middleware
 import atlas.api.resources.jobs
 import atlas.engine.usage
 from atlas.api.app import create_app
-from atlas.engine.jobs import JobContext, NewJob, claim, enqueue_many, finish, job
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import job
 from atlas.engine.usage import meter_usage
 from atlas.engine.workflows.registry import workflow
 from atlas.logs import configure_logs, get_logger

@@ -7,7 +7,7 @@ import pytest
 
 import atlas.api.paging
 from atlas.api.resources.verifications import _keep
-from atlas.audit import seal_and_sign
+from atlas.audit.sealer import seal_and_sign
 from atlas.engine.alerts import Alert, save_findings
 from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from atlas.cli.examples import load_examples
-from atlas.engine.triggers import fire_due_events
+from atlas.engine.triggers.fire_events import fire_due_events
 from tests.support import DANA
 
 SYNC = {

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from atlas.engine.jobs import NewJob, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA
 
 CLAIM = {"job_types": ["x.work"], "limit": 10}

@@ -8,7 +8,7 @@ import pytest
 
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
-from atlas.audit import seal_and_sign
+from atlas.audit.sealer import seal_and_sign
 from atlas.engine.sessions import delete_expired_sessions
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"

@@ -3,7 +3,8 @@
 import time
 from datetime import UTC, datetime
 
-from atlas.engine.triggers import preview, read_cron
+from atlas.engine.triggers.cron import read_cron
+from atlas.engine.triggers.preview import preview
 from tests.engine.triggers.given import set_clock
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from atlas.audit import record, seal
-from atlas.audit.seal import BATCH, STATE, add_seal, complete, next_window, read_window
+from atlas.audit.record import record
+from atlas.audit.seal import BATCH, STATE, add_seal, complete, next_window, read_window, seal
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import connect
 from atlas.db.statements import fetch_row

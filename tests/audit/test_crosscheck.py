@@ -8,17 +8,22 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit import Event, cross_check, prune, record, seal
+from atlas.audit.crosscheck import cross_check
+from atlas.audit.record import Event, record
+from atlas.audit.retention import prune
+from atlas.audit.seal import seal
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.hosts.hosts import add_host, edit_host
 from atlas.engine.hosts.server_instances import add_server_instance, edit_server_instance, remove_server_instance
-from atlas.engine.jobs import NewJob, cancel, claim, enqueue, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.gate import switch_engine
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.finish import Notes, finish
+from atlas.engine.jobs.gate import switch, switch_engine
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
@@ -32,8 +37,7 @@ from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigge
 from atlas.engine.webhooks.inbound import add_hook, remove_hook
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, remove_webhook
 from atlas.engine.webhooks.target import Target, note_failure
-from atlas.engine.workflows import decide_approval, list_approvals
-from atlas.engine.workflows.approvals import expire_approvals
+from atlas.engine.workflows.approvals import decide_approval, expire_approvals, list_approvals
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents

@@ -5,7 +5,11 @@ import asyncio
 import orjson
 import pytest
 
-from atlas.audit import commit, erase, missing_values, record, seal, verify
+from atlas.audit import missing_values
+from atlas.audit.personal_data import commit, erase
+from atlas.audit.record import record
+from atlas.audit.seal import seal
+from atlas.audit.verify import verify
 from atlas.postgres.pg_ctl import BIN
 from tests.audit.given import CALLER, TENANTS, audit_log, event
 

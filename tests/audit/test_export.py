@@ -13,9 +13,13 @@ import psutil
 import pytest
 
 import atlas.audit
-from atlas.audit import Extract, erase, export, record, seal, verify
+from atlas.audit.export import Extract, export
+from atlas.audit.personal_data import erase
+from atlas.audit.record import record
+from atlas.audit.seal import seal
 from atlas.audit.verifier.export import ROW, verify_export
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
+from atlas.audit.verify import verify
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 

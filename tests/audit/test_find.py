@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit import Event, Query, find, follow, log_position, new_epoch, record, seal
-from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW
-from atlas.audit.seal import seal_lag
+from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW, Query, find, follow, log_position
+from atlas.audit.record import Event, record
+from atlas.audit.retention import new_epoch
+from atlas.audit.seal import seal, seal_lag
 from atlas.db.pool import connect
 from atlas.db.statements import fetch
 from atlas.errors import InvalidInput

@@ -6,7 +6,9 @@ import asyncpg
 import orjson
 import pytest
 
-from atlas.audit import Event, commit, conceal, event_body, record, reveal, seal
+from atlas.audit.personal_data import commit, conceal, reveal
+from atlas.audit.record import Event, event_body, record
+from atlas.audit.seal import seal
 from tests.audit.given import CALLER, TENANTS, event
 
 

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from atlas.audit import new_epoch, seal, verify
 from atlas.audit.checkpoint import InconsistentTree, publish
-from atlas.audit.seal import OtherCluster
+from atlas.audit.retention import new_epoch
+from atlas.audit.seal import OtherCluster, seal
+from atlas.audit.verify import verify
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import BIN

@@ -7,12 +7,17 @@ import asyncpg
 import orjson
 import pytest
 
-from atlas.audit import Extract, commit, export, new_epoch, prove, prove_consistency, prune, record, seal, verify
 from atlas.audit.checkpoint import publish
+from atlas.audit.export import Extract, export
+from atlas.audit.personal_data import commit
+from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.reader import AuditReader
-from atlas.audit.seal import OtherCluster, seal_batch
+from atlas.audit.record import record
+from atlas.audit.retention import new_epoch, prune
+from atlas.audit.seal import OtherCluster, seal, seal_batch
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
+from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, seal_in_small_batches, write

@@ -5,9 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from atlas.audit import record, seal, seal_lag, verify
-from atlas.audit.seal import BATCH, OtherCluster, seal_batch
+from atlas.audit.record import record
+from atlas.audit.seal import BATCH, OtherCluster, seal, seal_batch, seal_lag
 from atlas.audit.verifier.tree import split
+from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from tests.audit.given import TENANTS, event, seal_in_small_batches, write, write_many
 

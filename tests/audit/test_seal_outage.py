@@ -6,8 +6,10 @@ from random import Random
 import asyncpg
 import pytest
 
-from atlas.audit import record, seal, verify
+from atlas.audit.record import record
+from atlas.audit.seal import seal
 from atlas.audit.verifier.tree import split
+from atlas.audit.verify import verify
 from atlas.db.migrations import migrate
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError

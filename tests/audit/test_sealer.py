@@ -5,8 +5,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from atlas.audit import new_epoch, run_sealer, seal_and_sign, sealer, sign_epoch, verify
+from atlas.audit import sealer
 from atlas.audit.keys import key_file
+from atlas.audit.retention import new_epoch
+from atlas.audit.sealer import run_sealer, seal_and_sign, sign_epoch
+from atlas.audit.verify import verify
 from atlas.errors import Conflict
 from tests.audit.given import CALLER, audit_log, replaced_key, write
 from tests.support import until

@@ -6,7 +6,9 @@ import sys
 
 import orjson
 
-from atlas.engine.jobs import NewJob, enqueue, get_job
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import get_job
+from atlas.engine.jobs.new_job import NewJob
 from tests.api.conftest import server, settings
 from tests.cli.conftest import environment
 from tests.support import DANA

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from atlas.audit import Event, record, seal
+from atlas.audit.record import Event, record
+from atlas.audit.seal import seal
 from atlas.cli.main import app
 from atlas.db.pool import connect
 from atlas.engine.tenants import add_tenant

@@ -11,7 +11,9 @@ import pytest
 
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
-from atlas.engine.jobs import NewJob, enqueue, switch
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import call, running_at
 from atlas.test_databases import TEST_SETTINGS

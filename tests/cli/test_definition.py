@@ -11,7 +11,7 @@ from atlas.cli.demo import EVENTS, PROVIDER, load_demo
 from atlas.cli.examples import FOLDER, load_examples, read_examples
 from atlas.engine.commands.definitions import edit_definition, find_definition, list_definitions
 from atlas.engine.commands.spec import read_spec
-from atlas.engine.triggers import fire_due_events
+from atlas.engine.triggers.fire_events import fire_due_events
 from tests.support import DANA
 
 COMMANDS = ["recompute-trained-tags", "recompute-zeroshot-tags", "sync-dropbox", "train-keyword-models"]

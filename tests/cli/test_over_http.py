@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from atlas.cli.main import main
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import request_workflow
 from atlas.up_report import OPERATOR_TOKEN, reporting

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, switch
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from tests.cli.conftest import environment
 from tests.support import ALICE, until
 

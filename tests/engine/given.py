@@ -4,20 +4,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.idempotency import StoredResponse, call_key, once
-from atlas.engine.jobs import cancel, finish, switch
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.counts import count_jobs
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
 from atlas.engine.tenants import Tenant, add_tenant
 from atlas.engine.tokens import add_token
-from atlas.engine.triggers import add_trigger, remove_trigger
+from atlas.engine.triggers.store import add_trigger, remove_trigger
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook

@@ -4,7 +4,7 @@ import pytest
 
 from atlas.engine.alerts import find_alerts, read_findings, save_findings
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap, retire_worker
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease

@@ -14,7 +14,7 @@ from atlas.engine.quotas import QUOTAS, QuotaReached
 from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant
 from atlas.engine.tokens import add_token, revoke_token
-from atlas.engine.triggers import add_trigger, remove_trigger
+from atlas.engine.triggers.store import add_trigger, remove_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow

@@ -5,8 +5,14 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, JobFilter, PermanentError, cancel, claim, get_job, reap, switch
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.find import JobFilter, get_job
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_client import AtlasPrisma
+from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.repository import EnqueueJob, JobsRepository
 from atlas.errors import InvalidInput, LeaseLost
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due

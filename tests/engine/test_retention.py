@@ -7,8 +7,11 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from atlas.engine.jobs import claim, delete, finish, switch
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.recurring import list_recurring, remove_recurring, save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs

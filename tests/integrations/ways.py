@@ -17,7 +17,7 @@ import atlas.integrations.asyncpg
 import atlas.integrations.django
 import atlas.integrations.psycopg
 import atlas.integrations.sqlalchemy
-from atlas.engine.jobs import Enqueued
+from atlas.engine.jobs.enqueue import Enqueued
 
 OWN = "update invoices set state = 'sent' where id = 7"
 

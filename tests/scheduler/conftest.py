@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from tests.support import DANA, ROOT, given_tenant
 
 

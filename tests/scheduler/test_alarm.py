@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 
-from atlas.engine.triggers import known_cron
+from atlas.engine.triggers.cron import known_cron
 from atlas.scheduler.alarm import Alarm, CronTrigger
 from atlas.scheduler.firing import FiringLoop
 from tests.support import PROOF

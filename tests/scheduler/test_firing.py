@@ -14,8 +14,9 @@ import pytest
 
 import atlas.engine.triggers as triggers
 from atlas.db.pool import open_pool
-from atlas.engine.jobs import switch
-from atlas.engine.triggers import Polled, Unfired, fire_due, read_cron
+from atlas.engine.jobs.gate import switch
+from atlas.engine.triggers.cron import read_cron
+from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
 from atlas.engine.workflows.events import publish_event
 from atlas.scheduler.firing import FiringLoop
 from atlas.scheduler.quarantine import Quarantine

@@ -8,8 +8,10 @@ import pytest
 
 import atlas.scheduler.maintenance
 from atlas.engine.alerts import read_findings
-from atlas.engine.jobs import claim, finish, read_gate, switch
+from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import read_gate, switch
 from atlas.engine.retention import id_at
 from atlas.engine.usage import read_usage
 from atlas.scheduler.loops import every

@@ -8,7 +8,9 @@ from collections import Counter
 import psutil
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
-from atlas.engine.jobs import NewJob, enqueue_many, switch
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA
 from tests.workers.test_faults import start_worker
 

@@ -6,7 +6,7 @@ import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas import JobContext, Run, job, request_workflow, workflow
-from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.testing import AtlasKit
 from atlas.workers.tick import tick

@@ -9,7 +9,10 @@ import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.db.pool import Pool
-from atlas.engine.jobs import NewJob, enqueue_many, registered, switch
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.types import registered
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF
 

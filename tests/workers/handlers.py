@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze, job
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.logs import _redacted
 
 STARTED: list[int] = []

@@ -9,7 +9,9 @@ import pytest
 import structlog
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs import SYSTEM_TENANT, JobContext, list_attempts
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.find import list_attempts
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import job
 from atlas.engine.jobs.verdicts import PermanentError, Snooze
 from atlas.engine.secrets.key import SecretKey, use_secret_key

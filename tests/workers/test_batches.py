@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs import JobContext, cancel, get_job, list_attempts
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.find import get_job, list_attempts
 from atlas.engine.jobs.types import job
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter
 from atlas.errors import InvalidInput

@@ -11,8 +11,11 @@ import threading
 import time
 from pathlib import Path
 
-from atlas.engine.jobs import NewJob, enqueue_many, job, switch, wait_until_closed
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch, wait_until_closed
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
+from atlas.engine.jobs.typed_job import job
 from tests.support import DANA, PROOF, until
 from tests.workers.processes import start_worker, workers
 

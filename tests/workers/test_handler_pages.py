@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from atlas.engine import code_schedules
-from atlas.engine.jobs import get_job, list_attempts, registered
-from atlas.engine.triggers import list_triggers
+from atlas.engine.jobs.find import get_job, list_attempts
+from atlas.engine.jobs.types import registered
+from atlas.engine.triggers.find import list_triggers
 from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.workers import lifespan

@@ -8,9 +8,11 @@ from types import FrameType
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.jobs import ClaimedJob, JobContext, NewJob, enqueue
-from atlas.engine.jobs.claim import TurnResult
+from atlas.engine.jobs.claim import ClaimedJob, TurnResult
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA, ROOT, until
 
 MOST_FILES = 14

@@ -9,10 +9,13 @@ import asyncpg
 import pytest
 
 from atlas.db.pool import open_pool
-from atlas.engine.jobs import Claimant, NewJob, cancel, claim, enqueue, list_attempts
-from atlas.engine.jobs.claim import TurnResult
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import Claimant, TurnResult, claim
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import take_turn
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
+from atlas.engine.jobs.new_job import NewJob
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.proxy import FaultyProxy
 from tests.support import DANA

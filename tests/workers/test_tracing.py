@@ -11,7 +11,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import get_job
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import job
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
@@ -136,7 +138,7 @@ def test_only_the_w3c_form_is_taken_for_a_traceparent(text, is_one):
 
 def test_no_program_imports_opentelemetry_by_itself():
     code = (
-        "import sys, atlas.workers.worker, atlas.engine.jobs, atlas.http;"
+        "import sys, atlas.workers.worker, atlas.engine.jobs.enqueue, atlas.http;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"

@@ -8,7 +8,12 @@ import orjson
 import pytest
 import structlog
 
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, cancel, enqueue, enqueue_many, list_attempts, switch, take_turn
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.find import list_attempts
+from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted

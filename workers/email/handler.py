@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from atlas.audit import conceal
-from atlas.engine.jobs import JobContext
+from atlas.audit.personal_data import conceal
+from atlas.engine.jobs.context import JobContext
 from atlas.errors import LeaseLost
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address

@@ -14,7 +14,8 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.jobs import JobContext, Snooze
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.verdicts import Snooze
 from atlas.errors import LeaseLost
 from atlas.workers.email.mail_state import TRANSITIONS, MailEvent, MailState
 

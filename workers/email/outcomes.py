@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.errors import AtlasError
 from atlas.workers.email.providers import MaybeSent, NotSent
 

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from atlas.engine.jobs import JobContext, job
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.types import know_input
 from atlas.settings import Settings
 from atlas.workers.http_call.call_input import HttpCall

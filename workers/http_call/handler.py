@@ -10,7 +10,8 @@ from uuid import UUID
 import httpx
 import orjson
 
-from atlas.engine.jobs import JobContext, PermanentError, RetryAfter, Snooze
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.webhooks.signature import sign
 from atlas.engine.webhooks.target import load_target, note_failure, note_success

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement

@@ -34,7 +34,7 @@ from atlas.client import (
     RetryBudget,
 )
 from atlas.client.transport import ApiRequest
-from atlas.engine.jobs import job as handles
+from atlas.engine.jobs.typed_job import job as handles
 from atlas.engine.jobs.types import registered
 from atlas.workers.tick import tick
 from tests.api.conftest import furnish

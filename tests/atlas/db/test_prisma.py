@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit import Event, record
+from atlas.audit.record import Event, record
 from atlas.cli.setup import FLOORS
 from atlas.db.prisma import as_json, prisma_on
 from tests.support import ROOT

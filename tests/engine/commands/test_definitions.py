@@ -16,9 +16,12 @@ from atlas.engine.commands.definitions import (
 )
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker, complete
-from atlas.engine.jobs import NewJob, claim, enqueue, enqueue_many, explain
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import DuplicateJobType, JobType
 from atlas.engine.tenants import add_tenant

@@ -16,8 +16,10 @@ from atlas.engine.hosts.server_instances import (
     find_server_instance,
     remove_server_instance,
 )
-from atlas.engine.jobs import NewJob, cancel, enqueue
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from tests.support import DANA
 
 

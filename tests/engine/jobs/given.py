@@ -6,9 +6,11 @@ from uuid import UUID
 import orjson
 
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs import SYSTEM_TENANT, Claimant, ClaimedJob, NewJob, claim, enqueue
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
+from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import succeed
 from tests.support import DANA
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas.engine.jobs import RetryAfter, Snooze, backoff_delay_ms, can_retry, make_dedupe_key
-from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, policy_of
+from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, backoff_delay_ms, can_retry, policy_of
+from atlas.engine.jobs.new_job import make_dedupe_key
+from atlas.engine.jobs.verdicts import RetryAfter, Snooze
 from atlas.errors import InvalidInput
 
 

@@ -4,22 +4,15 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.engine.jobs import (
-    NewJob,
-    PermanentError,
-    cancel,
-    cancel_many,
-    claim,
-    delete,
-    enqueue,
-    enqueue_many,
-    finish,
-    retry_dead_letters,
-    retry_many,
-    retry_now,
-)
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.verdicts import decide
+from atlas.engine.jobs.cancel import cancel, cancel_many
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
+from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import AtlasError, Conflict, NotFound
 from tests.engine.jobs.given import actions, given_claimed, given_job, given_worker, load, success
 from tests.support import DANA

@@ -6,9 +6,11 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, switch, take_turn
-from atlas.engine.jobs.claim import Claimant
-from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.claim import Claimant, claim
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.finish import Finish, finish, take_turn
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import snooze
 from tests.engine.jobs.given import (
     DANA,

@@ -7,10 +7,17 @@ import pytest
 
 import atlas.engine.jobs.counts
 import atlas.engine.jobs.summary
-from atlas.engine.jobs import NewJob, cancel, claim, delete, enqueue, enqueue_many, finish, retry_now, switch
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs, counts_are_due, update_counts
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.summary import COUNT, COUNTED, summarize
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, snooze, succeed
 from atlas.engine.usage import meter_usage

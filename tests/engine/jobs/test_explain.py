@@ -5,8 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.engine.jobs import cancel, claim, explain, finish, switch, take_turn
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
 from tests.engine.jobs.given import given_claimed, given_host, given_job, given_worker, lose_lease, success

@@ -5,19 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.engine.jobs import (
-    JobFilter,
-    NewJob,
-    claim,
-    enqueue_many,
-    finish,
-    get_job,
-    list_attempts,
-    list_jobs,
-    queue_depth,
-)
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.find import count_due, job_exists
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.find import JobFilter, count_due, get_job, job_exists, list_attempts, list_jobs, queue_depth
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success

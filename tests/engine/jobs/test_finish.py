@@ -5,11 +5,24 @@ from datetime import datetime
 import orjson
 import pytest
 
-from atlas.audit import event_body
-from atlas.engine.jobs import NewJob, PermanentError, RetryAfter, cancel, claim, enqueue_many, finish, reap, take_turn
+from atlas.audit.record import event_body
 from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED
-from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, Snooze, decide, release, succeed
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.finish import Notes, finish, take_turn
+from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.verdicts import (
+    JobCanceled,
+    JobTimeout,
+    PermanentError,
+    RetryAfter,
+    Snooze,
+    decide,
+    release,
+    succeed,
+)
 from tests.engine.jobs.given import (
     DANA,
     actions,

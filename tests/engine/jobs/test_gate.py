@@ -7,8 +7,11 @@ from datetime import timedelta
 import pytest
 
 from atlas.actors import Actor
-from atlas.engine.jobs import NewJob, claim, enqueue_many, finish, read_gate, switch
-from atlas.engine.jobs.gate import expire, switch_engine
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import expire, read_gate, switch, switch_engine
+from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import InvalidInput, Refused
 from tests.engine.jobs.given import given_job, given_worker, success
 from tests.support import DANA, PROOF

@@ -3,10 +3,13 @@
 import orjson
 import pytest
 
-from atlas.engine.jobs import NewJob, cancel_many, claim, enqueue, enqueue_many, finish, heartbeat, reap, take_turn
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.claim import solo_waits
-from atlas.engine.jobs.lease import held, promote, record_undone
+from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.claim import claim, solo_waits
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.lease import heartbeat, held, promote, reap, record_undone
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import given_job, given_worker, success

@@ -13,7 +13,7 @@ from prisma.errors import FieldNotFoundError, MissingRequiredValueError, PrismaE
 from pydantic import BaseModel
 
 from atlas import Actor, AtlasPrisma, JobsRepository, WriteRefused, job
-from atlas.audit import cross_check
+from atlas.audit.crosscheck import cross_check
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_rules import VERBS, WRITES

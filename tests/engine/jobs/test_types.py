@@ -2,7 +2,8 @@
 
 import pytest
 
-from atlas.engine.jobs import NewJob, enqueue, enqueue_many
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import job, registered
 from atlas.errors import InvalidInput
 from tests.support import DANA

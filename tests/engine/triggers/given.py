@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.triggers import Trigger, add_trigger
+from atlas.engine.triggers.find import Trigger
+from atlas.engine.triggers.store import add_trigger
 from tests.support import DANA
 
 

@@ -7,9 +7,11 @@ import pytest
 
 from atlas.actors import Actor
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.jobs import switch
-from atlas.engine.triggers import edit_trigger, fire_due, fire_due_events, fire_now
-from atlas.engine.triggers.fire_events import matches_name, patterns_of
+from atlas.engine.jobs.gate import switch
+from atlas.engine.triggers.fire_events import fire_due_events, matches_name, patterns_of
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.fire_schedules import fire_due
+from atlas.engine.triggers.store import edit_trigger
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.triggers.given import actions, fires, given_event_trigger, jobs_of

@@ -6,8 +6,13 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs import switch
-from atlas.engine.triggers import edit_trigger, find_trigger, fire_due, fire_now, preview, read_cron, remove_trigger
+from atlas.engine.jobs.gate import switch
+from atlas.engine.triggers.cron import read_cron
+from atlas.engine.triggers.find import find_trigger
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.fire_schedules import fire_due
+from atlas.engine.triggers.preview import preview
+from atlas.engine.triggers.store import edit_trigger, remove_trigger
 from atlas.errors import Conflict
 from tests.engine.triggers.given import (
     DANA,

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 
 from atlas.engine import code_schedules
 from atlas.engine.code_schedules import declare_schedule
-from atlas.engine.jobs import SYSTEM_TENANT, registered
-from atlas.engine.jobs.types import job
-from atlas.engine.triggers import edit_trigger, list_triggers
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.types import job, registered
+from atlas.engine.triggers.find import list_triggers
 from atlas.engine.triggers.from_code import sync_code_schedules
+from atlas.engine.triggers.store import edit_trigger
 from atlas.engine.workflows.registry import registered_workflows, workflow
 from atlas.errors import AtlasError
 from tests.engine.triggers.given import given_schedule

@@ -6,7 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from atlas.engine.triggers import fire_due, fire_due_events, list_fires, list_schedules
+from atlas.engine.triggers.find import list_fires
+from atlas.engine.triggers.fire_events import fire_due_events
+from atlas.engine.triggers.fire_schedules import fire_due
+from atlas.engine.triggers.store import list_schedules
 from atlas.engine.workflows.events import publish_event
 from tests.engine.triggers.given import given_event_trigger, given_schedule
 from tests.support import DANA

@@ -8,17 +8,11 @@ from uuid import UUID
 import pytest
 
 from atlas.engine.commands.definitions import add_definition, edit_definition
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from atlas.engine.tenants import edit_tenant, find_tenant
-from atlas.engine.triggers import (
-    add_trigger,
-    edit_trigger,
-    find_trigger,
-    fire_due,
-    list_schedules,
-    list_triggers,
-    remove_trigger,
-)
+from atlas.engine.triggers.find import find_trigger, list_triggers
+from atlas.engine.triggers.fire_schedules import fire_due
+from atlas.engine.triggers.store import add_trigger, edit_trigger, list_schedules, remove_trigger
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.errors import InvalidInput, NotFound
 from tests.engine.triggers.given import actions, fires, given_event_trigger, given_schedule, hours, set_clock

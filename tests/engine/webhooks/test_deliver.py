@@ -7,9 +7,14 @@ import pytest
 
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
-from atlas.engine.jobs import NewJob, PermanentError, cancel, enqueue, finish, retry_now, switch
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.verdicts import decide
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.tenant_removal import begin_removal
 from atlas.engine.tenants import find_tenant
 from atlas.engine.webhooks import deliver

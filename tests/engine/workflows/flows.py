@@ -9,8 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs import PermanentError, RetryAfter, Snooze, job
-from atlas.engine.workflows import Run, StepFailed, workflow
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
+from atlas.engine.workflows.errors import StepFailed
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 
 calls: Counter[str] = Counter()
 

@@ -10,10 +10,11 @@ import orjson
 import atlas.workers.workflows  # registers ENGINE_RUN
 from atlas.actors import Actor, system
 from atlas.db.pool import Pool
-from atlas.engine.jobs import SYSTEM_TENANT, registered, switch
-from atlas.engine.workflows import request_workflow
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_steps
-from atlas.engine.workflows.intents import take_intents
+from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.workers.worker import Worker, WorkerOptions
 
 assert atlas.workers.workflows

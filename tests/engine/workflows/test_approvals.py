@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.jobs import explain
-from atlas.engine.workflows import decide_approval, list_approvals
-from atlas.engine.workflows.approvals import expire_approvals
+from atlas.engine.jobs.explain import explain
+from atlas.engine.workflows.approvals import decide_approval, expire_approvals, list_approvals
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.policy_rules import add_rule

@@ -9,21 +9,19 @@ import orjson
 import pytest
 
 from atlas.engine import helper_process
-from atlas.engine.jobs import SYSTEM_TENANT, PermanentError, job
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.templates import render
 from atlas.engine.tenants import add_tenant
-from atlas.engine.workflows import (
-    check_document,
-    check_policy,
-    decide_approval,
-    list_approvals,
-    publish_event,
-    save_workflow,
-)
+from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.declared import interpret, template_turns
+from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.examples import example_workflows, load_examples
-from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows
+from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows, save_workflow
 from atlas.engine.workflows.declared.template_turns import Filling
+from atlas.engine.workflows.events import publish_event
+from atlas.engine.workflows.policy import check_policy
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows

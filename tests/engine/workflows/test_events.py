@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.retention import prune, read_ages
 from atlas.engine.tenants import add_tenant
-from atlas.engine.workflows import publish_event, request_workflows, signal_run
-from atlas.engine.workflows.intents import NewIntent, take_intents
+from atlas.engine.workflows.events import publish_event, signal_run
+from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.run_actions import cancel_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id

@@ -6,12 +6,16 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs import get_job, retry_now
 from atlas.engine.jobs.delete import delete
-from atlas.engine.workflows import Run, decide_approval, list_approvals, recorder, registered_workflows, workflow
+from atlas.engine.jobs.find import get_job
+from atlas.engine.jobs.retry import retry_now
+from atlas.engine.workflows import recorder
+from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.policy_rules import add_rule
+from atlas.engine.workflows.registry import registered_workflows, workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
+from atlas.engine.workflows.run_context import Run
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, claim, finish
-from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.claim import Claimant, claim
+from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.lease import register_worker
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import succeed
-from atlas.engine.workflows import publish_event, request_workflows
+from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.history import StepCheckpoint, Suspension, Wait
-from atlas.engine.workflows.intents import NewIntent, take_intents
+from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.step_store import load_histories, record_steps
 from atlas.engine.workflows.suspend import suspend_runs
 from tests.engine.workflows.kit import REQUESTER

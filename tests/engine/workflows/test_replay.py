@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.engine.workflows import ReplayDiverged
+from atlas.engine.workflows.errors import ReplayDiverged
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.replay import replay
 from tests.engine.workflows.flows import calls

@@ -7,8 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, NewJob, enqueue, get_job, switch, wait_until_closed
-from atlas.engine.workflows import list_approvals, publish_event, step_call
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import get_job
+from atlas.engine.jobs.gate import switch, wait_until_closed
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.workflows import step_call
+from atlas.engine.workflows.approvals import list_approvals
+from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import SWITCHES, calls

@@ -4,7 +4,9 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from atlas.engine.workflows import Run, step_store, workflow
+from atlas.engine.workflows import step_store
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.step_store import StepStore
 from atlas.ids import new_id
 

@@ -11,7 +11,10 @@ import pytest
 
 from atlas.engine.commands.definitions import disable_definition, edit_definition
 from atlas.engine.commands.terms import load_terms
-from atlas.engine.jobs import cancel, explain, list_attempts, switch, wait_until_closed
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.find import list_attempts
+from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.tick import tick
 from tests.support import DANA

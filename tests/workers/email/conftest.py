@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trustme
 
-from atlas.engine.jobs import switch
+from atlas.engine.jobs.gate import switch
 from atlas.settings import Settings
 from tests.support import DANA
 from tests.workers.email.given import Post, settings_for

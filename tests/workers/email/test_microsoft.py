@@ -6,7 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from atlas.engine.jobs import cancel, retry_now
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.retry import retry_now
 from atlas.workers.email import graph
 from tests.support import DANA
 from tests.workers.email.given import MAIL

@@ -8,7 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from atlas.engine.jobs import SYSTEM_TENANT, cancel_many, retry_now
+from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.retry import retry_now
 from atlas.settings import Settings
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF

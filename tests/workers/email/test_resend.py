@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from atlas.engine.jobs import retry_now
+from atlas.engine.jobs.retry import retry_now
 from atlas.workers.email import resend
 from tests.support import DANA
 from tests.workers.email.given import KEY, MAIL

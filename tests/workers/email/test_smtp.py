@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.engine.jobs import retry_now
+from atlas.engine.jobs.retry import retry_now
 from atlas.errors import SettingsError
 from atlas.workers.email import register_email
 from tests.support import DANA

@@ -6,7 +6,8 @@ import threading
 import asyncpg
 import pytest
 
-from atlas.engine.jobs import cancel, retry_now
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.retry import retry_now
 from atlas.workers.email import entra_token, graph, handler, ledger
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA

@@ -8,7 +8,10 @@ from uuid import UUID
 import pytest
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs import JobRow, NewJob, enqueue, get_job, switch
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.find import JobRow, get_job
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
 from atlas.settings import Settings
 from atlas.workers.http_call import register_http_call
 from atlas.workers.http_call.handler import HttpCaller

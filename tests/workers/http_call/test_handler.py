@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from atlas.engine.admission import admit
-from atlas.engine.jobs import NewJob, enqueue
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.webhooks.signature import new_secret
 from atlas.errors import InvalidInput
 from atlas.workers.http_call import know_http_call

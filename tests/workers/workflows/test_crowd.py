@@ -7,8 +7,10 @@ from typing import Any
 
 import psutil
 
-from atlas.engine.jobs import SYSTEM_TENANT
-from atlas.engine.workflows import NewIntent, Run, request_workflows, workflow
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.workflows.intents import NewIntent, request_workflows
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.kit import REQUESTER
 from tests.support import PROOF, until

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from atlas.engine.workflows import Run, step_store, workflow
+from atlas.engine.workflows import step_store
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from tests.engine.workflows.flows import calls
 
 # Set by the tests that use them.

@@ -3,8 +3,11 @@
 import asyncio
 import random
 
-from atlas.engine.jobs import SYSTEM_TENANT, cancel_many, registered
-from atlas.engine.workflows import NewIntent, publish_event, request_workflows
+from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.types import registered
+from atlas.engine.workflows.events import publish_event
+from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.workers.worker import Worker, WorkerOptions
 from atlas.workers.workflows import run_engine_loop
 from tests.engine.workflows.flows import calls

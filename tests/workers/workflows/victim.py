@@ -13,7 +13,8 @@ from typing import Any
 
 import atlas.workers.workflows
 from atlas.db.pool import open_pool
-from atlas.engine.workflows import Run, workflow
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from atlas.logs import configure_logs
 from atlas.workers.worker import Worker, WorkerOptions
 
