@@ -8,11 +8,13 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 endif
 
 PYTEST := .venv/bin/python -m pytest
+# Where the machine has no Node.js, the set-up has installed one there.
+NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: setup python up lint test proof soak wheel bench
 
 setup: python
-	@"$(PYTHON)" -I cli/setup.py
+	@"$(PYTHON)" -I cli/setup.py $(SETUP)
 
 python:
 	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
@@ -24,14 +26,15 @@ up: python
 	@"$(PYTHON)" -I cli/setup.py --run
 	@.venv/bin/atlas up $(ARGS)
 
+# The linters and tests of the web pages, and what the browser tests take from npm, are installed for these.
+lint test proof: SETUP := --lint
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	@"$(PYTHON)" -I cli/setup.py --lint
 	.venv/bin/python -c 'import json, atlas.api.app as api; print(json.dumps(api.read_description()))' > .venv/openapi.json
-	PATH="$(CURDIR)/.venv/bin:$$PATH" web/node_modules/.bin/spectral lint --quiet --fail-severity=warn \
-		--ruleset api/spectral.yaml .venv/openapi.json
+	$(NODE) web/node_modules/.bin/spectral lint --quiet --fail-severity=warn --ruleset api/spectral.yaml .venv/openapi.json
+	cd web && $(NODE) npm run --silent check
 
 # What failed beside others, on a machine that may be busy, is run once more alone, and must pass there.
 test: lint

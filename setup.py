@@ -11,6 +11,9 @@ DATA = {"atlas.migrations": "migrations", "atlas.examples": "examples"}
 # `make setup` generates the Prisma client and leaves a copy for the wheel.
 if Path("generated").is_dir():
     DATA["atlas.generated"] = "generated"
+# And builds the web pages.
+if Path("web/dist").is_dir():
+    DATA["atlas.web.dist"] = "web/dist"
 
 setup(
     packages=[
@@ -26,5 +29,6 @@ setup(
         "atlas.migrations": ["*/migration.sql", "migration_lock.toml"],
         "atlas.examples": ["*.json", "*/*"],
         "atlas.generated": ["*"],
+        "atlas.web.dist": ["*", "assets/*"],
     },
 )

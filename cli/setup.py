@@ -1,4 +1,4 @@
-"""The set-up behind `make`: a virtual environment, the packages, the generated Prisma client, the linters of npm.
+"""The set-up behind `make`: a virtual environment, the packages, the generated Prisma client, the web pages.
 
 It runs on the machine's own Python before anything is installed, so it uses the standard library alone.
 Each step leaves the hash of what it was made from; a step whose hash is current is not done again.
@@ -21,9 +21,14 @@ PACKAGES_MARK = VENV / "packages.sha256"
 CLIENT_MARK = "schema.sha256"
 GENERATED = ROOT / "generated"
 WEB = ROOT / "web"
-LINTERS_MARK = "packages.sha256"
-# What Spectral takes; Prisma would take 16.13.
-OLDEST_NODE = (20, 17)
+DIST = WEB / "dist"
+NODE_PACKAGES_MARK = "packages.sha256"
+PAGES_MARK = "sources.sha256"
+# What the pages are built from, beside what is in these folders.
+PAGE_SOURCES = ("index.html", "vite.config.ts", "package-lock.json")
+PAGE_FOLDERS = ("src", "public")
+# What Vite takes; Prisma would take 16.13.
+OLDEST_NODE = (20, 19)
 TYPES = ROOT / ".types"
 FLOORS = ("api", "audit", "cli", "engine", "integrations", "scheduler", "testing", "workers")
 
@@ -37,8 +42,8 @@ def main() -> int:
             ensure_packages(for_running="--run" in sys.argv)
             ensure_client()
             ensure_type_links()
-            if "--lint" in sys.argv:
-                ensure_linters()
+            ensure_node_packages(for_linting="--lint" in sys.argv)
+            ensure_pages()
     except OSError as error:
         return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
     except subprocess.CalledProcessError as error:
@@ -89,15 +94,51 @@ def ensure_client() -> None:
         _copy_generated(package)
 
 
-def ensure_linters() -> None:
-    """The linters of npm, in `web/node_modules`, exactly as the lock file says."""
-    wanted = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
-    mark = WEB / "node_modules" / LINTERS_MARK
+def ensure_node_packages(*, for_linting: bool = False) -> None:
+    """The packages of npm in `web/node_modules`, exactly as the lock file says: what the pages are built with.
+
+    The linters and tests of the pages are left out unless they are wanted, or there already.
+    """
+    locked = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
+    mark = WEB / "node_modules" / NODE_PACKAGES_MARK
+    if _read(mark) in ({f"{locked} dev"} if for_linting else {f"{locked} dev", locked}):
+        return
+    _say("installing the linters of npm" if for_linting else "installing the packages of the web pages")
+    leaving_out = [] if for_linting else ["--omit=dev"]
+    npm = ["npm", "ci", "--loglevel=error", *leaving_out]
+    subprocess.run(npm, cwd=WEB, env=_node_environment(), check=True)
+    mark.write_text(f"{locked} dev" if for_linting else locked)
+
+
+def ensure_pages() -> None:
+    """The web pages in `web/dist`, built from the current sources. A build that fails leaves no mark."""
+    mark = DIST / PAGES_MARK
+    wanted = _pages_hash()
     if _read(mark) == wanted:
         return
-    _say("installing the linters of npm")
-    subprocess.run(["npm", "ci", "--loglevel=error"], cwd=WEB, env=_node_environment(), check=True)
+    _say("building the web pages")
+    built = subprocess.run(
+        ["npm", "run", "--silent", "build"],
+        cwd=WEB,
+        env=_node_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode != 0:
+        sys.stderr.write(built.stdout + built.stderr)
+        built.check_returncode()
     mark.write_text(wanted)
+
+
+def _pages_hash() -> str:
+    inner = (path for folder in PAGE_FOLDERS for path in (WEB / folder).rglob("*") if path.is_file())
+    # Types that are generated, and tests, are not in the pages.
+    sources = [path for path in inner if not path.name.endswith((".d.ts", ".test.ts"))]
+    hashes = hashlib.sha256()
+    for path in sorted([*sources, *(WEB / name for name in PAGE_SOURCES)]):
+        hashes.update(f"{path.relative_to(WEB)} {_sha256(path.read_bytes())}\n".encode())
+    return hashes.hexdigest()
 
 
 def ensure_type_links() -> None:

@@ -39,6 +39,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, dist, venv = folder / "source", folder / "dist", folder / "venv"
     # Of a copy: a build leaves files beside the source.
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_SOURCE))
+    shutil.copytree(ROOT / "web" / "dist", source / "web" / "dist")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", dist, source], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
@@ -78,6 +79,12 @@ def site_packages(venv: Path) -> Path:
 def test_the_wheel_brings_one_package(venv):
     names = {path.name for path in site_packages(venv).iterdir()} - {"dependencies.pth"}
     assert sorted(name.split("-")[0] for name in names) == ["atlas", "atlas_jobs"]
+
+
+def test_the_wheel_brings_the_web_pages(venv):
+    pages = site_packages(venv) / "atlas" / "web" / "dist"
+    assert (pages / "index.html").exists()
+    assert {path.suffix for path in (pages / "assets").iterdir()} >= {".js", ".css", ".br", ".gz"}
 
 
 async def test_a_project_with_packages_named_like_ours_runs_its_jobs(venv, project, tmp_path):

@@ -68,7 +68,8 @@ def test_a_machine_without_node_gets_one_from_the_packages(checkout, commands, m
 
 
 @pytest.mark.parametrize(
-    ("version", "will_do"), [("v20.17.0", True), ("v24.1.0", True), ("v20.9.0", False), ("v18.4.0", False), ("", False)]
+    ("version", "will_do"),
+    [("v20.19.0", True), ("v24.1.0", True), ("v20.17.0", False), ("v18.4.0", False), ("", False)],
 )
 def test_a_node_that_is_too_old_does_not_count(tmp_path, monkeypatch, version, will_do):
     for name in ("node", "npm"):
@@ -79,19 +80,63 @@ def test_a_node_that_is_too_old_does_not_count(tmp_path, monkeypatch, version, w
     assert setup._has_node() is will_do
 
 
-def test_the_linters_of_npm_are_installed_once_and_again_when_the_lock_changes(checkout, commands, monkeypatch):
+@pytest.fixture
+def web(checkout: Path, monkeypatch) -> Path:
+    """The sources of the web pages in that checkout."""
     web = checkout / "web"
-    (web / "node_modules").mkdir(parents=True)
-    for name in ("package.json", "package-lock.json", ".npmrc"):
+    for folder in ("node_modules", "src/api", "public", "dist"):
+        (web / folder).mkdir(parents=True)
+    for name in ("package.json", "package-lock.json", ".npmrc", "index.html", "vite.config.ts", "src/main.tsx"):
         (web / name).write_text("{}")
     monkeypatch.setattr(setup, "WEB", web)
-    setup.ensure_linters()
-    setup.ensure_linters()
+    monkeypatch.setattr(setup, "DIST", web / "dist")
+    return web
+
+
+def test_packages_of_npm_are_installed_once_and_again_when_the_lock_changes(web, commands):
+    setup.ensure_node_packages()
+    setup.ensure_node_packages()
     assert [one[:2] for one in commands] == [["npm", "ci"]]
 
     (web / "package-lock.json").write_text("{ }")
-    setup.ensure_linters()
+    setup.ensure_node_packages()
     assert len(commands) == 2
+
+
+def test_the_linters_of_npm_are_left_out_unless_they_are_wanted_or_there(web, commands):
+    setup.ensure_node_packages()
+    setup.ensure_node_packages(for_linting=True)
+    setup.ensure_node_packages()
+
+    assert ["--omit=dev" in one for one in commands] == [True, False]
+
+
+def test_the_pages_are_built_once_and_again_when_a_source_changes(web, commands):
+    setup.ensure_pages()
+    setup.ensure_pages()
+    assert [one[-1] for one in commands] == ["build"]
+
+    for name in ("src/api/schema.d.ts", "src/main.test.ts"):
+        (web / name).write_text("not in the pages")
+    setup.ensure_pages()
+    assert len(commands) == 1
+
+    (web / "src/main.tsx").write_text("{ }")
+    setup.ensure_pages()
+    (web / "src/other.tsx").write_text("")
+    setup.ensure_pages()
+    assert len(commands) == 3
+
+
+def test_a_build_that_fails_shows_why_and_is_done_again(web, monkeypatch, capsys):
+    def fail(argv, **_):
+        return subprocess.CompletedProcess(argv, 1, "", "main.tsx: unexpected token")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(subprocess.CalledProcessError):
+        setup.ensure_pages()
+    assert "unexpected token" in capsys.readouterr().err
+    assert not (web / "dist" / setup.PAGES_MARK).exists()
 
 
 def test_the_lock_file_names_no_address_to_download_from():

@@ -1,0 +1,47 @@
+import type { components } from "./schema";
+
+export type ProblemBody = components["schemas"]["Problem"];
+
+/** What the API answers instead of a result: RFC 9457, with the id of the request. */
+export class Problem extends Error {
+  readonly body: ProblemBody;
+  readonly requestId: string | null;
+
+  constructor(body: ProblemBody, requestId: string | null) {
+    super(body.detail);
+    this.name = "Problem";
+    this.body = body;
+    this.requestId = requestId;
+  }
+
+  get status(): number {
+    return this.body.status;
+  }
+
+  /** The reason why a field was refused. */
+  reasonOf(field: string): string | undefined {
+    return this.body.errors.find((one) => one.field === field)?.reason;
+  }
+}
+
+/** The problem that a response carries; one of a proxy, which knows no problems, gets a plain one. */
+export async function readProblem(response: Response): Promise<Problem> {
+  const requestId = response.headers.get("x-request-id");
+  const body: unknown = await response.json().catch(() => null);
+  if (isProblem(body)) return new Problem(body, requestId);
+  const detail = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  return new Problem({ type: "about:blank", title: response.statusText, status: response.status, detail, errors: [] }, requestId);
+}
+
+function isProblem(value: unknown): value is ProblemBody {
+  return typeof value === "object" && value !== null && "detail" in value && "status" in value && "errors" in value;
+}
+
+/** Whether the server was reached at all: a request that found no server fails without a problem. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof TypeError || (error instanceof Problem && error.status >= 502);
+}
+
+export function isStatus(error: unknown, status: number): boolean {
+  return error instanceof Problem && error.status === status;
+}

@@ -1,0 +1,49 @@
+import { lazy, Suspense } from "react";
+import { Skeleton } from "./Skeleton";
+
+export interface Series {
+  label: string;
+  /** One value for each time; null where nothing was measured. */
+  values: readonly (number | null)[];
+  /** A CSS variable: "--running". */
+  colour: string;
+  /** Filled down to zero, softly. */
+  filled?: boolean;
+}
+
+export interface ChartProps {
+  /** What the chart shows, for those who do not see it. */
+  label: string;
+  /** Seconds since 1970, ascending. */
+  times: readonly number[];
+  series: readonly Series[];
+  height?: number;
+  format?: (value: number) => string;
+  /** Called with a range of seconds that was drawn with the mouse. */
+  onRange?: (from: number, to: number) => void;
+}
+
+const Drawn = lazy(() => import("./DrawnChart"));
+
+/** Thin lines over time, labelled at their ends; y from zero; hover shows the exact bucket. */
+export function LineChart({ height = 160, ...rest }: ChartProps) {
+  return (
+    <Suspense fallback={<Skeleton height={height} />}>
+      <Drawn height={height} {...rest} />
+    </Suspense>
+  );
+}
+
+/** A line without axes, as high as a row. */
+export function Sparkline({ values, colour = "--ink-quiet", label }: { values: readonly number[]; colour?: string; label: string }) {
+  const width = 96;
+  const height = 20;
+  const top = Math.max(1, ...values);
+  const step = width / Math.max(1, values.length - 1);
+  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 1 - (value / top) * (height - 2)).toFixed(1)}`);
+  return (
+    <svg width={width} height={height} role="img" aria-label={label}>
+      <polyline points={points.join(" ")} fill="none" strokeWidth={1.25} style={{ stroke: `var(${colour})` }} />
+    </svg>
+  );
+}

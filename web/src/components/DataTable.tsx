@@ -1,0 +1,253 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useLive } from "@/live/live";
+import { cx } from "@/format/words";
+import { useShortcut } from "@/frame/shortcuts";
+import { Button } from "./Button";
+import styles from "./DataTable.module.css";
+import { ProblemView } from "./ProblemView";
+import { Skeleton } from "./Skeleton";
+import { Time } from "./Time";
+import { useNarrow } from "./useNarrow";
+
+const ROW = 36;
+const SKELETONS = 12;
+/** So many rows before the end the next page is fetched. */
+const AHEAD = 10;
+
+export interface Column<Row> {
+  key: string;
+  header: string;
+  cell: (row: Row) => ReactNode;
+  /** A CSS grid track: "120px", "minmax(160px, 2fr)". */
+  width?: string;
+  align?: "start" | "end";
+  /** Left out on narrow screens. */
+  wideOnly?: boolean;
+}
+
+/** What the table needs of a query; a query of TanStack's has it all. */
+export interface TableQuery {
+  isPending: boolean;
+  isError: boolean;
+  error: unknown;
+  dataUpdatedAt: number;
+  refetch: () => unknown;
+}
+
+interface DataTableProps<Row> {
+  /** What the rows are, for those who do not see the table. */
+  label: string;
+  rows: readonly Row[] | undefined;
+  rowKey: (row: Row) => string;
+  columns: readonly Column<Row>[];
+  query: TableQuery;
+  /** Shown instead of no rows: an EmptyState. */
+  empty: ReactNode;
+  /** A click on a row. */
+  onOpen?: (row: Row) => void;
+  /** Enter on a row; what a click does if not given. */
+  onEnter?: (row: Row) => void;
+  /** The row that is open beside the table. */
+  openKey?: string | undefined;
+  /** Rows that were chosen for a bulk action. */
+  chosen?: ReadonlySet<string>;
+  onChoose?: (chosen: ReadonlySet<string>) => void;
+  hasMore?: boolean;
+  isLoadingMore?: boolean;
+  onMore?: () => void;
+  /** As high as its rows, instead of filling the page. */
+  inline?: boolean;
+}
+
+/** A virtual table: rows of 36 px, j/k and Enter, and every state that a list has. */
+export function DataTable<Row>(props: DataTableProps<Row>) {
+  const { label, rows, query, empty, inline = false } = props;
+  if (query.isPending && rows === undefined) return <SkeletonTable {...props} />;
+  if (query.isError && rows === undefined) return <ProblemView error={query.error} onRetry={() => void query.refetch()} />;
+  if (rows === undefined || rows.length === 0) return <>{empty}</>;
+  return (
+    <div className={cx(styles.frame, inline && styles.inline)}>
+      <Stale query={query} />
+      <Grid {...props} rows={rows} label={label} />
+    </div>
+  );
+}
+
+/** A line above rows that may be out of date. */
+function Stale({ query }: { query: TableQuery }) {
+  const { state, lostAt } = useLive();
+  if (!query.isError && (state !== "waiting" || lostAt === null)) return null;
+  return (
+    <p className={styles.stale} role="status">
+      Last updated <Time at={query.dataUpdatedAt} />, {query.isError ? "and the last try failed" : "reconnecting"}
+      <Button kind="ghost" onClick={() => void query.refetch()}>
+        Try now
+      </Button>
+    </p>
+  );
+}
+
+function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { shown: readonly Column<Row>[]; tracks: string } {
+  const narrow = useNarrow();
+  return useMemo(() => {
+    const shown = narrow ? columns.filter((one) => one.wideOnly !== true) : columns;
+    const tracks = shown.map((one) => one.width ?? "minmax(96px, 1fr)").join(" ");
+    return { shown, tracks: chooses ? `32px ${tracks}` : tracks };
+  }, [columns, narrow, chooses]);
+}
+
+function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
+  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const prefix = useId();
+  const { shown, tracks } = useColumns(columns, onChoose !== undefined);
+  const [activeKey, setActiveKey] = useState<string | null>(null);
+  const active = activeKey === null ? -1 : rows.findIndex((row) => rowKey(row) === activeKey);
+  // The compiler of React leaves this function alone: what the virtualizer returns changes without a new identity.
+  // eslint-disable-next-line react-hooks/incompatible-library
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+    getItemKey: (index) => {
+      const row = rows[index];
+      return row === undefined ? index : rowKey(row);
+    },
+  });
+  const items = virtualizer.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+
+  useEffect(() => {
+    if (hasMore && !isLoadingMore && last >= rows.length - AHEAD) onMore?.();
+  }, [hasMore, isLoadingMore, last, rows.length, onMore]);
+
+  const moveTo = (index: number): void => {
+    const next = Math.max(0, Math.min(rows.length - 1, index));
+    const row = rows[next];
+    if (row === undefined) return;
+    setActiveKey(rowKey(row));
+    virtualizer.scrollToIndex(next);
+  };
+  const enter = (): void => {
+    const row = rows[active];
+    if (row !== undefined) onEnter?.(row);
+  };
+  const choose = (key: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(key)) next.add(key);
+    onChoose?.(next);
+  };
+  useShortcut("j", "Next row", () => moveTo(active + 1));
+  useShortcut("k", "Row before", () => moveTo(active < 0 ? 0 : active - 1));
+  useShortcut("Enter", "Open the row", enter, active >= 0);
+  useShortcut("x", "Choose the row", () => activeKey !== null && choose(activeKey), onChoose !== undefined);
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const moves: Record<string, number> = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: rows.length - 1, PageDown: active + 20, PageUp: active - 20 };
+    const next = moves[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    moveTo(next);
+  };
+  const everyChosen = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(rowKey(row)));
+
+  return (
+    <div
+      ref={scroller}
+      className={styles.scroller}
+      role="grid"
+      aria-label={label}
+      aria-rowcount={hasMore ? -1 : rows.length + 1}
+      aria-activedescendant={active >= 0 ? `${prefix}${active}` : undefined}
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+    >
+      <div className={cx(styles.row, styles.head)} role="row" aria-rowindex={1} style={{ gridTemplateColumns: tracks }}>
+        {onChoose !== undefined && (
+          <div role="columnheader" className={styles.cell}>
+            <input
+              type="checkbox"
+              aria-label="Choose all rows"
+              checked={everyChosen}
+              onChange={() => onChoose(everyChosen ? new Set() : new Set(rows.map(rowKey)))}
+            />
+          </div>
+        )}
+        {shown.map((column) => (
+          <div key={column.key} role="columnheader" className={cx(styles.cell, column.align === "end" && styles.end)}>
+            {column.header}
+          </div>
+        ))}
+      </div>
+      <div role="rowgroup" className={styles.body} style={{ height: virtualizer.getTotalSize() }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          if (row === undefined) return null;
+          const key = rowKey(row);
+          return (
+            // The grid itself has the focus and handles the keys: aria-activedescendant names the row.
+            // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
+            <div
+              key={key}
+              id={`${prefix}${item.index}`}
+              role="row"
+              aria-rowindex={item.index + 2}
+              aria-selected={key === openKey || chosen?.has(key) === true}
+              className={cx(styles.row, onOpen && styles.opens, item.index === active && styles.active, key === openKey && styles.open)}
+              style={{ gridTemplateColumns: tracks, transform: `translateY(${item.start}px)` }}
+              onClick={() => {
+                setActiveKey(key);
+                if (window.getSelection()?.isCollapsed !== false) onOpen?.(row);
+              }}
+            >
+              {onChoose !== undefined && (
+                // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
+                <div role="gridcell" className={styles.cell} onClick={(event) => event.stopPropagation()}>
+                  <input type="checkbox" tabIndex={-1} aria-label={`Choose ${key}`} checked={chosen?.has(key) === true} onChange={() => choose(key)} />
+                </div>
+              )}
+              {shown.map((column) => (
+                <div key={column.key} role="gridcell" className={cx(styles.cell, column.align === "end" && styles.end)}>
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          );
+        })}
+      </div>
+      {isLoadingMore && (
+        <p className={styles.more} role="status">
+          Loading more
+        </p>
+      )}
+    </div>
+  );
+}
+
+function SkeletonTable<Row>({ label, columns, onChoose, inline = false }: DataTableProps<Row>) {
+  const { shown, tracks } = useColumns(columns, onChoose !== undefined);
+  return (
+    <div className={cx(styles.frame, inline && styles.inline)} role="status" aria-label={`Loading ${label}`}>
+      <div className={cx(styles.row, styles.head)} style={{ gridTemplateColumns: tracks }}>
+        {onChoose !== undefined && <div />}
+        {shown.map((column) => (
+          <div key={column.key} className={styles.cell}>
+            {column.header}
+          </div>
+        ))}
+      </div>
+      {Array.from({ length: SKELETONS }, (_, index) => (
+        <div key={index} className={cx(styles.row, styles.still)} style={{ gridTemplateColumns: tracks }}>
+          {onChoose !== undefined && <div />}
+          {shown.map((column, at) => (
+            <div key={column.key} className={styles.cell}>
+              <Skeleton width={`${45 + ((index * 7 + at * 13) % 40)}%`} />
+            </div>
+          ))}
+        </div>
+      ))}
+    </div>
+  );
+}

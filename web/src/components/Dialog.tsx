@@ -1,0 +1,117 @@
+import * as Radix from "@radix-ui/react-dialog";
+import { X } from "lucide-react";
+import type { SyntheticEvent, ReactNode } from "react";
+import { cx } from "@/format/words";
+import { Button, IconButton } from "./Button";
+import styles from "./Dialog.module.css";
+import { ProblemLine } from "./ProblemView";
+
+// Radix's own overlay adds a style element to lock the page's scrolling, which the content security policy refuses. Ours is a plain
+// element: the page behind does not scroll anyway, since only its parts do.
+
+interface DialogProps {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  /** A sentence under the title: what will happen. */
+  description?: ReactNode;
+  wide?: boolean;
+  children?: ReactNode;
+}
+
+/** A window above the page. Escape and a click beside it close it; the focus stays within. */
+export function Dialog({ open, onClose, title, description, wide = false, children }: DialogProps) {
+  return (
+    <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Radix.Portal>
+        <div className={styles.overlay} />
+        <Radix.Content className={cx(styles.dialog, wide && styles.wide)} {...(description === undefined ? { "aria-describedby": undefined } : {})}>
+          <div className={styles.head}>
+            <Radix.Title className={styles.title}>{title}</Radix.Title>
+            <Radix.Close asChild>
+              <IconButton label="Close">
+                <X size={16} aria-hidden />
+              </IconButton>
+            </Radix.Close>
+          </div>
+          {description !== undefined && (
+            <Radix.Description asChild>
+              <div className={styles.description}>{description}</div>
+            </Radix.Description>
+          )}
+          {children}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+interface ConfirmDialogProps extends Omit<DialogProps, "wide"> {
+  /** The verb on the button: "Retry 12 jobs". */
+  action: string;
+  danger?: boolean;
+  busy?: boolean;
+  error?: unknown;
+  onConfirm: () => void;
+  disabled?: boolean;
+}
+
+/** Asks before something is done, says what follows, and shows why it was refused. */
+export function ConfirmDialog({ action, danger = false, busy = false, error, onConfirm, disabled = false, children, ...dialog }: ConfirmDialogProps) {
+  const submit = (event: SyntheticEvent): void => {
+    event.preventDefault();
+    if (!disabled && !busy) onConfirm();
+  };
+  return (
+    <Dialog {...dialog}>
+      <form onSubmit={submit} className={styles.form}>
+        {children}
+        <ProblemLine error={error} />
+        <div className={styles.buttons}>
+          <Button onClick={dialog.onClose}>Cancel</Button>
+          <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled}>
+            {action}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface SidePanelProps {
+  title: string;
+  about?: ReactNode;
+  actions?: ReactNode;
+  onClose: () => void;
+  children: ReactNode;
+}
+
+/** A panel beside a list that shows one of its rows. The list stays usable; Escape closes the panel. */
+export function SidePanel({ title, about, actions, onClose, children }: SidePanelProps) {
+  return (
+    <Radix.Root open modal={false} onOpenChange={(next) => !next && onClose()}>
+      <Radix.Portal>
+        <Radix.Content
+          className={styles.panel}
+          aria-describedby={undefined}
+          onInteractOutside={(event) => event.preventDefault()}
+          onOpenAutoFocus={(event) => event.preventDefault()}
+        >
+          <div className={styles.head}>
+            <Radix.Title className={cx(styles.title, "truncate")}>{title}</Radix.Title>
+            {about}
+            <div className={styles.actions}>
+              {actions}
+              <Radix.Close asChild>
+                <IconButton label="Close">
+                  <X size={16} aria-hidden />
+                </IconButton>
+              </Radix.Close>
+            </div>
+          </div>
+          <div className={styles.content}>{children}</div>
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}

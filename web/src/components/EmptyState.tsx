@@ -1,0 +1,35 @@
+import type { ReactNode } from "react";
+import { CopyButton } from "./Id";
+import styles from "./States.module.css";
+
+interface EmptyStateProps {
+  title: string;
+  /** What belongs here. */
+  children?: ReactNode;
+  /** The command that makes the first one; it can be copied. */
+  command?: string;
+  /** The button that makes the first one, or that clears the filters. */
+  action?: ReactNode;
+}
+
+/** A list without rows: what it is for, and how the first one gets there. */
+export function EmptyState({ title, children, command, action }: EmptyStateProps) {
+  return (
+    <div className={styles.state}>
+      <h2>{title}</h2>
+      {children !== undefined && <p>{children}</p>}
+      {command !== undefined && <Command text={command} />}
+      {action}
+    </div>
+  );
+}
+
+/** A command that can be copied. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div className={styles.command}>
+      <code>{text}</code>
+      <CopyButton text={text} label="Copy the command" />
+    </div>
+  );
+}

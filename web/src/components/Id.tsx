@@ -1,0 +1,50 @@
+import { Check, Copy } from "lucide-react";
+import { useEffect, useState, type MouseEvent } from "react";
+import { cx, shortId } from "@/format/words";
+import styles from "./Id.module.css";
+
+const SHOWN_MS = 1500;
+
+/** An id, shortened in its middle and whole on hover; a click on the icon copies it. */
+export function Id({ value, whole = false }: { value: string; whole?: boolean }) {
+  return (
+    <span className={styles.id} title={value}>
+      <span className="mono truncate">{whole ? value : shortId(value)}</span>
+      <CopyButton text={value} label={`Copy ${value}`} />
+    </span>
+  );
+}
+
+/** Copies a text, and shows for a moment that it did. */
+export function CopyButton({ text, label }: { text: string; label: string }) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  const copy = (event: MouseEvent): void => {
+    // The row below may open something on a click.
+    event.stopPropagation();
+    event.preventDefault();
+    void copyText(text).then(() => setCopied(true));
+  };
+  return (
+    <button type="button" className={cx(styles.copy, copied && styles.copied)} onClick={copy} aria-label={copied ? "Copied" : label} tabIndex={-1}>
+      {copied ? <Check size={12} aria-hidden /> : <Copy size={12} aria-hidden />}
+    </button>
+  );
+}
+
+/** Pages without TLS have no clipboard of the browser's: there a selection is copied. */
+async function copyText(text: string): Promise<void> {
+  if (window.isSecureContext) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.className = "visually-hidden";
+  document.body.append(field);
+  field.select();
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- there is no other way without TLS
+  document.execCommand("copy");
+  field.remove();
+}

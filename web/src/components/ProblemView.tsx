@@ -1,0 +1,59 @@
+import { CircleAlert, Lock, WifiOff } from "lucide-react";
+import { isStatus, isUnreachable, Problem } from "@/api/problem";
+import { Button } from "./Button";
+import { Id } from "./Id";
+import styles from "./States.module.css";
+
+/** What went wrong: cause, remedy, and the id under which the server's log has it. */
+export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
+  const { title, detail, requestId } = describe(error);
+  const Icon = isUnreachable(error) ? WifiOff : isStatus(error, 403) ? Lock : CircleAlert;
+  return (
+    <div className={styles.state} role="alert">
+      <Icon size={20} className={styles.icon} aria-hidden />
+      <h2>{title}</h2>
+      <p>{detail}</p>
+      {error instanceof Problem && error.body.errors.length > 1 && (
+        <ul className={styles.reasons}>
+          {error.body.errors.map((one) => (
+            <li key={one.field}>
+              <code>{one.field}</code> {one.reason}
+            </li>
+          ))}
+        </ul>
+      )}
+      {onRetry !== undefined && <Button onClick={onRetry}>Try again</Button>}
+      {requestId !== null && (
+        <p className={styles.small}>
+          Request <Id value={requestId} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The same in one line, for forms and dialogs. */
+export function ProblemLine({ error }: { error: unknown }) {
+  if (error === null || error === undefined) return null;
+  const { detail, requestId } = describe(error);
+  return (
+    <p className={styles.line} role="alert">
+      <CircleAlert size={14} aria-hidden />
+      <span>
+        {detail}
+        {requestId !== null && <span className="quiet"> Request {requestId.slice(0, 8)}</span>}
+      </span>
+    </p>
+  );
+}
+
+function describe(error: unknown): { title: string; detail: string; requestId: string | null } {
+  if (isUnreachable(error)) {
+    return { title: "Atlas does not answer", detail: "The API cannot be reached. This page tries again by itself.", requestId: null };
+  }
+  if (!(error instanceof Problem)) {
+    return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), requestId: null };
+  }
+  const titles: Record<number, string> = { 403: "This is not for your role", 404: "Not found", 429: "Too many requests", 503: "Atlas is busy" };
+  return { title: titles[error.status] ?? "This did not work", detail: error.message, requestId: error.requestId };
+}

@@ -1,0 +1,50 @@
+import { Ban, Check, Circle, CircleDashed, Clock, Loader, RotateCw, Skull, X, type LucideIcon } from "lucide-react";
+import { cx, spaced } from "@/format/words";
+import styles from "./StatusChip.module.css";
+
+interface Look {
+  icon: LucideIcon;
+  tone: string;
+}
+
+/** The statuses of jobs, runs, steps, approvals, intents, workers. Colour is never alone: each has an icon and a word. */
+const LOOKS: Record<string, Look> = {
+  queued: { icon: Circle, tone: "queued" },
+  running: { icon: Loader, tone: "running" },
+  retrying: { icon: RotateCw, tone: "waiting" },
+  succeeded: { icon: Check, tone: "succeeded" },
+  approved: { icon: Check, tone: "succeeded" },
+  active: { icon: Check, tone: "succeeded" },
+  alive: { icon: Check, tone: "succeeded" },
+  failed: { icon: X, tone: "failed" },
+  rejected: { icon: X, tone: "failed" },
+  blocked: { icon: X, tone: "failed" },
+  dead: { icon: X, tone: "failed" },
+  canceled: { icon: Ban, tone: "canceled" },
+  expired: { icon: Ban, tone: "canceled" },
+  disabled: { icon: Ban, tone: "canceled" },
+  waiting: { icon: Clock, tone: "waiting" },
+  sleeping: { icon: Clock, tone: "waiting" },
+  pending: { icon: Clock, tone: "waiting" },
+  stale: { icon: Clock, tone: "waiting" },
+  dead_letter: { icon: Skull, tone: "deadLetter" },
+};
+const UNKNOWN: Look = { icon: CircleDashed, tone: "canceled" };
+
+/** A status as icon, word and colour. */
+export function StatusChip({ status, label }: { status: string; label?: string }) {
+  const { icon: Icon, tone } = LOOKS[status] ?? UNKNOWN;
+  return (
+    // A key, so that a change cross-fades.
+    <span key={status} className={cx(styles.chip, styles[tone])} data-status={status}>
+      <Icon size={12} strokeWidth={2.5} aria-hidden />
+      {label ?? spaced(status)}
+    </span>
+  );
+}
+
+/** The variable that holds a status's colour, for charts and bars. */
+export function statusColour(status: string): string {
+  const tone = (LOOKS[status] ?? UNKNOWN).tone;
+  return tone === "deadLetter" ? "var(--dead)" : `var(--${tone})`;
+}

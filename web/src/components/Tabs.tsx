@@ -1,0 +1,40 @@
+import * as Radix from "@radix-ui/react-tabs";
+import type { ReactNode } from "react";
+import styles from "./Tabs.module.css";
+
+export interface Tab<Key extends string> {
+  key: Key;
+  label: string;
+  /** A number beside the label. */
+  count?: ReactNode;
+  /** Made when the tab is shown. */
+  content: () => ReactNode;
+}
+
+interface TabsProps<Key extends string> {
+  label: string;
+  value: Key;
+  onChange: (key: Key) => void;
+  tabs: readonly Tab<Key>[];
+}
+
+/** Tabs; which one is open belongs in the address. */
+export function Tabs<Key extends string>({ label, value, onChange, tabs }: TabsProps<Key>) {
+  return (
+    <Radix.Root value={value} onValueChange={(next) => onChange(next as Key)} className={styles.tabs}>
+      <Radix.List className={styles.list} aria-label={label}>
+        {tabs.map((tab) => (
+          <Radix.Trigger key={tab.key} value={tab.key} className={styles.tab}>
+            {tab.label}
+            {tab.count !== undefined && <span className={styles.count}>{tab.count}</span>}
+          </Radix.Trigger>
+        ))}
+      </Radix.List>
+      {tabs.map((tab) => (
+        <Radix.Content key={tab.key} value={tab.key} className={styles.content}>
+          {tab.key === value && tab.content()}
+        </Radix.Content>
+      ))}
+    </Radix.Root>
+  );
+}

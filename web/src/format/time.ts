@@ -1,0 +1,63 @@
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** "3 min ago", "in 2 h": how far a moment is away. Within the first seconds "just now". */
+export function relativeTime(at: number, now: number): string {
+  const distance = Math.abs(at - now);
+  if (distance < 5000) return at > now ? "in a moment" : "just now";
+  const words = coarse(distance);
+  return at > now ? `in ${words}` : `${words} ago`;
+}
+
+function coarse(ms: number): string {
+  if (ms < MINUTE) return `${Math.floor(ms / 1000)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `${Math.floor(ms / HOUR)} h`;
+  return `${Math.floor(ms / DAY)} d`;
+}
+
+/** A length of time as people write it: 80 ms, 1.2 s, 4 m 05 s, 3 h 20 m, 2 d 4 h. */
+export function duration(ms: number): string {
+  if (ms < 0) return "0 s";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`;
+  if (ms < MINUTE) return `${Math.floor(ms / 1000)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} m ${two(Math.floor((ms % MINUTE) / 1000))} s`;
+  if (ms < DAY) return `${Math.floor(ms / HOUR)} h ${two(Math.floor((ms % HOUR) / MINUTE))} m`;
+  return `${Math.floor(ms / DAY)} d ${Math.floor((ms % DAY) / HOUR)} h`;
+}
+
+const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** 2026-11-15 02:14:07.123, in the given zone; the browser's if none is given. */
+export function exactTime(at: Date, zone: string = ZONE): string {
+  const parts = new Intl.DateTimeFormat("en-GB", {
+    timeZone: zone,
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+    hourCycle: "h23",
+  }).formatToParts(at);
+  const part = (type: Intl.DateTimeFormatPartTypes): string => parts.find((one) => one.type === type)?.value ?? "";
+  return `${part("year")}-${part("month")}-${part("day")} ${part("hour")}:${part("minute")}:${part("second")}.${part("fractionalSecond")}`;
+}
+
+/** The exact time in the browser's zone and in UTC, for a tooltip. */
+export function exactTimes(at: Date): { local: string; zone: string; utc: string } {
+  return { local: exactTime(at), zone: ZONE, utc: exactTime(at, "UTC") };
+}
+
+/** 02:14 today, or the date too when it was another day. */
+export function clockTime(at: Date, now = new Date()): string {
+  const exact = exactTime(at);
+  return exact.slice(0, 10) === exactTime(now).slice(0, 10) ? exact.slice(11, 16) : exact.slice(0, 16);
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, "0");
+}

@@ -1,0 +1,166 @@
+import { useNavigate } from "@tanstack/react-router";
+import { BookOpen, Building2, ChevronDown, Keyboard, LogOut, Monitor, Moon, Search, Sun, User } from "lucide-react";
+import { useState, type ReactNode } from "react";
+import { api } from "@/api/client";
+import { Button, IconButton } from "@/components/Button";
+import { Menu, MenuHeading, MenuItem, MenuLine } from "@/components/Menu";
+import { cx, capitalized, spaced } from "@/format/words";
+import { GateSwitch, useGate } from "@/gate/gate";
+import { useLive } from "@/live/live";
+import { signOut, useSession } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { usePalette } from "./Palette";
+import { keepTheme, readTheme, THEMES, type Theme } from "./theme";
+import styles from "./TopBar.module.css";
+
+/** The line at the top: tenant, search, whether updates arrive, the gate, theme, account. */
+export function TopBar({ start }: { start: ReactNode }) {
+  const { tenant_id } = useSession();
+  return (
+    <header className={styles.bar}>
+      {start}
+      <span className={styles.brand}>Atlas</span>
+      {tenant_id === null ? <TenantSwitcher /> : <OwnTenant />}
+      <SearchButton />
+      <div className={styles.end}>
+        <LiveIndicator />
+        <GateState />
+        <ThemeMenu />
+        <AccountMenu />
+      </div>
+    </header>
+  );
+}
+
+function OwnTenant() {
+  const { tenant } = useSession();
+  return (
+    <span className={cx(styles.tenant, "truncate")}>
+      <Building2 size={14} aria-hidden /> {tenant}
+    </span>
+  );
+}
+
+/** Operators see all tenants, or one at a time. The choice is a part of every address. */
+function TenantSwitcher() {
+  const navigate = useNavigate();
+  const tenant = useTenant();
+  const { data } = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: 200 } } }, { staleTime: 60_000 });
+  const choose = (slug: string | undefined): void => void navigate({ to: ".", search: (before) => ({ ...before, tenant: slug }) });
+  return (
+    <Menu
+      label="Tenants"
+      align="start"
+      trigger={
+        <Button kind="ghost" className={styles.switcher} aria-label={`Tenant: ${tenant ?? "all tenants"}`}>
+          <Building2 size={14} aria-hidden />
+          <span className="truncate">{tenant ?? "All tenants"}</span>
+          <ChevronDown size={12} aria-hidden />
+        </Button>
+      }
+    >
+      <MenuItem checked={tenant === undefined} onSelect={() => choose(undefined)}>
+        All tenants
+      </MenuItem>
+      <MenuLine />
+      {data?.items.map((one) => (
+        <MenuItem key={one.id} checked={one.slug === tenant} onSelect={() => choose(one.slug)}>
+          {one.name === one.slug ? one.slug : `${one.name} (${one.slug})`}
+        </MenuItem>
+      ))}
+    </Menu>
+  );
+}
+
+function SearchButton() {
+  const { setOpen } = usePalette();
+  return (
+    <button type="button" className={styles.search} onClick={() => setOpen(true)}>
+      <Search size={14} aria-hidden />
+      <span className={styles.hint}>Find a job, a run, a page</span>
+      <kbd aria-hidden>/</kbd>
+    </button>
+  );
+}
+
+function LiveIndicator() {
+  const { state } = useLive();
+  const word = state === "live" ? "live" : state === "connecting" ? "connecting" : "reconnecting";
+  return (
+    <span className={cx(styles.live, state === "live" && styles.isLive)} role="status" data-live={state}>
+      <span className={styles.dot} aria-hidden />
+      <span className={styles.word}>{word}</span>
+    </span>
+  );
+}
+
+function GateState() {
+  const { data: gate } = useGate();
+  if (gate === undefined) return null;
+  return (
+    <span className={styles.gate}>
+      <GateSwitch />
+      <span className={cx(styles.word, !gate.online && styles.off)}>{gate.online ? "Online" : "Offline"}</span>
+    </span>
+  );
+}
+
+const THEME_ICONS = { system: Monitor, light: Sun, dark: Moon };
+
+function ThemeMenu() {
+  const [theme, setTheme] = useState<Theme>(readTheme);
+  const Icon = THEME_ICONS[theme];
+  return (
+    <Menu
+      label="Theme"
+      trigger={
+        <IconButton label={`Theme: ${theme}`} className={styles.theme}>
+          <Icon size={16} aria-hidden />
+        </IconButton>
+      }
+    >
+      {THEMES.map((one) => (
+        <MenuItem
+          key={one}
+          checked={one === theme}
+          onSelect={() => {
+            setTheme(one);
+            keepTheme(one);
+          }}
+        >
+          {capitalized(one)}
+        </MenuItem>
+      ))}
+    </Menu>
+  );
+}
+
+function AccountMenu() {
+  const session = useSession();
+  const { setHelp } = usePalette();
+  return (
+    <Menu
+      label="Account"
+      trigger={
+        <IconButton label={`Account of ${session.subject}`}>
+          <User size={16} aria-hidden />
+        </IconButton>
+      }
+    >
+      <MenuHeading>
+        {session.subject} · {spaced(session.role)}
+      </MenuHeading>
+      <MenuLine />
+      <MenuItem icon={<Keyboard size={14} aria-hidden />} onSelect={() => setHelp(true)}>
+        Keyboard shortcuts
+      </MenuItem>
+      <MenuItem icon={<BookOpen size={14} aria-hidden />} onSelect={() => window.open("/docs", "_blank", "noopener")}>
+        API documentation
+      </MenuItem>
+      <MenuLine />
+      <MenuItem icon={<LogOut size={14} aria-hidden />} onSelect={() => void signOut()}>
+        Sign out
+      </MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,66 @@
+import { createContext, use, useEffect, useEffectEvent, useState, type ReactNode } from "react";
+
+export interface Shortcut {
+  keys: string;
+  label: string;
+  run: () => void;
+}
+
+interface Registry {
+  shortcuts: Set<Shortcut>;
+}
+
+const ShortcutContext = createContext<Registry>({ shortcuts: new Set() });
+/** Two keys of a sequence, such as g j, follow each other within this time. */
+const SEQUENCE_MS = 1200;
+
+export function useShortcutList(): Shortcut[] {
+  const { shortcuts } = use(ShortcutContext);
+  const byKeys = new Map([...shortcuts].map((one) => [one.keys, one]));
+  return [...byKeys.values()];
+}
+
+/** Runs a function on a key ("r", "Enter") or a sequence ("g j"), unless something is being typed or a dialog is open. */
+export function useShortcut(keys: string, label: string, run: () => unknown, enabled = true): void {
+  const { shortcuts } = use(ShortcutContext);
+  const current = useEffectEvent(() => void run());
+  useEffect(() => {
+    if (!enabled) return;
+    const shortcut = { keys, label, run: () => current() };
+    shortcuts.add(shortcut);
+    return () => {
+      shortcuts.delete(shortcut);
+    };
+  }, [shortcuts, keys, label, enabled]);
+}
+
+/** Listens to the keys of the page. The shortcut that was added last wins. */
+export function ShortcutProvider({ children }: { children: ReactNode }) {
+  const [registry] = useState<Registry>(() => ({ shortcuts: new Set() }));
+  useEffect(() => {
+    let first = "";
+    let firstAt = 0;
+    const onKeyDown = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event)) return;
+      const sequence = first !== "" && event.timeStamp - firstAt < SEQUENCE_MS ? `${first} ${event.key}` : null;
+      const known = [...registry.shortcuts].reverse();
+      const found = known.find((one) => one.keys === sequence) ?? known.find((one) => one.keys === event.key);
+      first = known.some((one) => one.keys.startsWith(`${event.key} `)) ? event.key : "";
+      firstAt = event.timeStamp;
+      if (found === undefined) return;
+      event.preventDefault();
+      first = "";
+      found.run();
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  }, [registry]);
+  return <ShortcutContext value={registry}>{children}</ShortcutContext>;
+}
+
+function isTyping(event: KeyboardEvent): boolean {
+  const target = event.target instanceof Element ? event.target : null;
+  if (target?.closest("input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog], [role=menu]") != null) return true;
+  // Enter presses what has the focus.
+  return event.key === "Enter" && target?.closest("button, a, summary") != null;
+}

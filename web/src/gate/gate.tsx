@@ -1,0 +1,89 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input, Select, Switch } from "@/components/Form";
+import { useToast } from "@/components/Toast";
+import { plural } from "@/format/numbers";
+import { OPERATORS, useCan } from "@/session/session";
+
+export type Gate = Schemas["GateStatus"];
+
+/** Whether Atlas starts work; kept up to date by its events. */
+export function useGate() {
+  return api.useQuery("get", "/api/v1/system/atlas-online", {}, { meta: { live: ["atlas"] }, refetchInterval: 30_000 });
+}
+
+const DURATIONS: readonly [label: string, seconds: number | null][] = [
+  ["Until someone brings it online", null],
+  ["15 minutes", 900],
+  ["1 hour", 3600],
+  ["2 hours", 7200],
+  ["8 hours", 28_800],
+  ["24 hours", 86_400],
+];
+
+/** The switch that stops every start, for operators; others see its state. It asks before it acts. */
+export function GateSwitch({ large = false }: { large?: boolean }) {
+  const { data: gate } = useGate();
+  const may = useCan(OPERATORS);
+  const [open, setOpen] = useState(false);
+  if (gate === undefined) return null;
+  return (
+    <>
+      <Switch on={gate.online} large={large} disabled={!may} label="Atlas starts work" onChange={() => setOpen(true)} />
+      {open && <GateDialog online={!gate.online} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+/** Asks for a reason and says what follows, then switches Atlas. */
+export function GateDialog({ online, onClose }: { online: boolean; onClose: () => void }) {
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [reason, setReason] = useState("");
+  const [seconds, setSeconds] = useState<number | null>(null);
+  const running = api.useQuery("get", "/api/v1/jobs/summary", {}).data?.counts["running"];
+  const change = useMutation({
+    mutationFn: async () => {
+      const body = { online, reason: reason.trim() === "" ? null : reason.trim(), for_seconds: online ? null : seconds };
+      return (await client.PUT("/api/v1/system/atlas-online", { body })).data;
+    },
+    onSuccess: (gate) => {
+      queries.setQueryData(api.queryOptions("get", "/api/v1/system/atlas-online", {}).queryKey, gate);
+      toast(online ? "Atlas is online" : `Atlas is offline; ${gate?.confirmed ?? 0} of ${plural(gate?.workers ?? 0, "worker")} confirmed it`);
+      onClose();
+    },
+  });
+  const finishing = running === undefined ? "Running jobs will finish." : running === 1 ? "1 running job will finish." : `${plural(running, "running job")} will finish.`;
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
+      description={online ? "Queued jobs start again at once, in their order." : `Nothing new will start. ${finishing} Jobs can still be enqueued, and wait.`}
+      action={online ? "Bring online" : "Take offline"}
+      danger={!online}
+      busy={change.isPending}
+      error={change.error}
+      onConfirm={() => change.mutate()}
+    >
+      <Field label="Reason" hint="Everyone sees it in the banner, and the audit log keeps it.">
+        {(control) => <Input {...control} value={reason} maxLength={2000} placeholder="provider outage" onChange={(event) => setReason(event.target.value)} />}
+      </Field>
+      {!online && (
+        <Field label="For how long">
+          {(control) => (
+            <Select {...control} value={seconds ?? ""} onChange={(event) => setSeconds(event.target.value === "" ? null : Number(event.target.value))}>
+              {DURATIONS.map(([label, value]) => (
+                <option key={label} value={value ?? ""}>
+                  {label}
+                </option>
+              ))}
+            </Select>
+          )}
+        </Field>
+      )}
+    </ConfirmDialog>
+  );
+}

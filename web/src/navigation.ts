@@ -1,0 +1,25 @@
+import { CalendarClock, CircleCheckBig, House, LayoutList, Logs, Mail, Server, Settings, Skull, Workflow, type LucideIcon } from "lucide-react";
+import { PEOPLE, READERS, type Role } from "@/session/session";
+
+export interface Place {
+  to: "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/settings";
+  label: string;
+  icon: LucideIcon;
+  /** The key after g. */
+  key: string;
+  roles: readonly Role[];
+}
+
+/** The pages in the rail, for the roles that may read them. */
+export const PLACES: readonly Place[] = [
+  { to: "/", label: "Overview", icon: House, key: "o", roles: PEOPLE },
+  { to: "/jobs", label: "Jobs", icon: LayoutList, key: "j", roles: PEOPLE },
+  { to: "/dead-letters", label: "Dead letters", icon: Skull, key: "d", roles: PEOPLE },
+  { to: "/runs", label: "Workflows", icon: Workflow, key: "w", roles: PEOPLE },
+  { to: "/approvals", label: "Approvals", icon: CircleCheckBig, key: "a", roles: READERS },
+  { to: "/schedules", label: "Schedules", icon: CalendarClock, key: "s", roles: READERS },
+  { to: "/workers", label: "Workers", icon: Server, key: "k", roles: READERS },
+  { to: "/audit", label: "Audit", icon: Logs, key: "l", roles: READERS },
+  { to: "/outbox", label: "Outbox", icon: Mail, key: "m", roles: READERS },
+  { to: "/settings", label: "Settings", icon: Settings, key: "t", roles: PEOPLE },
+];

@@ -1,0 +1,5 @@
+import { Page } from "@/components/Page";
+
+export function ApprovalsPage() {
+  return <Page title="Approvals">{null}</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "@/components/Page";
+
+export function JobPage() {
+  return <Page title="Job">{null}</Page>;
+}

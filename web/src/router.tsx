@@ -1,0 +1,67 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, retainSearchParams, type ErrorComponentProps } from "@tanstack/react-router";
+import { EmptyState } from "@/components/EmptyState";
+import { ProblemView } from "@/components/ProblemView";
+import { approvalsSearch } from "@/pages/approvals/search";
+import { auditSearch } from "@/pages/audit/search";
+import { deadLettersSearch } from "@/pages/dead-letters/search";
+import { jobSearch, jobsSearch } from "@/pages/jobs/search";
+import { outboxSearch } from "@/pages/outbox/search";
+import { overviewSearch } from "@/pages/overview/search";
+import { runSearch, runsSearch } from "@/pages/runs/search";
+import { schedulesSearch } from "@/pages/schedules/search";
+import { settingsSearch } from "@/pages/settings/search";
+import { workersSearch } from "@/pages/workers/search";
+import { Root } from "@/Root";
+import { parseSearch, stringifySearch, text, type RawSearch } from "@/search";
+
+const root = createRootRoute({
+  component: Root,
+  validateSearch: (search: RawSearch): { tenant?: string | undefined } => ({ tenant: text(search, "tenant") }),
+  // The tenant that an operator has chosen stays chosen from page to page.
+  search: { middlewares: [retainSearchParams(["tenant"])] },
+});
+
+const getParentRoute = (): typeof root => root;
+
+const routes = [
+  createRoute({ getParentRoute, path: "/", validateSearch: overviewSearch, component: lazyRouteComponent(() => import("@/pages/overview/OverviewPage"), "OverviewPage") }),
+  createRoute({ getParentRoute, path: "/jobs", validateSearch: jobsSearch, component: lazyRouteComponent(() => import("@/pages/jobs/JobsPage"), "JobsPage") }),
+  createRoute({ getParentRoute, path: "/jobs/$jobId", validateSearch: jobSearch, component: lazyRouteComponent(() => import("@/pages/jobs/JobPage"), "JobPage") }),
+  createRoute({ getParentRoute, path: "/dead-letters", validateSearch: deadLettersSearch, component: lazyRouteComponent(() => import("@/pages/dead-letters/DeadLettersPage"), "DeadLettersPage") }),
+  createRoute({ getParentRoute, path: "/runs", validateSearch: runsSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage") }),
+  createRoute({ getParentRoute, path: "/runs/$runId", validateSearch: runSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunPage"), "RunPage") }),
+  createRoute({ getParentRoute, path: "/approvals", validateSearch: approvalsSearch, component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage") }),
+  createRoute({ getParentRoute, path: "/schedules", validateSearch: schedulesSearch, component: lazyRouteComponent(() => import("@/pages/schedules/SchedulesPage"), "SchedulesPage") }),
+  createRoute({ getParentRoute, path: "/workers", validateSearch: workersSearch, component: lazyRouteComponent(() => import("@/pages/workers/WorkersPage"), "WorkersPage") }),
+  createRoute({ getParentRoute, path: "/audit", validateSearch: auditSearch, component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage") }),
+  createRoute({ getParentRoute, path: "/outbox", validateSearch: outboxSearch, component: lazyRouteComponent(() => import("@/pages/outbox/OutboxPage"), "OutboxPage") }),
+  createRoute({ getParentRoute, path: "/settings", validateSearch: settingsSearch, component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage") }),
+] as const;
+
+export const router = createRouter({
+  routeTree: root.addChildren(routes),
+  parseSearch,
+  stringifySearch,
+  defaultPreload: "intent",
+  defaultNotFoundComponent: NotFound,
+  defaultErrorComponent: Failed,
+  scrollRestoration: false,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
+
+function NotFound() {
+  return (
+    <EmptyState title="There is no such page" action={<Link to="/">Go to the overview</Link>}>
+      The address may be misspelled, or what it names was removed.
+    </EmptyState>
+  );
+}
+
+function Failed({ error, reset }: ErrorComponentProps) {
+  return <ProblemView error={error} onRetry={reset} />;
+}

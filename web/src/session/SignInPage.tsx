@@ -1,0 +1,45 @@
+import { useEffect, useState, type SyntheticEvent } from "react";
+import { Button } from "@/components/Button";
+import { Field, Input } from "@/components/Form";
+import { ProblemLine } from "@/components/ProblemView";
+import { Command } from "@/components/EmptyState";
+import { signIn } from "./session";
+import styles from "./SignInPage.module.css";
+
+/** Signs a person in with a token. */
+export function SignInPage() {
+  const [token, setToken] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+
+  useEffect(() => {
+    document.title = "Sign in · Atlas";
+  }, []);
+
+  const submit = (event: SyntheticEvent): void => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    signIn(token.trim())
+      .catch(setError)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <main className={styles.page}>
+      <form className={styles.box} onSubmit={submit}>
+        <h1>Sign in to Atlas</h1>
+        <Field label="Token" hint="Your administrator makes one for you." required>
+          {(control) => <Input {...control} type="password" autoComplete="current-password" placeholder="atl_…" value={token} onChange={(event) => setToken(event.target.value)} />}
+        </Field>
+        <ProblemLine error={error} />
+        <Button type="submit" kind="primary" busy={busy} disabled={token.trim() === ""}>
+          Sign in
+        </Button>
+        <p className={styles.help}>
+          On the machine that runs Atlas, <code>atlas up</code> prints a token. Another one is made by
+        </p>
+        <Command text="atlas token add dana --role operator" />
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,63 @@
+import { useQuery } from "@tanstack/react-query";
+import { client, queryClient, type Schemas, SESSION_KEY, setCsrfToken } from "@/api/client";
+import { isStatus } from "@/api/problem";
+
+export type Session = Schemas["SessionShown"];
+export type Role = Session["role"];
+
+/** Groups of roles, as in api/roles.py. */
+export const OPERATORS: readonly Role[] = ["operator"];
+export const MANAGERS: readonly Role[] = ["operator", "tenant_admin"];
+export const READERS: readonly Role[] = ["operator", "tenant_admin", "auditor"];
+export const JOB_MAKERS: readonly Role[] = ["operator", "tenant_admin", "enqueuer"];
+export const PEOPLE: readonly Role[] = ["operator", "tenant_admin", "enqueuer", "auditor"];
+
+/** Who is signed in: undefined until it is known, null for nobody. */
+export function useSessionQuery() {
+  return useQuery({ queryKey: SESSION_KEY, queryFn: readSession, staleTime: 60_000, refetchInterval: 300_000 });
+}
+
+/** The session of the signed-in person; for everything within the frame. */
+export function useSession(): Session {
+  const { data } = useSessionQuery();
+  if (data === null || data === undefined) throw new Error("Nobody is signed in.");
+  return data;
+}
+
+/** Whether the signed-in person has one of these roles. What a role may not do is not shown. */
+export function useCan(roles: readonly Role[]): boolean {
+  return roles.includes(useSession().role);
+}
+
+/** Whether the signed-in person sees the whole installation: an operator, or an auditor of no tenant. */
+export function useSeesAll(): boolean {
+  return useSession().tenant_id === null;
+}
+
+export async function signIn(token: string): Promise<void> {
+  const { data } = await client.POST("/api/v1/session", { body: { token } });
+  begin(data ?? null);
+}
+
+export async function signOut(): Promise<void> {
+  await client.DELETE("/api/v1/session");
+  begin(null);
+}
+
+async function readSession(): Promise<Session | null> {
+  try {
+    const { data } = await client.GET("/api/v1/session");
+    setCsrfToken(data?.csrf_token ?? null);
+    return data ?? null;
+  } catch (error) {
+    if (isStatus(error, 401)) return null;
+    throw error;
+  }
+}
+
+/** What one person saw is not shown to the next. */
+function begin(session: Session | null): void {
+  setCsrfToken(session?.csrf_token ?? null);
+  queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
+  queryClient.setQueryData(SESSION_KEY, session);
+}
