@@ -12,6 +12,7 @@ from atlas import __version__
 from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
+from atlas.api.compression import CompressionMiddleware
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.host_polling import HostPolling
 from atlas.api.limits.rates import Rates
@@ -87,6 +88,8 @@ ROUTERS = (
     pages.health,
     pages.router,
     socket.router,
+    # The last: it matches what a browser asks for and no other does.
+    pages.deep_links,
 )
 
 
@@ -109,6 +112,7 @@ def create_app(
     app.state.metrics = Metrics(api, app.state.stats, app.state.hub, app.state.signals)
     add_problem_handlers(app)
     _add_routes(app)
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, stats=app.state.stats, proxies=api.proxies)
     app.call_directly(f"{PREFIX}/jobs", app.state.stats, api.proxies)
     return app

@@ -215,8 +215,11 @@ def _describe_jobs(operation: dict[str, Any]) -> None:
 def _describe_socket(operation: dict[str, Any]) -> None:
     operation["responses"]["101"] = {"description": STATUSES[101]}
     operation["responses"]["426"] = _problem(STATUSES[426])
-    frames = [{"$ref": REFERENCE.format(model=model.__name__)} for model in (Hello, Events, Refetch)]
-    operation["x-frames"] = {"oneOf": frames, "discriminator": {"propertyName": "type"}}
+    frames = {model.__name__.lower(): REFERENCE.format(model=model.__name__) for model in (Hello, Events, Refetch)}
+    operation["x-frames"] = {
+        "oneOf": [{"$ref": frame} for frame in frames.values()],
+        "discriminator": {"propertyName": "type", "mapping": frames},
+    }
 
 
 def _describe_headers(operation: dict[str, Any]) -> None:

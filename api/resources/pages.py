@@ -1,50 +1,67 @@
-"""Routes beside the API: the first page, its documentation, health and metrics."""
+"""Routes beside the API: the web pages, its documentation, health and metrics."""
 
 import re
 import time
-from pathlib import Path
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
+from atlas.api import page_files
 from atlas.api.app_state import AppState
 from atlas.api.metrics import CONTENT_TYPE, Metrics
 from atlas.api.problems import Forbidden
 from atlas.api.routing import GuardedRoute, requires
 from atlas.db.statements import fetch_value, statement
-from atlas.errors import DatabaseError, NotFound
+from atlas.errors import DatabaseError
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 health = APIRouter(route_class=GuardedRoute, tags=["health"])
 
-STATIC = Path(__file__).parent.parent / "pages"
 READY_SECONDS = 3.0
 READY_AGAIN_SECONDS = 1.0
 READY = statement("api/sql/ready.sql")
 SPILL = "set local work_mem = '64kB'"
-ASSETS = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
 LOCAL = ("127.0.0.1", "::1")
 LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+# The first parts of addresses that are never a web page's.
+NO_PAGES = frozenset({"api", "assets", "docs", "hooks", "healthz", "readyz", "metrics", "openapi.json"})
+
+
+class DeepLink(GuardedRoute):
+    """Matches any address that a browser opens as a page, so that a link into the web pages works. The page itself says
+    where there is none. Programs, which do not ask for HTML, still get a problem for an unknown address."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return super().matches(scope) if _asks_for_page(scope) else (Match.NONE, {})
+
+
+deep_links = APIRouter(route_class=DeepLink, include_in_schema=False)
 
 
 @router.get("/")
 @requires()
-async def first_page() -> Response:
-    return FileResponse(ASSETS["index.html"], media_type="text/html")
+async def first_page(request: Request) -> Response:
+    return page_files.page(request)
 
 
 @router.get("/docs")
 @requires()
-async def docs() -> Response:
-    return FileResponse(ASSETS["docs.html"], media_type="text/html")
+async def docs(request: Request) -> Response:
+    return page_files.page(request, "docs.html")
 
 
 @router.get("/assets/{name}")
 @requires()
-async def asset(name: str) -> Response:
-    if name not in ASSETS or name.endswith(".html"):
-        raise NotFound("file", name)
-    return FileResponse(ASSETS[name], headers={"Cache-Control": "max-age=300"})
+async def asset(request: Request, name: str) -> Response:
+    return page_files.asset(request, name)
+
+
+@deep_links.get("/{path:path}")
+@requires()
+async def deep_link(request: Request) -> Response:
+    return page_files.page(request)
 
 
 @health.get("/healthz", operation_id="check_health", summary="Whether the process runs")
@@ -85,6 +102,13 @@ async def show_metrics(request: Request) -> Response:
             raise Forbidden("The metrics are about the whole installation.")
     metrics: Metrics = request.app.state.metrics
     return Response(await metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _asks_for_page(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+        return False
+    accepted: bytes = scope["atlas.headers"].get(b"accept", b"")
+    return b"text/html" in accepted and scope["path"].split("/")[1] not in NO_PAGES
 
 
 def _is_local(request: Request) -> bool:
