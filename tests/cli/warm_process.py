@@ -3,7 +3,7 @@
 Most of a command's time is spent importing. A fork skips that, and is seen from outside as any other process: it has its
 own arguments, environment, folder, streams and exit status.
 
-    python -m tests.cli.warm_process FD      commands come through this socket, each with four open files
+    python -m tests.cli.warm_process FD [MODULE]…     commands come through this socket, each with four open files
 """
 
 import json
@@ -31,11 +31,11 @@ LOADED = (
 class WarmProcess:
     """The process, as the tests use it."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], *modules: str) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tests.cli.warm_process", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "tests.cli.warm_process", str(theirs.fileno()), *modules],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
                 env=env,
@@ -55,17 +55,20 @@ class WarmProcess:
                 code = int(end.read())
             return code, *(stream.seek(0) or stream.read() for stream in (out, err))
 
+    def fileno(self) -> int:
+        """The socket, for processes that send commands themselves."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """End it; commands under way go on."""
         self._socket.close()
         self._process.wait()
 
 
-def serve(requests: socket.socket) -> None:
+def serve(requests: socket.socket, *modules: str) -> None:
     """Fork for each command until the tests are over."""
-    import_module("typer.rich_utils")
-    for name in LOADED:
-        import_module(f"atlas.cli.{name}")
+    for name in ("typer.rich_utils", *(f"atlas.cli.{name}" for name in LOADED), *modules):
+        import_module(name)
     load_client()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
@@ -101,6 +104,8 @@ def run_command(request: dict[str, object], streams: list[int]) -> None:
     os.chdir(str(request["cwd"]))
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
+    if "pid_file" in request:
+        Path(str(request["pid_file"])).write_text(str(os.getpid()))
     sys.argv = ["atlas", *request["arguments"]]  # type: ignore[misc]
     code: object = 0
     try:
@@ -117,4 +122,4 @@ def run_command(request: dict[str, object], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), *sys.argv[2:])

@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
 
 async def test_the_examples_of_the_page_run(conn, owner, database_url, monkeypatch, capsys):
     monkeypatch.setenv("DATABASE_URL", database_url)
-    await given_tenant(conn)
+    await given_tenant(conn, "demo")
     await publish(conn, "report.build", "invoice.send", "invoice.print", "invoice.thank")
     await switch(conn, online=True, actor=DANA)
     await owner.execute("create table public.invoices as select 7 as id, 'new' as state")

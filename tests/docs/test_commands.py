@@ -1,0 +1,72 @@
+"""What the pages say about commands, options and checks is so: each one that they name exists."""
+
+import configparser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atlas.cli.command_table import COMMANDS, CommandTable
+from atlas.cli.doctor.database import PROMISES
+from tests.docs.pages import PAGES, blocks_of
+from tests.support import ROOT
+
+_MENTIONED = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?atlas ([^`]+)`")
+_TABLE: Any = CommandTable(name="atlas")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_option_that_a_page_names_exists(page):
+    assert [fault for command in mentioned(page) if (fault := fault_of(command)) is not None] == []
+
+
+def mentioned(page: Path) -> Iterator[str]:
+    """The commands in a page's sentences, tables, synopses and units, without `atlas`."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    yield from (" ".join(command.split()) for command in _MENTIONED.findall(text))
+    for block in blocks_of(page, "text"):
+        yield from re.findall(r"^atlas (.+)$", block.text, re.MULTILINE)
+    for block in blocks_of(page, "ini"):
+        units = configparser.ConfigParser(strict=False, interpolation=None)
+        units.read_string(block.text)
+        yield units["Service"]["ExecStart"].partition(" ")[2]
+
+
+def fault_of(command: str) -> str | None:
+    """What a command names that does not exist."""
+    found, words = _TABLE, command.split()
+    while words and hasattr(found, "get_command") and re.fullmatch(r"[a-z|-]+", words[0]):
+        names = words.pop(0).split("|")
+        missing = [name for name in names if found.get_command(None, name) is None]
+        if missing:
+            return f"{command}: there is no {missing[0]}"
+        found = found.get_command(None, names[0])
+    known = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(words))
+    unknown = [option for option in options if option not in known | {"--help"}]
+    return f"{command}: there is no option {unknown[0]}" if unknown else None
+
+
+@pytest.mark.parametrize("command", ["jbos list", "jobs lsit", "jobs list --stauts x", "host instance edit x --nmae y"])
+def test_a_command_that_does_not_exist_is_found(command):
+    assert fault_of(command) is not None
+
+
+def test_every_command_is_on_some_page():
+    named = {name for page in PAGES for name in re.findall(r"\batlas ([a-z]+)", page.read_text())}
+
+    assert sorted(set(COMMANDS) - named) == []
+
+
+def test_the_page_of_troubleshooting_has_every_check_of_the_doctor():
+    _, _, section = (ROOT / "docs" / "troubleshooting.md").read_text().partition("## What `atlas doctor` finds\n")
+    listed = {
+        name for row in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for name in re.findall("`(.+?)`", row)
+    }
+    code = "".join(path.read_text() for path in (ROOT / "cli" / "doctor").glob("*.py"))
+    checks = {*re.findall(r'(?:finding|Diagnosis)\(\s*"([a-z_ ]+)"', code), *PROMISES}
+
+    assert len(checks) > 20
+    assert listed == checks

@@ -1,0 +1,53 @@
+"""The pages: every example is run as it stands there, and every block says by its language what is done with it."""
+
+import configparser
+import shlex
+
+import pytest
+from dotenv import dotenv_values
+
+from atlas.settings import Settings
+from tests.docs.pages import CHECKED, PAGES, RUN, SHOWN, blocks_of
+from tests.support import ROOT
+
+# Pages whose examples have a test of their own, which looks at more than whether they run.
+RUN_ELSEWHERE = {
+    "prisma.md": ROOT / "tests" / "engine" / "jobs" / "test_prisma_page.py",
+    "testing.md": ROOT / "tests" / "testing" / "test_page.py",
+}
+RUNNABLE = [page for page in PAGES if blocks_of(page, *RUN) and page.name not in RUN_ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_is_done_with_it(page):
+    assert [str(block) for block in blocks_of(page) if block.language not in RUN | CHECKED | SHOWN] == []
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+def test_every_example_of_the_page_runs(page, session):
+    blocks = blocks_of(page, *RUN)
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        session.run(block, following)
+
+
+def test_pages_that_are_run_elsewhere_are_run_there():
+    assert all(f'"docs" / "{name}"' in test.read_text() for name, test in RUN_ELSEWHERE.items())
+
+
+@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks_of(page, "dotenv")], ids=str)
+def test_settings_on_a_page_are_settings_of_atlas(block, tmp_path):
+    file = tmp_path / ".env"
+    file.write_text(block.text.replace("…", "x"))
+    names = {name for name in dotenv_values(file) if not name.startswith("AGENT_EMAIL_")}
+
+    assert names <= {name.upper() for name in Settings.model_fields}
+    Settings(_env_file=file)
+
+
+@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks_of(page, "ini")], ids=str)
+def test_units_on_a_page_can_be_read(block):
+    units = configparser.ConfigParser(strict=False, interpolation=None)
+    units.read_string(block.text)
+
+    assert {"Unit", "Service", "Install"} <= {*units}
+    assert shlex.split(units["Service"]["ExecStart"])[0] == "/srv/atlas/.venv/bin/atlas"
