@@ -1,4 +1,4 @@
-"""Errors as HTTP responses (RFC 9457: `type, title, status, detail, errors[]`), and the errors only the API raises."""
+"""Errors as HTTP responses (RFC 9457, with `remedy`, `errors` and `request_id`), and the errors only the API raises."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -149,7 +149,9 @@ class Problem(BaseModel):
                     "title": "Invalid input",
                     "status": 422,
                     "detail": "The input of EMAIL_SEND is not valid: to: is required.",
+                    "remedy": None,
                     "errors": [{"field": "to", "reason": "is required"}],
+                    "request_id": "5f3c9a7e1b2d4c6f8a0e9d7c5b3a1f2e",
                 }
             ]
         }
@@ -158,8 +160,12 @@ class Problem(BaseModel):
     type: str = Field(description="A stable name of this kind of problem, `urn:atlas:problem:…`.")
     title: str
     status: int
-    detail: str = Field(description="The cause, and what can be done about it.")
+    detail: str = Field(description="The cause.")
+    remedy: str | None = Field(description="What can be done about it; null where the cause says it.")
     errors: list[ProblemField]
+    request_id: str | None = Field(
+        description="Finds the request in the API's log, as X-Request-Id does; null where it did not become one."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,7 @@ class _Problem:
     kind: str
     detail: str
     errors: Sequence[FieldError] = ()
+    remedy: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -244,10 +251,11 @@ async def problem_response(request: Request, error: Exception) -> Response:
         log.warning("the database did not serve a request", path=request.url.path, reason=str(error) or repr(error))
     elif problem.status >= 500:
         log.error("request failed", path=request.url.path, method=request.method, reason=repr(error), exc_info=error)
+    request_id: str = request.scope["atlas.request_id"]
     if problem.status == 500:
         # Sent outside of the middleware, which adds the id to every other response.
-        problem.headers["X-Request-Id"] = request.scope.get("atlas.request_id", "")
-    return response_of(problem)
+        problem.headers["X-Request-Id"] = request_id
+    return response_of(problem, request_id)
 
 
 def _methods(request: Request) -> set[str]:
@@ -262,7 +270,7 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-def response_of(problem: _Problem) -> Response:
+def response_of(problem: _Problem, request_id: str | None = None) -> Response:
     """The problem as a response."""
     title = HTTPStatus(problem.status).phrase
     document = {
@@ -270,7 +278,9 @@ def response_of(problem: _Problem) -> Response:
         "title": title,
         "status": problem.status,
         "detail": problem.detail,
+        "remedy": problem.remedy or None,
         "errors": [{"field": one.field, "reason": one.reason} for one in problem.errors],
+        "request_id": request_id,
     }
     return Response(orjson.dumps(document), problem.status, problem.headers, MEDIA_TYPE)
 
@@ -289,8 +299,8 @@ def problem_of(error: BaseException) -> _Problem:
             # The caller is gone and never reads it.
             return _Problem(400, "disconnected", "The body ended before it was whole.")
         case asyncpg.QueryCanceledError():
-            message = "Answering takes too long. Narrow the request, for example with created_after."
-            return _Problem(422, "too-broad", message)
+            remedy = "Narrow the request, for example with created_after."
+            return _Problem(422, "too-broad", "Answering takes too long.", remedy=remedy)
         case asyncpg.InsufficientPrivilegeError():
             return _Problem(403, "forbidden", "The database does not allow this to the caller.")
         case asyncpg.PostgresError() if isinstance(error, _VALUE_ERRORS):
@@ -298,10 +308,12 @@ def problem_of(error: BaseException) -> _Problem:
         case asyncpg.PostgresError() if isinstance(error, _STATE_ERRORS):
             return _Problem(409, "conflict", "The request does not fit what is stored.")
         case _ if isinstance(error, _PASSING):
-            message = "The database cannot be reached or is busy. Nothing is lost; try again."
-            return _Problem(503, "unavailable", message, headers={"Retry-After": str(RETRY_SECONDS)})
+            message, remedy = "The database cannot be reached or is busy.", "Nothing is lost; try again."
+            headers = {"Retry-After": str(RETRY_SECONDS)}
+            return _Problem(503, "unavailable", message, remedy=remedy, headers=headers)
         case _:
-            return _Problem(500, "internal", "Something went wrong inside Atlas. The log names the request's id.")
+            remedy = "The API's log has the cause under the request's id."
+            return _Problem(500, "internal", "Something went wrong inside Atlas.", remedy=remedy)
 
 
 def fields_of(errors: Iterable[Any]) -> list[FieldError]:
@@ -332,7 +344,7 @@ def _of_atlas(error: AtlasError) -> _Problem:
         headers["Connection"] = "close"
     if status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
-    return _Problem(status, kind, str(error), errors, headers)
+    return _Problem(status, kind, error.message, errors, error.remedy, headers)
 
 
 def _of_http(error: HTTPException) -> _Problem:

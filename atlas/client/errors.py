@@ -139,7 +139,7 @@ def error_of(response: httpx.Response, url: str) -> ApiError:
     problem = _problem(response)
     kind = str(problem.get("type", "")).removeprefix(_PREFIX)
     found = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
-    remedy = ""
+    remedy = str(problem.get("remedy") or "")
     if not problem:
         remedy = "See that this is the address of an Atlas."
     elif found is ApiUnauthenticated:

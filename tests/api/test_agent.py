@@ -127,10 +127,9 @@ async def test_a_tenant_moves_its_server_and_removes_it_when_its_jobs_have_ended
     assert (await admin.get(f"{old}/{instance}")).status_code == 404
     address = f"/hosts/{host_id}/instances/{instance}"
     refused = await admin.delete(address)
-    assert (refused.status_code, refused.json()["detail"]) == (
-        409,
-        "The server instance web has jobs: 1 queued. Wait until they have ended, or cancel them.",
-    )
+    problem = refused.json()
+    assert (refused.status_code, problem["detail"]) == (409, "The server instance web has jobs: 1 queued.")
+    assert problem["remedy"] == "Wait until they have ended, or cancel them."
     await admin.post(f"/jobs/{job}/cancel")
     assert [(await admin.delete(address)).status_code for _ in range(2)] == [204, 404]
 

@@ -25,7 +25,8 @@ def assert_problem(answer, status, *fields):
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     received = answer.json()
-    assert received.keys() == {"type", "title", "status", "detail", "errors"}
+    assert received.keys() == {"type", "title", "status", "detail", "remedy", "errors", "request_id"}
+    assert received["request_id"] == answer.headers["x-request-id"]
     assert received["status"] == status
     assert received["type"].startswith("urn:atlas:problem:")
     assert [error["field"] for error in received["errors"]] == list(fields) or not fields
@@ -361,4 +362,4 @@ async def test_one_thing_too_many_is_a_conflict_with_its_remedy(pool, world, adm
         answers = [await admin.post(path, json=body) for _ in range(2)]
         problem = answers[-1].json()
         assert (answers[-1].status_code, problem["type"]) == (409, "urn:atlas:problem:quota-reached")
-        assert f"have an operator raise the tenant's limit quotas{path.replace('/', '.')}" in problem["detail"]
+        assert f"have an operator raise the tenant's limit quotas{path.replace('/', '.')}" in problem["remedy"]

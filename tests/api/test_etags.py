@@ -58,7 +58,8 @@ async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, k
     assert edited.headers["etag"] == second != first
     received = assert_problem(stale, 412)
     assert received["type"] == "urn:atlas:problem:stale"
-    assert "has changed since it was read. Read it again" in received["detail"]
+    assert "has changed since it was read." in received["detail"]
+    assert received["remedy"].startswith("Read it again")
     assert await etag(operator, kind, ids) == second
     assert await conn.fetchval("select count(*) from atlas.audit_log") == events
     for wanted in (f"{first}, {second}", "*"):

@@ -69,7 +69,7 @@ async def test_a_caller_has_one_document_checked_at_a_time_and_others_go_on(worl
     assert ((await checking).status_code, theirs.status_code) == (200, 200)
     assert second.status_code == 429
     assert second.headers["retry-after"] == "2"
-    assert "Try again" in second.json()["detail"]
+    assert "Try again" in second.json()["remedy"]
 
 
 def hold_the_next_call(shares, monkeypatch):

@@ -41,7 +41,7 @@ async def test_what_ran_once_is_gone_and_its_history_stays(pool, world, admin):
     await given_run(pool, world.acme, "once", repeat=timedelta())
 
     gone = assert_problem(await admin.get("/recurring/once"), 404)
-    assert "It is no longer registered; /runs has its history." in gone["detail"]
+    assert "It is no longer registered; /runs has its history." in gone["remedy"]
     assert [one["outcome"] for one in (await admin.get("/recurring/once/runs")).json()["items"]] == ["succeeded"]
     assert_problem(await admin.get("/recurring/never/runs"), 404)
 
@@ -50,6 +50,6 @@ async def test_an_operator_names_the_tenant_where_several_have_the_same_id(pool,
     for tenant in (world.acme, world.other):
         await given_run(pool, tenant, "tidy")
 
-    assert "Name the tenant." in assert_problem(await operator.get("/recurring/tidy"), 409)["detail"]
+    assert "Name the tenant." in assert_problem(await operator.get("/recurring/tidy"), 409)["remedy"]
     found = (await operator.get("/recurring/tidy/runs", params={"tenant": "other"})).json()["items"]
     assert [one["tenant_id"] for one in found] == [str(world.other.id)]

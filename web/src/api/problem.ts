@@ -2,16 +2,14 @@ import type { components } from "./schema";
 
 export type ProblemBody = components["schemas"]["Problem"];
 
-/** What the API answers instead of a result: RFC 9457, with the id of the request. */
+/** What the API answers instead of a result: RFC 9457, with what can be done about it and the id of the request. */
 export class Problem extends Error {
   readonly body: ProblemBody;
-  readonly requestId: string | null;
 
-  constructor(body: ProblemBody, requestId: string | null) {
+  constructor(body: ProblemBody) {
     super(body.detail);
     this.name = "Problem";
     this.body = body;
-    this.requestId = requestId;
   }
 
   get status(): number {
@@ -26,11 +24,11 @@ export class Problem extends Error {
 
 /** The problem that a response carries; one of a proxy, which knows no problems, gets a plain one. */
 export async function readProblem(response: Response): Promise<Problem> {
-  const requestId = response.headers.get("x-request-id");
   const body: unknown = await response.json().catch(() => null);
-  if (isProblem(body)) return new Problem(body, requestId);
+  if (isProblem(body)) return new Problem(body);
   const detail = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
-  return new Problem({ type: "about:blank", title: response.statusText, status: response.status, detail, errors: [] }, requestId);
+  const request_id = response.headers.get("x-request-id");
+  return new Problem({ type: "about:blank", title: response.statusText, status: response.status, detail, remedy: null, errors: [], request_id });
 }
 
 function isProblem(value: unknown): value is ProblemBody {

@@ -6,13 +6,14 @@ import styles from "./States.module.css";
 
 /** What went wrong: cause, remedy, and the id under which the server's log has it. */
 export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
-  const { title, detail, requestId } = describe(error);
+  const { title, detail, remedy, requestId } = describe(error);
   const Icon = isUnreachable(error) ? WifiOff : isStatus(error, 403) ? Lock : CircleAlert;
   return (
     <div className={styles.state} role="alert">
       <Icon size={20} className={styles.icon} aria-hidden />
       <h2>{title}</h2>
       <p>{detail}</p>
+      {remedy !== null && <p>{remedy}</p>}
       {error instanceof Problem && error.body.errors.length > 1 && (
         <ul className={styles.reasons}>
           {error.body.errors.map((one) => (
@@ -35,25 +36,32 @@ export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() 
 /** The same in one line, for forms and dialogs. */
 export function ProblemLine({ error }: { error: unknown }) {
   if (error === null || error === undefined) return null;
-  const { detail, requestId } = describe(error);
+  const { detail, remedy, requestId } = describe(error);
   return (
     <p className={styles.line} role="alert">
       <CircleAlert size={14} aria-hidden />
       <span>
-        {detail}
+        {detail} {remedy}
         {requestId !== null && <span className="quiet"> Request {requestId.slice(0, 8)}</span>}
       </span>
     </p>
   );
 }
 
-function describe(error: unknown): { title: string; detail: string; requestId: string | null } {
+interface Described {
+  title: string;
+  detail: string;
+  remedy: string | null;
+  requestId: string | null;
+}
+
+function describe(error: unknown): Described {
   if (isUnreachable(error)) {
-    return { title: "Atlas does not answer", detail: "The API cannot be reached. This page tries again by itself.", requestId: null };
+    return { title: "Atlas does not answer", detail: "The API cannot be reached.", remedy: "This page tries again by itself.", requestId: null };
   }
   if (!(error instanceof Problem)) {
-    return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), requestId: null };
+    return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), remedy: null, requestId: null };
   }
   const titles: Record<number, string> = { 403: "This is not for your role", 404: "Not found", 429: "Too many requests", 503: "Atlas is busy" };
-  return { title: titles[error.status] ?? "This did not work", detail: error.message, requestId: error.requestId };
+  return { title: titles[error.status] ?? "This did not work", detail: error.message, remedy: error.body.remedy, requestId: error.body.request_id };
 }
