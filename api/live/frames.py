@@ -41,6 +41,8 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
             "online": row["action"] == "ATLAS_ONLINE",
             "reason": row["message"] or None,
             "by": row["actor_id"],
+            "since": row["since"],
+            "until": row["until"],
         }
     if kind == "run.updated":
         return {"event": kind, "run_id": row["run_id"] or row["entity_id"], "status": row["action"].lower()}

@@ -1,5 +1,6 @@
 """Frames of the live view: Hello, Events, or Refetch when too much was missed."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -34,6 +35,8 @@ class GateEvent(ApiModel):
     online: bool
     reason: str | None = None
     by: str | None = None
+    since: datetime | None = Field(default=None, description="Since when it is as it is.")
+    until: datetime | None = Field(default=None, description="When it comes back online by itself.")
 
 
 class RunEvent(ApiModel):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+from datetime import datetime
 
 import httpx
 import pytest
@@ -237,10 +238,13 @@ async def test_a_room_is_the_credentials_tenant_and_an_operators_to_choose(serve
 
 async def test_the_gate_is_sent_to_every_room(server):
     async with watching(server) as seen, httpx.AsyncClient(headers=server.world.headers("all", "operator")) as operator:
-        await operator.put(f"{server.address}/api/v1/system/atlas-online", json={"online": False, "reason": "pause"})
+        switching = {"online": False, "reason": "pause", "for_seconds": 3600}
+        gate = (await operator.put(f"{server.address}/api/v1/system/atlas-online", json=switching)).json()
         [event] = await seen.until(lambda event: event["event"] == "atlas.online")
 
+    times = {name: datetime.fromisoformat(event.pop(name)) for name in ("since", "until")}
     assert event == {"event": "atlas.online", "online": False, "reason": "pause", "by": "operator@all"}
+    assert times == {name: datetime.fromisoformat(gate[name]) for name in times}
 
 
 async def test_a_run_that_waits_for_a_person_is_sent(server, pool):

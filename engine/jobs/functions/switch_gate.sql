@@ -27,7 +27,7 @@ begin
           then jsonb_build_object('since', s.value->'since') else '{}' end,
         updated_at = clock_timestamp(), updated_by = p_actor_id
   returning s.value into state;
-  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('until', state->'until'));
+  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('since', state->'since', 'until', state->'until'));
   insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
   values (p_actor_type::actor_type, p_actor_id, event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts,
     audit_body(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts));
