@@ -14,7 +14,7 @@ from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Page
-from atlas.engine.workflows.approvals import decide_approval, list_approvals, record_refusal
+from atlas.engine.workflows.approvals import count_pending, decide_approval, list_approvals, record_refusal
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.errors import NotFound, Refused
 
@@ -42,6 +42,12 @@ class ApprovalShown(ApiModel):
     decided_by: str | None
     comment: str | None
     created_at: datetime
+
+
+class ApprovalSummary(ApiModel):
+    """Counts of approvals."""
+
+    pending: int = Field(description="How many wait for a person.")
 
 
 class DecisionBody(Body):
@@ -107,6 +113,14 @@ async def show_list(
             limit=limit,
             contents=lambda one: one.detail,
         )
+
+
+@router.get("/approvals/summary", operation_id="summarize_approvals", summary="How many approvals are pending")
+@requires(*READERS)
+async def show_summary(call: Calling) -> ApprovalSummary:
+    """Those that have not expired: the decisions that a person can take now."""
+    async with call.transaction(read_only=True) as conn:
+        return ApprovalSummary(pending=await count_pending(conn, tenant_id=call.tenant_id))
 
 
 @router.get("/approvals/{approval_id:uuid}", operation_id="get_approval", summary="One approval")

@@ -15,7 +15,7 @@ from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
 from atlas.engine.workflows.rows import id_filter
 from atlas.errors import Conflict, NotFound, Refused
@@ -35,8 +35,11 @@ LOCK_INTENT = statement("engine/workflows/sql/lock_intent.sql")
 LOCK_LATE_INTENTS = statement("engine/workflows/sql/lock_late_intents.sql")
 LOCK_LATE_RUNS = statement("engine/workflows/sql/lock_late_runs.sql")
 ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
+COUNT_PENDING = statement("engine/workflows/sql/count_pending.sql")
 
 REVIEW_EXPIRES = timedelta(days=7)
+# No one decides so many one by one.
+MOST_COUNTED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,11 @@ async def list_approvals(
         where["status"] = cast("ApprovalStatus", status)
     rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_approval(row) for row in rows]
+
+
+async def count_pending(conn: Connection, *, tenant_id: UUID | None = None) -> int:
+    """How many approvals can be decided now, 10,000 at most."""
+    return int(await fetch_value(conn, COUNT_PENDING, tenant_id=tenant_id, most=MOST_COUNTED))
 
 
 def _approval(row: "models.Approval") -> ApprovalRow:
