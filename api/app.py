@@ -37,6 +37,7 @@ from atlas.api.resources import (
     recurring,
     remote_worker,
     runs,
+    series,
     session,
     system,
     tenants,
@@ -63,6 +64,7 @@ CLEAN_BATCH = 1000
 # The most used come first. `job_actions` comes after `triggers`, whose addresses begin like its own.
 ROUTERS = (
     jobs.router,
+    series.router,
     host_agent.router,
     remote_worker.router,
     triggers.router,

@@ -231,6 +231,7 @@ DESCRIPTIONS: dict[str, str] = {
     "stderr_tail": "The end of what the command wrote to stderr.",
     "stdout_tail": "The end of what the command wrote to stdout.",
     "step": "The key of a step.",
+    "SeriesShown.step": "How long each step is.",
     "subject": "The person, program or thing that is meant.",
     "succeeded": "Attempts that succeeded.",
     "tenant_id": "The tenant that it belongs to; null for the whole installation.",

@@ -60,7 +60,7 @@ class Usage:
 
 
 async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool | None:
-    """Add what happened to jobs to usage, counts and totals, each event exactly once.
+    """Add what happened to jobs to usage, counts, totals and series, each event exactly once.
 
     Returns True if there may be more, None if another meter is at work.
     """

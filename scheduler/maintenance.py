@@ -15,6 +15,7 @@ from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.recurring_runs import sweep_runs
 from atlas.engine.retention import forget_workers, prune, read_ages
+from atlas.engine.series import prune_series
 from atlas.engine.tenant_removal import continue_removal, list_removals
 from atlas.engine.triggers.fire import SCHEDULER
 from atlas.engine.usage import meter_usage
@@ -78,7 +79,7 @@ class Maintenance:
         self._known = set(findings)
 
     async def meter(self) -> None:
-        """Add what happened to usage, counts and totals, and count the jobs anew where that is due."""
+        """Add what happened to usage, counts, totals and series, and count the jobs anew where that is due."""
         more: bool | None = True
         while more:
             async with borrow(self._pool, within=BATCH_SECONDS) as conn:
@@ -109,6 +110,11 @@ class Maintenance:
                 await wait_for(stop, within=BATCH_REST_SECONDS)
                 if stop.is_set():
                     return
+        async for rows in prune_series(self._pool):
+            removed += rows
+            await wait_for(stop, within=BATCH_REST_SECONDS)
+            if stop.is_set():
+                return
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
         if removed or forgotten:

@@ -1,5 +1,5 @@
--- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types. Returns whether there may be more. Null:
--- another meter is at work.
+-- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types, series by the minute and hour.
+-- Returns whether there may be more. Null: another meter is at work.
 --
 -- What happens to a job has an audit row, written in the transaction that did it. The meter reads each row exactly once; its
 -- position moves in the transaction that adds to the tables.
@@ -8,6 +8,7 @@ create or replace function meter_usage(p_limit int) returns boolean language plp
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
 declare
   batch audit_log[];
+  events job_event[];
   more boolean;
 begin
   if not pg_try_advisory_xact_lock(lock_class('metering'), 0) then
@@ -17,7 +18,9 @@ begin
   if cardinality(batch) > 0 then
     perform add_to_usage(batch);
     perform add_to_job_counts(batch);
-    perform add_to_job_totals(batch);
+    events := job_events(batch);
+    perform add_to_job_totals(events);
+    perform add_to_job_series(events);
   end if;
   return more;
 end $$;

@@ -94,7 +94,7 @@ VERBS = {
     "JobTrigger": "`atlas trigger add`, `edit` and `remove` change triggers.",
     "TriggerFire": "`atlas trigger fire` fires a trigger.",
     **dict.fromkeys(("RecurringJob", "RecurringRun"), "A function becomes recurring by `Recurring`."),
-    **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal"), _COUNTS),
+    **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal", "JobSeries"), _COUNTS),
     "Webhook": "`atlas webhooks add` and `remove` change webhooks.",
     "InboundHook": "`atlas hooks add` and `remove` change hooks.",
     "IdempotencyKey": "A request's `Idempotency-Key` makes it.",

@@ -6,6 +6,9 @@ with counts as (
 usage as (
   delete from atlas.usage_hourly where tenant_id = :id
 ),
+series as (
+  delete from atlas.job_series where tenant_id = :id
+),
 pace as (
   delete from atlas.mail_pace where bucket = 'tenant:' || :id::uuid
 )

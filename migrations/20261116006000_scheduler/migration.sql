@@ -1,9 +1,13 @@
 -- What happens because time passed, or because something happened: triggers and their firings, recurring functions,
--- usage by the hour, counts of jobs.
+-- usage by the hour, counts of jobs, their flow by the minute and hour.
 
 create type trigger_type as enum ('event', 'schedule');
 create type misfire_policy as enum ('skip', 'latest', 'all');
 create type fire_result as enum ('fired', 'swallowed', 'failed');
+create type series_step as enum ('minute', 'hour');
+-- What an audit row about a job says: what happened to it and when; how long it waited for its first attempt, and how long the attempt
+-- ran that ended, in seconds.
+create type job_event as (tenant_id uuid, job_type text, kind text, happened_at timestamptz(6), wait float8, run float8);
 create type recurring_outcome as enum ('succeeded', 'failed', 'timeout', 'stopped', 'lost');
 
 create table job_triggers (
@@ -166,3 +170,23 @@ create table job_totals (
   runs          bigint[] not null,
   run_seconds   float8 not null
 ) with (fillfactor = 50);
+
+-- What happened to jobs by the minute and by the hour. The tenant 00000000-0000-0000-0000-000000000000 is all of them together. Times
+-- are counted by the buckets of `duration_bounds`, and the one above them, so that steps and types can be added up; empty: none.
+create table job_series (
+  tenant_id     uuid not null,
+  step          series_step not null,
+  begins_at     timestamptz(6) not null,
+  job_type      text not null,
+  enqueued      bigint not null,
+  succeeded     bigint not null,
+  failed        bigint not null,
+  dead_lettered bigint not null,
+  retried       bigint not null,
+  canceled      bigint not null,
+  waits         bigint[] not null,
+  runs          bigint[] not null,
+  primary key (tenant_id, step, begins_at, job_type)
+) with (fillfactor = 70);
+-- For retention.
+create index job_series_begins_at on job_series (step, begins_at);

@@ -33,14 +33,14 @@ begin
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, webhooks, inbound_hooks',
+        'job_counts, job_totals, job_series, webhooks, inbound_hooks',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, workflow_run_states, audit_log, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),
       (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, workflow_run_states', 'select'),
-      (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, recurring_jobs, recurring_runs', 'select'),
+      (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
       (tenant_role, 'hosts, workflows, intents, job_triggers, idempotency_keys', 'select, insert'),

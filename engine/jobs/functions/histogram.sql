@@ -1,5 +1,5 @@
 -- How many of these seconds fall into each bucket of duration_bounds, a bound included, and above the last. Nulls are left out.
--- Called by add_to_job_totals.
+-- Called by add_to_job_totals and add_to_job_series.
 create or replace function histogram(p_seconds float8[]) returns bigint[] language sql immutable
 set search_path from current as $$
   select array_agg(coalesce(c.count, 0) order by n)
