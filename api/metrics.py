@@ -21,7 +21,7 @@ from atlas.api.change_signals import ChangeSignals
 from atlas.api.live.hub import Hub
 from atlas.api.middleware import RequestStats
 from atlas.api.ttl_cache import TtlCache
-from atlas.audit.seal import seal_lag
+from atlas.audit.seal_status import seal_lag
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.summary import KINDS, oldest_due

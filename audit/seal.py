@@ -36,7 +36,6 @@ REST = statement("audit/sql/seal_rest.sql")
 NUMBERS = statement("audit/sql/seal_numbers.sql")
 OWN = statement("audit/sql/seal_own.sql")
 INSERT = statement("audit/sql/seal_insert.sql")
-LAG = statement("audit/sql/seal_lag.sql")
 
 BATCH = 4096
 # With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.
@@ -106,12 +105,6 @@ async def seal_batch(conn: Connection, *, limit: int = BATCH) -> Seal | None:
             return None
         seal = await complete(conn, window.seal, is_new=window.seal.snap_cur == state["snapshot"])
         return await add_seal(conn, seal, heads, Frontier(state["size"] or 0, state["frontier"] or b""))
-
-
-async def seal_lag(conn: Connection) -> float:
-    """How long the oldest committed row has been waiting for its seal, in seconds."""
-    lag: float = await fetch_value(conn, LAG)
-    return lag
 
 
 def check_cluster(state: Any) -> None:

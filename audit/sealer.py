@@ -9,7 +9,8 @@ import asyncpg
 
 from atlas.audit.checkpoint import publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
-from atlas.audit.seal import seal, seal_lag
+from atlas.audit.seal import seal
+from atlas.audit.seal_status import seal_lag
 from atlas.audit.tree_head import read_head
 from atlas.audit.verifier.records import UNREADABLE
 from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow

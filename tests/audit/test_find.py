@@ -13,7 +13,8 @@ from atlas.actors import Actor
 from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW, Query, find, follow, log_position
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal, seal_lag
+from atlas.audit.seal import seal
+from atlas.audit.seal_status import seal_lag
 from atlas.db.pool import connect
 from atlas.db.statements import fetch
 from atlas.errors import InvalidInput

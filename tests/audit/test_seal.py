@@ -6,7 +6,8 @@ import asyncpg
 import pytest
 
 from atlas.audit.record import record
-from atlas.audit.seal import BATCH, OtherCluster, seal, seal_batch, seal_lag
+from atlas.audit.seal import BATCH, OtherCluster, seal, seal_batch
+from atlas.audit.seal_status import seal_lag
 from atlas.audit.verifier.tree import split
 from atlas.audit.verify import verify
 from atlas.db.pool import connect
