@@ -296,6 +296,7 @@ TAGS: dict[str, str] = {
     "worker": "For remote workers, in any language: they claim jobs of their tenant.",
     "triggers": "What starts work at a time or after an event.",
     "recurring": "Functions that programs run at intervals, and their runs.",
+    "overview": "What to look at first.",
     "system": "The gate, the queue and the state of the installation.",
     "workers": "The worker processes of the installation.",
     "usage": "What finished attempts took.",

@@ -95,6 +95,8 @@ TABLE = {
     "GET /system/atlas-online": EVERY_ROLE,
     "PUT /system/atlas-online": "operator",
     "PUT /system/engine-enabled": "operator",
+    "GET /overview": PEOPLE,
+    "GET /overview/tenants": WHOLE,
     "GET /system/status": WHOLE,
     "GET /system/findings": WHOLE,
     "GET /workers": WHOLE,
