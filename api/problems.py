@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
+from atlas.client.models import ProblemField
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.etags import Stale
 from atlas.engine.quotas import QuotaReached
@@ -129,13 +130,6 @@ class Busy(DatabaseError):
 
     def __init__(self) -> None:
         super().__init__("The change waited too long for others and was not made.", remedy="Try again.")
-
-
-class ProblemField(BaseModel):
-    """One thing that is wrong: where it is, and why."""
-
-    field: str = Field(description="Where it is in the body, the query or the path; empty for the whole.")
-    reason: str
 
 
 class Problem(BaseModel):

@@ -48,7 +48,12 @@ class ResponseTooLong(httpx.TransportError):
 
 def http_client(**options: Any) -> httpx.AsyncClient:
     """A client that reuses its connections; keep it for as long as the program runs, then `aclose` it."""
-    return httpx.AsyncClient(**_options(), **options)
+    return httpx.AsyncClient(event_hooks={"request": [_add_traceparent_async]}, **_options(), **options)
+
+
+def blocking_http_client() -> httpx.Client:
+    """The same for programs without an event loop; `close` it."""
+    return httpx.Client(event_hooks={"request": [_add_traceparent]}, **_options())
 
 
 async def read_body(response: httpx.Response, *, limit: int = LONGEST_RESPONSE) -> bytes:
@@ -101,7 +106,11 @@ def _trusting(extra: str | None) -> ssl.SSLContext:
     return context
 
 
-async def _add_traceparent(request: httpx.Request) -> None:
+async def _add_traceparent_async(request: httpx.Request) -> None:
+    _add_traceparent(request)
+
+
+def _add_traceparent(request: httpx.Request) -> None:
     place = current_traceparent()
     if place is not None:
         request.headers.setdefault("traceparent", place)
@@ -109,7 +118,6 @@ async def _add_traceparent(request: httpx.Request) -> None:
 
 def _options() -> dict[str, Any]:
     return {
-        "event_hooks": {"request": [_add_traceparent]},
         "verify": tls_context(),
         "trust_env": False,
         "follow_redirects": False,

@@ -20,7 +20,7 @@ from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, hint_at_more, say, table
 from atlas.cli.parameters import OBJECT, read_id, read_object, read_time
-from atlas.client.models import ENDED
+from atlas.client.models.jobs import ENDED
 from atlas.engine.admission import ENGINE_RUN
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.workers.user_modules import load_apps

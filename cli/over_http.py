@@ -15,7 +15,6 @@ from atlas.client import (
     ApiUnauthenticated,
     AtlasClient,
     Job,
-    JobQuery,
     JobRequest,
     RetryBudget,
     Unreachable,
@@ -70,29 +69,30 @@ class OverHttp:
         return Enqueued(made.id, made.deduplicated)
 
     async def list_jobs(self, options: ListOptions) -> JobPage:
-        wanted = JobQuery(status=options.status, job_type=options.job_type)
+        before = None if options.before is None else str(options.before)
         async with self._atlas(options.tenant) as atlas:
-            page = await atlas.list_page(wanted, before=options.before, limit=options.limit)
+            listing = atlas.list_jobs(status=options.status, job_type=options.job_type)
+            page = await listing.page(limit=options.limit, cursor=before)
         next_before = None if page.next_cursor is None else UUID(page.next_cursor)
         return JobPage([_row(job) for job in page.items], next_before)
 
     async def show(self, job_id: UUID) -> JobDetails:
         async with self._atlas() as atlas:
-            job, attempts = await atlas.get_job(job_id), await atlas.list_attempts(job_id)
-            explanation = await atlas.explain(job_id)
+            job, explanation = await atlas.get_job(job_id), await atlas.explain_job(job_id)
+            attempts = [one async for one in atlas.list_job_attempts(job_id)]
         return JobDetails(_row(job), [one.model_dump() for one in attempts], Explanation(**explanation.model_dump()))
 
     async def explain(self, job_id: UUID) -> Explanation:
         async with self._atlas() as atlas:
-            return Explanation(**(await atlas.explain(job_id)).model_dump())
+            return Explanation(**(await atlas.explain_job(job_id)).model_dump())
 
     async def cancel(self, job_id: UUID) -> str:
         async with self._atlas() as atlas:
-            return await atlas.cancel(job_id)
+            return (await atlas.cancel_job(job_id)).verdict
 
     async def retry(self, job_id: UUID) -> None:
         async with self._atlas() as atlas:
-            await atlas.retry(job_id)
+            await atlas.retry_job(job_id)
 
     async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
         verdicts: dict[UUID, str] = {}
@@ -108,11 +108,11 @@ class OverHttp:
 
     async def delete(self, job_id: UUID) -> None:
         async with self._atlas() as atlas:
-            await atlas.delete(job_id)
+            await atlas.delete_job(job_id)
 
     async def status(self) -> StatusReport:
         async with self._atlas() as atlas:
-            found = await atlas.status()
+            found = await atlas.get_status()
         engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
         workers = [
             one.model_dump(include=_WORKER_FIELDS) for one in sorted(found.workers, key=lambda one: one.started_at)
@@ -123,7 +123,8 @@ class OverHttp:
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
-            gate = await (atlas.online(reason=reason) if online else atlas.offline(reason=reason, for_=until))
+            seconds = None if until is None else until.total_seconds()
+            gate = await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
         return Gate(**gate.model_dump())
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError, mode
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.api.problems import fields_of
 from atlas.bounds import MOST_RETRIES
-from atlas.client.models import ApiModel, Job
+from atlas.client.models.jobs import Job
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
 from atlas.engine.workflows.intents import NewIntent
@@ -97,14 +97,6 @@ class RetryDeadLetters(Body):
 
     job_type: JobTypeName | None = None
     limit: Annotated[Whole, Field(ge=1, le=1000)] = 1000
-
-
-class Ticked(ApiModel):
-    """What one tick did."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    ok: Literal[True] = True
 
 
 def start_of(body: NewJobBody, tenant_id: UUID, correlation_id: str | None) -> Start:

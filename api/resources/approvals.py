@@ -1,53 +1,25 @@
 """Routes for approvals and for the policy rules that require them."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 
-from atlas.api.models.common import Body, Document, Flag, Id, Name, Text, Whole
+from atlas.api.models.common import Body, Flag, Id, Name, Text, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.approvals import ApprovalShown, ApprovalStatus, ApprovalSummary, Decided, RuleAdded, RuleShown
 from atlas.engine.workflows.approvals import count_pending, decide_approval, list_approvals, record_refusal
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.errors import NotFound, Refused
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["approvals"])
 
-ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "canceled"]
 Count = Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)]
-
-
-class ApprovalShown(ApiModel):
-    """A request for a person's decision, bound to the exact input it is about."""
-
-    id: UUID
-    tenant_id: UUID
-    run_id: UUID
-    kind: Literal["intent", "step"]
-    step: str | None
-    title: str
-    detail: Document
-    input_hash: str
-    requested_by: str
-    status: ApprovalStatus
-    expires_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
-    comment: str | None
-    created_at: datetime
-
-
-class ApprovalSummary(ApiModel):
-    """Counts of approvals."""
-
-    pending: int = Field(description="How many wait for a person.")
 
 
 class DecisionBody(Body):
@@ -56,11 +28,6 @@ class DecisionBody(Body):
     approve: Flag
     comment: Text | None = None
     input_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-
-
-class Decided(ApiModel):
-    id: UUID
-    status: Literal["approved", "rejected"]
 
 
 class RuleBody(Body):
@@ -74,24 +41,6 @@ class RuleBody(Body):
     spend_above_cents: Count | None = None
     spend_per_day_cents: Count | None = None
     runs_per_day: Count | None = None
-
-
-class RuleShown(ApiModel):
-    """A rule of the policy."""
-
-    id: UUID
-    tenant_id: UUID | None
-    label: str
-    effect: Literal["allow", "review", "block"]
-    workflow: str
-    except_workflows: list[str]
-    spend_above_cents: int | None
-    spend_per_day_cents: int | None
-    runs_per_day: int | None
-
-
-class RuleAdded(ApiModel):
-    id: UUID
 
 
 @router.get("/approvals", operation_id="list_approvals", summary="List approvals, newest first")
@@ -157,7 +106,7 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
         async with call.transaction() as conn:
             await record_refusal(conn, approval_id, call.actor, refusal)
         raise
-    return Decided.model_validate({"id": approval_id, "status": status})
+    return Decided(id=approval_id, status=status)
 
 
 @router.get(

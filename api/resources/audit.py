@@ -3,9 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from datetime import datetime
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import StringConstraints
@@ -23,7 +21,8 @@ from atlas.audit.find import Query as AuditQuery
 from atlas.audit.find import find
 from atlas.audit.keys import public_key_files
 from atlas.audit.proof import prove
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.errors import NotFound
@@ -42,44 +41,6 @@ log = get_logger("api")
 
 Text = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
-
-
-class EntryShown(ApiModel):
-    """One row of the audit log."""
-
-    id: int
-    created_at: datetime
-    tenant_id: UUID | None
-    actor_type: Literal["user", "agent", "system"]
-    actor_id: str
-    level: Literal["info", "warn", "error"]
-    action: str
-    entity_type: str
-    entity_id: str
-    message: str
-    meta: Document
-
-
-class SealShown(ApiModel):
-    """A batch of rows that became leaves of the tree, and the tree's root after it."""
-
-    n: int
-    epoch: int
-    first_index: int
-    count: int
-    size: int
-    sealed_at: datetime
-    root: str
-
-
-class CheckpointShown(ApiModel):
-    """The tree's size and root, signed; anyone with the public key can check it."""
-
-    size: int
-    key_name: str
-    epoch: int
-    signed_at: datetime
-    note: str
 
 
 @router.get("", operation_id="list_audit_rows", summary="What happened, newest first")

@@ -1,8 +1,6 @@
 """Routes for command definitions: the allow-list of programs that jobs may run. Operators write it."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import ConfigDict, Field
@@ -13,7 +11,8 @@ from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_RETRIES
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.hosts import DefinitionShown
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -40,31 +39,6 @@ class WhenGiven(Body):
 
 Argument = str | WhenGiven
 Seconds = Annotated[Whole, Field(ge=1, le=7 * 86_400)]
-
-
-class DefinitionShown(ApiModel):
-    """A command that jobs may run."""
-
-    id: UUID
-    key: str
-    description: str
-    argv: list[Any] = Field(description="The program and its arguments; `{{ name }}` is filled from the payload.")
-    programs: dict[str, str] = Field(description="Names that `argv` may begin with, each with its program's path.")
-    arg_schema: Document
-    timeout_seconds: int
-    max_retries: int
-    max_attempts: int
-    retry_policy: Any
-    concurrency: int | None
-    limits: Limits
-    env: dict[str, str | None]
-    is_active: bool
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, definition: Definition) -> "DefinitionShown":
-        return cls(**definition.as_json(), max_attempts=definition.spec.max_retries + 1)
 
 
 class RetryTerms(Body):
@@ -131,7 +105,7 @@ async def show_list(
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_definitions(conn, active_only=active_only, after=after, limit=limit),
-            DefinitionShown.of,
+            _document,
             after=cursor,
             limit=limit,
             key=lambda one: one.spec.key,
@@ -186,4 +160,8 @@ async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch
 
 def _shown(definition: Definition, response: Response) -> DefinitionShown:
     response.headers["ETag"] = definition.etag
-    return DefinitionShown.of(definition)
+    return _document(definition)
+
+
+def _document(definition: Definition) -> DefinitionShown:
+    return DefinitionShown(**definition.as_json(), max_attempts=definition.spec.max_retries + 1)

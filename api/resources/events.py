@@ -1,7 +1,5 @@
 """The route to publish an event. It wakes runs that wait for it and fires triggers on its name."""
 
-from uuid import UUID
-
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
@@ -9,7 +7,7 @@ from atlas.api.models.common import Body, Document, Name
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel
+from atlas.client.models.workflows import EventPublished
 from atlas.engine.workflows.events import publish_event
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
@@ -25,13 +23,6 @@ class NewEvent(Body):
     name: Name
     context: Document = Field(default_factory=dict)
     correlation_id: Name | None = None
-
-
-class EventPublished(ApiModel):
-    """An event that is stored, and how many waiting runs it woke."""
-
-    id: UUID
-    woken: int
 
 
 @router.post("/events", operation_id="publish_event", status_code=201, summary="Publish an event")

@@ -11,11 +11,11 @@ from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
 from atlas.api.models.common import Body, Document, Id, Number, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.hosts import HostShown
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
+from atlas.client.models.hosts import HostShown
 from atlas.engine.hosts.hosts import list_hosts, require_host, unknown_host
 from atlas.engine.hosts.leased_jobs import (
     Failure,

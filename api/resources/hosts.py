@@ -1,6 +1,5 @@
 """Routes for hosts, machines that fetch their own jobs, and for the servers on them."""
 
-from datetime import datetime
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -11,7 +10,8 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.hosts import HostShown, InstanceShown
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import (
     Host,
@@ -49,28 +49,6 @@ class InstanceChange(Body):
 
     name: Name | None = None
     host_id: Id | None = None
-
-
-class HostShown(ApiModel):
-    """A machine of a tenant, and the names of its servers."""
-
-    id: UUID
-    tenant_id: UUID
-    name: str
-    is_active: bool
-    last_seen_at: datetime | None
-    created_at: datetime
-    instances: list[str]
-
-
-class InstanceShown(ApiModel):
-    """A server on a host."""
-
-    id: UUID
-    tenant_id: UUID
-    host_id: UUID
-    name: str
-    created_at: datetime
 
 
 @router.get("", operation_id="list_hosts", summary="List the hosts, oldest first")

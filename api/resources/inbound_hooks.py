@@ -1,6 +1,5 @@
 """Routes for inbound hooks, and the one that others post their messages to."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.client.models import ApiModel, Page
+from atlas.client.models.webhooks import HookMade, HookShown
 from atlas.engine.webhooks.inbound import (
     LONGEST_ID,
     InboundHook,
@@ -45,29 +45,6 @@ class NewHook(Body):
     description: str = Field(default="", max_length=200)
 
 
-class HookShown(ApiModel):
-    """An address for messages, without its secret."""
-
-    id: UUID
-    tenant_id: UUID
-    path: str
-    event_name: str
-    description: str
-    created_by: str
-    created_at: datetime
-
-    @classmethod
-    def of(cls, hook: InboundHook) -> "HookShown":
-        facts = {name: getattr(hook, name) for name in cls.model_fields if name != "path"}
-        return cls(**facts, path=f"/hooks/{hook.key}")
-
-
-class HookMade(HookShown):
-    """A new address, with the secret to sign with, which is not shown again."""
-
-    secret: str
-
-
 class MessageAccepted(ApiModel):
     """The event that a message became."""
 
@@ -82,7 +59,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_hooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            HookShown.of,
+            _shown,
             after=cursor,
             limit=limit,
         )
@@ -94,7 +71,7 @@ async def create(body: NewHook, call: Calling) -> HookMade:
     """The response shows the secret, once."""
     async with call.transaction() as conn:
         hook, clear = await add_hook(conn, call.home, body.event_name, description=body.description, actor=call.actor)
-    return HookMade(**HookShown.of(hook).model_dump(), secret=clear)
+    return HookMade(**_shown(hook).model_dump(), secret=clear)
 
 
 @router.get("/{hook_id:uuid}", operation_id="get_inbound_hook", summary="One inbound hook")
@@ -102,7 +79,7 @@ async def create(body: NewHook, call: Calling) -> HookMade:
 async def show_one(hook_id: Id, call: Calling) -> HookShown:
     """Without its secret."""
     async with call.transaction(read_only=True) as conn:
-        return HookShown.of(await find_hook(conn, hook_id, tenant_id=call.tenant_id))
+        return _shown(await find_hook(conn, hook_id, tenant_id=call.tenant_id))
 
 
 @router.delete("/{hook_id:uuid}", operation_id="remove_inbound_hook", status_code=204, summary="Remove an inbound hook")
@@ -143,3 +120,8 @@ async def receive(
     async with api.db.transaction(hook.tenant_id, share=(hook.tenant_id, False)) as conn:
         accepted = await accept_message(conn, hook, headers, value, actor=actor)
     return MessageAccepted(event_id=accepted.event_id, repeated=accepted.is_repeated)
+
+
+def _shown(hook: InboundHook) -> HookShown:
+    facts = {name: getattr(hook, name) for name in HookShown.model_fields if name != "path"}
+    return HookShown(**facts, path=f"/hooks/{hook.key}")

@@ -1,29 +1,25 @@
 """Routes for intents: requests for workflows, which policy decides about."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from atlas.api.middleware import header
 from atlas.api.models.common import Body, Document, Id, Name, Whole
-from atlas.api.models.jobs import JobSource
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.resources.runs import RunId, Workflow
+from atlas.api.resources.runs import Workflow
 from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.workflows import IntentShown, IntentStatus, RunId
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
 from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=f"{PREFIX}/intents", route_class=GuardedRoute, tags=["runs"])
-
-IntentStatus = Literal["draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"]
 
 
 class NewIntentBody(Body):
@@ -37,30 +33,6 @@ class NewIntentBody(Body):
     spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
     correlation_id: Name | None = None
     allow_unknown: bool = Field(default=False, description="Accept a workflow that is not published yet.")
-
-
-class IntentShown(ApiModel):
-    """A request for a workflow, in its present state."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    input: Document
-    input_hash: str
-    status: IntentStatus
-    reason: str | None
-    decision: Document
-    spend_cents: int
-    priority: int
-    source: JobSource
-    source_ref: str | None
-    correlation_id: str | None
-    requested_by: str
-    forked_from: UUID | None
-    forked_step: str | None
-    queued_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
 
 
 @router.post("", operation_id="request_run", status_code=201, summary="Request a workflow")

@@ -7,14 +7,15 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from atlas.api.models.common import Body, Id, Whole
-from atlas.api.models.jobs import RetryDeadLetters, Ticked, job_of
+from atlas.api.models.jobs import RetryDeadLetters, job_of
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
-from atlas.client.models import Attempt, Canceled, Job, JobExplanation, Page, Retried, RetriedMany
+from atlas.client.models import Page
+from atlas.client.models.jobs import Attempt, Canceled, Job, JobExplanation, Retried, RetriedMany, Ticked
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.explain import explain

@@ -18,7 +18,8 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
-from atlas.client.models import EnqueuedJob, Job, JobStatus, JobSummary, Page
+from atlas.client.models import Page
+from atlas.client.models.jobs import EnqueuedJob, Job, JobStatus, JobSummary
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
 from atlas.engine.jobs.find import JobFilter, list_page

@@ -1,7 +1,7 @@
 """Routes for recurring functions: their schedules and the history of their runs. Programs register them, in code."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path
@@ -11,7 +11,8 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.triggers import RecurringRunShown, RecurringShown
 from atlas.engine.recurring import Key, find_owner, list_recurring
 from atlas.engine.recurring_runs import list_runs
 from atlas.errors import NotFound
@@ -19,43 +20,9 @@ from atlas.errors import NotFound
 router = APIRouter(prefix=f"{PREFIX}/recurring", route_class=GuardedRoute, tags=["recurring"])
 
 RecurringId = Annotated[str, Path(min_length=1, max_length=200)]
-RecurringOutcome = Literal["succeeded", "failed", "timeout", "stopped", "lost"]
 
 FUNCTION_POSITION: TypeAdapter[Key] = TypeAdapter(Key)
 RUN_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
-
-
-class RecurringShown(ApiModel):
-    """A recurring function, and how its last run ended."""
-
-    id: str
-    tenant_id: UUID
-    start_at: datetime
-    repeat_seconds: float
-    timeout_seconds: float | None
-    next_run_at: datetime
-    run_count: int
-    worker_id: str | None
-    last_started_at: datetime | None
-    last_finished_at: datetime | None
-    last_outcome: RecurringOutcome | None
-    last_error: str | None
-
-
-class RecurringRunShown(ApiModel):
-    """A run of a recurring function."""
-
-    id: UUID
-    tenant_id: UUID
-    recurring_id: str
-    due_at: datetime
-    attempt_no: int
-    worker_id: str
-    started_at: datetime
-    finished_at: datetime | None
-    duration_ms: int | None
-    outcome: RecurringOutcome | None
-    error: str | None
 
 
 @router.get("", operation_id="list_recurring_functions", summary="List the recurring functions, by tenant and id")

@@ -1,20 +1,19 @@
 """Routes for runs of workflows."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field, TypeAdapter
 
 from atlas.api.models.common import Body, Document, Id, Name
-from atlas.api.models.jobs import JobSource
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.workflows import RunId, RunShown, RunStatus, Signaled, StepShown, Stopped
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps
@@ -23,77 +22,9 @@ from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
-RunStatus = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
 Workflow = Annotated[str | None, Query(max_length=200)]
 Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 STEP_POSITION: TypeAdapter[StepPosition] = TypeAdapter(tuple[AwareDatetime, str, Position])
-
-
-StoredStatus = Literal["queued", "running", "succeeded", "failed", "canceled"]
-StepKind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]
-StepStatus = Literal["waiting", "retrying", "succeeded", "failed"]
-
-
-class RunId(ApiModel):
-    """The id of the intent, and of the run that it becomes."""
-
-    id: UUID
-
-
-class RunShown(ApiModel):
-    """A run, in its present state. `waiting`: it sleeps until a time, or waits for an event."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    version: int
-    status: RunStatus
-    requested_by: str
-    parent_run_id: UUID | None
-    forked_from: UUID | None
-    created_at: datetime
-    input: Document
-    output: Document
-    error: Document
-    attempt_count: int
-    claimed_by: str | None
-    correlation_id: str | None
-    source: JobSource
-    source_ref: str | None
-    wakes_at: datetime | None
-    cancel_requested_at: datetime | None
-    finished_at: datetime | None
-
-
-class StepShown(ApiModel):
-    """A recorded step. `key` names it in its run, for a fork."""
-
-    key: str
-    branch: str
-    position: int
-    name: str
-    kind: StepKind
-    status: StepStatus
-    attempts: int
-    started_at: datetime
-    finished_at: datetime | None
-    wake_at: datetime | None
-    waits_for: str | None
-    child_id: UUID | None
-    child_status: StoredStatus | None
-    approval_id: UUID | None
-    event_name: str | None
-    event_match: Document | None
-    input: Any
-    output: Any
-    error: Document | None
-
-
-class Stopped(ApiModel):
-    """`canceled` at once, `requested` of the worker that executes it, or `rejected` before it became a run."""
-
-    id: UUID
-    verdict: Literal["canceled", "requested", "rejected"]
 
 
 class ForkBody(Body):
@@ -107,13 +38,6 @@ class SignalBody(Body):
 
     name: Name
     context: Document = Field(default_factory=dict)
-
-
-class Signaled(ApiModel):
-    """The event, and whether it woke the run. A run that is not waiting yet finds the event when it waits."""
-
-    id: UUID
-    woken: int
 
 
 @router.get("/runs", operation_id="list_runs", summary="List runs, newest first")
@@ -177,7 +101,7 @@ async def cancel(run_id: Id, call: Calling) -> Stopped:
     """`requested` means that its worker was asked to stop it; the run shows when it has."""
     async with call.transaction() as conn:
         verdict = await cancel_run(conn, run_id, actor=call.actor, tenant_id=call.tenant_id)
-    return Stopped.model_validate({"id": run_id, "verdict": verdict})
+    return Stopped(id=run_id, verdict=verdict)
 
 
 @router.post(

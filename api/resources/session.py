@@ -1,11 +1,9 @@
 """Routes to sign in and out: a token is exchanged for a cookie that no script can read."""
 
-from datetime import datetime
-from typing import Annotated, Literal
-from uuid import UUID
+from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
 from atlas.actors import Actor
 from atlas.api.app_state import AppState
@@ -14,7 +12,7 @@ from atlas.api.models.common import Body
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel
+from atlas.client.models.tenants import SessionShown
 from atlas.engine.sessions import csrf_token, end_session, open_session
 from atlas.engine.tokens import ROLES
 
@@ -27,17 +25,6 @@ class SignIn(Body):
     """A token of a person."""
 
     token: Annotated[str, StringConstraints(min_length=1, max_length=512)]
-
-
-class SessionShown(ApiModel):
-    """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
-
-    subject: str
-    role: Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
-    tenant_id: UUID | None
-    tenant: str | None = Field(description="The tenant's slug; null for those who see all.")
-    csrf_token: str | None
-    expires_at: datetime | None
 
 
 @router.post("", operation_id="sign_in", status_code=201, summary="Exchange a token for a session's cookie")

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
@@ -12,19 +12,21 @@ from starlette.responses import Response
 
 from atlas.api.etags import IfMatch
 from atlas.api.idempotency import IdempotencyKey, respond_once
-from atlas.api.models.common import Body, Document, Flag, Number, Text, Timestamp
+from atlas.api.models.common import Body, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
-from atlas.client.models import (
-    ApiModel,
+from atlas.client.models import Page
+from atlas.client.models.jobs import JobTypeShown
+from atlas.client.models.system import (
     EngineStatus,
+    FindingShown,
     GateStatus,
-    Page,
     ProgramStatus,
     QueueDepth,
     SystemStatus,
+    UsageShown,
     WorkerStatus,
 )
 from atlas.db.pool import Connection
@@ -69,48 +71,6 @@ class EngineBody(Body):
 
     enabled: Flag
     reason: Text | None = None
-
-
-class FindingShown(ApiModel):
-    """Something that a person should look at."""
-
-    kind: Literal["worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise"]
-    subject: str
-    message: str
-
-
-class JobTypeShown(ApiModel):
-    """A job type that a worker has published, or a command."""
-
-    key: str
-    description: str
-    input_schema: Document
-    max_retries: int
-    timeout_seconds: int | None
-    concurrency: int | None
-    last_seen_at: datetime
-    is_command: bool
-
-    @classmethod
-    def of_row(cls, row: Any) -> "JobTypeShown":
-        return cls.model_validate({**row, "input_schema": orjson.loads(row["input_schema"])})
-
-
-class UsageShown(ApiModel):
-    """Finished attempts, their time and cost."""
-
-    tenant_id: UUID
-    job_type: str
-    hour: datetime | None
-    runs: int
-    succeeded: int
-    failed: int
-    timed_out: int
-    canceled: int
-    lost: int
-    run_seconds: float
-    queue_seconds: float
-    cost_cents: int
 
 
 @router.get("/system/atlas-online", operation_id="get_gate", summary="Whether Atlas starts work")
@@ -241,7 +201,7 @@ async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: fetch(conn, JOB_TYPES, after=after, limit=limit),
-            JobTypeShown.of_row,
+            _job_type,
             after=cursor,
             limit=limit,
             key=lambda row: row["key"],
@@ -282,6 +242,10 @@ async def _read_workers(
 ) -> list[Any]:
     started_at, worker_id = before or (None, None)
     return await fetch(conn, WORKERS, alive_only=alive_only, started_at=started_at, worker_id=worker_id, limit=limit)
+
+
+def _job_type(row: Any) -> JobTypeShown:
+    return JobTypeShown.model_validate({**row, "input_schema": orjson.loads(row["input_schema"])})
 
 
 def _position(finding: Alert) -> tuple[str, str, str]:

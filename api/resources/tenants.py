@@ -2,9 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
-from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
@@ -16,7 +14,8 @@ from atlas.api.problems import Busy
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.tenants import TenantRemoval, TenantShown
 from atlas.db.pool import Connection
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
@@ -53,30 +52,6 @@ class NewTenant(Body):
     slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
     name: Name
     timezone: Name = "UTC"
-
-
-class TenantShown(ApiModel):
-    """A customer."""
-
-    id: UUID
-    slug: str
-    name: str
-    timezone: str
-    limits: Document
-    retention: Document
-    created_at: datetime
-    removing_at: datetime | None
-
-
-class TenantRemoval(ApiModel):
-    """How far the removal of a tenant has come."""
-
-    id: UUID
-    slug: str
-    removing_at: datetime
-    is_removed: bool
-    last_step: str | None
-    rows: dict[str, int]
 
 
 @router.get(

@@ -1,8 +1,6 @@
 """Routes for tokens, the credentials of people and programs. The clear text is shown once, when one is created."""
 
-from datetime import datetime
-from typing import Any, Literal
-from uuid import UUID
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
@@ -13,7 +11,8 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.tenants import RoleName, TokenMade, TokenShown
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
 from atlas.engine.tokens import add_token, find_token, list_tokens, require_own_name, revoke_token
@@ -21,8 +20,6 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
-
-RoleName = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 
 
 class NewToken(Body):
@@ -41,27 +38,6 @@ class NewToken(Body):
         description="A worker's `job_types`, or none for every type; a host's `host_id`, which it needs.",
     )
     expires_at: Timestamp | None = None
-
-
-class TokenShown(ApiModel):
-    """A credential without its secret."""
-
-    id: UUID
-    prefix: str
-    subject: str
-    role: RoleName
-    tenant_id: UUID | None
-    scopes: Document
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    revoked_at: datetime | None
-
-
-class TokenMade(TokenShown):
-    """A new credential, with its clear text, which is not shown again."""
-
-    token: str
 
 
 @router.get("", operation_id="list_tokens", summary="List the tokens, oldest first")

@@ -13,7 +13,8 @@ from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Listed, Page
+from atlas.client.models import Listed, Page
+from atlas.client.models.triggers import Fired, FireShown, OccurrenceShown, TriggerShown
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
@@ -23,38 +24,6 @@ from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, r
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
 FIRE_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
-
-
-class TriggerShown(ApiModel):
-    """A trigger. `zone` is the clock that its schedule follows: its own, else its tenant's."""
-
-    id: UUID
-    tenant_id: UUID
-    label: str
-    trigger_type: Literal["event", "schedule"]
-    is_enabled: bool
-    event_name: str | None
-    cron_expr: str | None
-    timezone: str | None
-    definition_key: str | None
-    job_type: str | None
-    workflow: str | None
-    payload_template: Document
-    dedupe_window_seconds: int
-    misfire: Literal["skip", "latest", "all"]
-    zone: str
-    target_exists: bool = Field(description="False while its job type or workflow is not published: nothing runs it.")
-    last_fire_at: datetime | None
-    next_fire_at: datetime | None
-    last_error: Document | None
-    created_by: str
-    declared_by: str | None
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, trigger: Trigger) -> "TriggerShown":
-        return cls(**trigger.as_json())
 
 
 class TriggerChange(Body):
@@ -107,41 +76,12 @@ class FireBody(Body):
     context: Document = Field(default_factory=dict)
 
 
-class Fired(ApiModel):
-    """The job, or the intent and with it the run, that was started."""
-
-    job_id: UUID
-
-
-class FireShown(ApiModel):
-    """A recorded firing."""
-
-    id: UUID
-    trigger_id: UUID
-    tenant_id: UUID
-    due_at: datetime | None
-    event_id: UUID | None
-    fired_at: datetime
-    result: Literal["fired", "swallowed", "failed"]
-    job_id: UUID | None
-    error: str | None
-    created_by: str
-
-
 class PreviewBody(Body):
     """A schedule to preview before it is saved."""
 
     cron_expr: Name
     timezone: Name | None = None
     count: Annotated[Whole, Field(ge=1, le=100)] = 20
-
-
-class OccurrenceShown(ApiModel):
-    """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
-
-    utc: datetime
-    local: str
-    note: str
 
 
 @router.get("", operation_id="list_triggers", summary="List the triggers, oldest first")
@@ -151,7 +91,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_triggers(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            TriggerShown.of,
+            _shown,
             after=cursor,
             limit=limit,
             contents=lambda one: (one.spec.payload_template, one.last_error),
@@ -165,7 +105,7 @@ async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger
     async with call.helper() as run, call.transaction() as conn:
         made = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
     response.headers["ETag"] = made.etag
-    return TriggerShown.of(made)
+    return _shown(made)
 
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
@@ -184,7 +124,7 @@ async def show_one(trigger_id: Id, call: Calling, response: Response) -> Trigger
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
     response.headers["ETag"] = trigger.etag
-    return TriggerShown.of(trigger)
+    return _shown(trigger)
 
 
 @router.patch(
@@ -199,7 +139,7 @@ async def edit(
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), **about, run=run)
     response.headers["ETag"] = changed.etag
-    return TriggerShown.of(changed)
+    return _shown(changed)
 
 
 @router.delete(
@@ -264,3 +204,7 @@ async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: i
     async with call.helper() as run:
         found: list[Occurrence] = await run(preview, cron, now, count=count)
     return Listed(items=[OccurrenceShown(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])
+
+
+def _shown(trigger: Trigger) -> TriggerShown:
+    return TriggerShown(**trigger.as_json())

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -25,7 +24,8 @@ from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.record import Event, record
 from atlas.audit.sealer import seal_first
 from atlas.audit.verify import verify
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.audit import VerificationShown
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
@@ -41,20 +41,6 @@ REPORT_SECONDS = 1.0
 END_TRIES = 30
 
 log = get_logger("api")
-
-
-class VerificationShown(ApiModel):
-    """The progress of a verification, and what it found. `lost`: the process that ran it is gone."""
-
-    id: UUID
-    status: Literal["running", "whole", "damaged", "failed", "lost"]
-    done: int
-    total: int
-    started_by: str
-    updated_at: datetime
-    findings: list[dict[str, Any]]
-    notices: list[str]
-    report: dict[str, Any]
 
 
 @router.post(

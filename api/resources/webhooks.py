@@ -1,8 +1,6 @@
 """Routes for webhooks: the subscriptions of a tenant to what happens to its jobs, runs and approvals."""
 
-from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints
@@ -13,7 +11,8 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page
+from atlas.client.models.webhooks import TestDelivery, WebhookMade, WebhookShown
 from atlas.engine.webhooks.address import LONGEST_ADDRESS
 from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.events import PATTERNS
@@ -53,35 +52,6 @@ class NewWebhook(Body):
     url: Url
     events: EventNames
     description: Description = ""
-
-
-class WebhookShown(ApiModel):
-    """A subscription without its secret."""
-
-    id: UUID
-    tenant_id: UUID
-    url: str
-    events: list[str]
-    description: str
-    is_enabled: bool
-    disabled_reason: str | None
-    failing_since: datetime | None
-    last_error: str | None
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
-
-
-class WebhookMade(WebhookShown):
-    """A new subscription, with the secret that its messages are signed with, which is not shown again."""
-
-    secret: str
-
-
-class TestDelivery(ApiModel):
-    """The job that delivers a test."""
-
-    job_id: UUID
 
 
 @router.get("", operation_id="list_webhooks", summary="List the webhooks, oldest first")

@@ -1,8 +1,6 @@
 """Routes for workflows: declared ones, which are saved here, and those in the code of workers."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict
@@ -10,11 +8,11 @@ from pydantic import ConfigDict
 from atlas.api.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag
 from atlas.api.paging import IdCursor, Limit, read_page
-from atlas.api.problems import ProblemField
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import ApiModel, Page
+from atlas.client.models import Page, ProblemField
+from atlas.client.models.workflows import Checked, SavedWorkflow, WorkflowShown
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
 from atlas.errors import FieldError, NotFound
@@ -22,23 +20,6 @@ from atlas.errors import FieldError, NotFound
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 
 Key = Annotated[str, Path(min_length=1, max_length=200)]
-
-
-class WorkflowShown(ApiModel):
-    """A workflow: a declared one in its newest version, or (version 0) one in a worker's code."""
-
-    id: UUID
-    tenant_id: UUID | None
-    key: str
-    version: int
-    kind: Literal["code", "declared"]
-    description: str
-    input_schema: Document
-    document: Document | None
-    is_enabled: bool
-    created_by: str
-    created_at: datetime
-    last_seen_at: datetime
 
 
 class WorkflowDocument(Body):
@@ -58,22 +39,6 @@ class WorkflowDocument(Body):
     )
 
     document: Document
-
-
-class SavedWorkflow(ApiModel):
-    """The version that holds the document; `is_new` is false if the newest one held it already."""
-
-    id: UUID
-    key: str
-    version: int
-    is_new: bool
-
-
-class Checked(ApiModel):
-    """Every error of a document; none if it can be saved."""
-
-    ok: bool
-    errors: list[ProblemField]
 
 
 class WorkflowChange(Body):

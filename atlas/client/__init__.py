@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atlas.client.client import AtlasClient
+    from atlas.client.client import AtlasClient, SyncAtlasClient
     from atlas.client.errors import (
         ApiConflict,
         ApiError,
@@ -22,25 +22,71 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent
-    from atlas.client.models import (
+    from atlas.client.methods import AsyncPages, Pages
+    from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
+    from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown, VerificationShown
+    from atlas.client.models.base import Listed, Page, ProblemField
+    from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
+    from atlas.client.models.jobs import (
         Attempt,
-        EngineStatus,
+        Canceled,
         EnqueuedJob,
-        GateStatus,
         Job,
         JobExplanation,
-        JobQuery,
         JobRequest,
         JobStatus,
         JobSummary,
-        Page,
-        QueueDepth,
+        JobTypeShown,
+        Retried,
         RetriedMany,
+        Ticked,
+    )
+    from atlas.client.models.overview import (
+        FailedJobShown,
+        FlowShown,
+        NeedShown,
+        OverviewShown,
+        PointShown,
+        SealStatusShown,
+        SeriesShown,
+        TenantActivityShown,
+        TypeActivityShown,
+        TypeSeriesShown,
+    )
+    from atlas.client.models.system import (
+        EngineStatus,
+        FindingShown,
+        GateStatus,
+        ProgramStatus,
+        QueueDepth,
         SystemStatus,
+        UsageShown,
         WorkerStatus,
     )
+    from atlas.client.models.tenants import SessionShown, TenantRemoval, TenantShown, TokenMade, TokenShown
+    from atlas.client.models.triggers import (
+        Fired,
+        FireShown,
+        OccurrenceShown,
+        RecurringRunShown,
+        RecurringShown,
+        TriggerShown,
+    )
+    from atlas.client.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
+    from atlas.client.models.workflows import (
+        Checked,
+        EventPublished,
+        IntentShown,
+        RunId,
+        RunShown,
+        SavedWorkflow,
+        Signaled,
+        StepShown,
+        Stopped,
+        WorkflowShown,
+    )
     from atlas.client.transport import RetryBudget
-    from atlas.client.waiting import NotEnded
+    from atlas.client.waiting import NotEnded, RunNotStarted
 
 __all__ = [
     "ApiConflict",
@@ -52,37 +98,116 @@ __all__ = [
     "ApiRefused",
     "ApiTooManyRequests",
     "ApiUnauthenticated",
+    "ApprovalShown",
+    "ApprovalSummary",
+    "AsyncPages",
     "AtlasClient",
     "Attempt",
+    "Canceled",
+    "Checked",
+    "CheckpointShown",
+    "CommandLimits",
+    "Decided",
+    "DefinitionShown",
     "EngineStatus",
     "EnqueuedJob",
+    "EntryShown",
     "Event",
+    "EventPublished",
     "Events",
+    "FailedJobShown",
+    "FindingShown",
+    "FireShown",
+    "Fired",
+    "FlowShown",
     "Frame",
     "GateEvent",
     "GateStatus",
     "Hello",
+    "HookMade",
+    "HookShown",
+    "HostShown",
+    "InstanceShown",
+    "IntentShown",
     "Job",
     "JobEvent",
     "JobExplanation",
-    "JobQuery",
     "JobRequest",
     "JobStatus",
     "JobSummary",
+    "JobTypeShown",
+    "Listed",
+    "NeedShown",
     "NotEnded",
+    "OccurrenceShown",
+    "OverviewShown",
     "Page",
+    "Pages",
+    "PointShown",
+    "ProblemField",
+    "ProgramStatus",
     "QueueDepth",
+    "RecurringRunShown",
+    "RecurringShown",
     "Refetch",
+    "Retried",
     "RetriedMany",
     "RetryBudget",
+    "RuleAdded",
+    "RuleShown",
     "RunEvent",
+    "RunId",
+    "RunNotStarted",
+    "RunShown",
+    "SavedWorkflow",
+    "SealShown",
+    "SealStatusShown",
+    "SeriesShown",
+    "SessionShown",
+    "Signaled",
+    "StepShown",
+    "Stopped",
+    "SyncAtlasClient",
     "SystemStatus",
+    "TenantActivityShown",
+    "TenantRemoval",
+    "TenantShown",
+    "TestDelivery",
+    "Ticked",
+    "TokenMade",
+    "TokenShown",
+    "TriggerShown",
+    "TypeActivityShown",
+    "TypeSeriesShown",
     "Unavailable",
     "Unreachable",
+    "UsageShown",
+    "VerificationShown",
+    "WebhookMade",
+    "WebhookShown",
     "WorkerStatus",
+    "WorkflowShown",
 ]
 
-_MODULES = ("client", "errors", "frames", "models", "transport", "waiting")
+_MODULES = (
+    "client",
+    "errors",
+    "frames",
+    "methods",
+    "models.approvals",
+    "models.audit",
+    "models.base",
+    "models.hosts",
+    "models.jobs",
+    "models.overview",
+    "models.system",
+    "models.tenants",
+    "models.triggers",
+    "models.webhooks",
+    "models.workflows",
+    "transport",
+    "waiting",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from atlas.client.models import ApiModel, KnownJobStatus, known
+from atlas.client.models.base import ApiModel, known
+from atlas.client.models.jobs import KnownJobStatus
 
 # It runs, or waits and takes no worker; a person was asked or has decided; policy has blocked the request.
 RunUpdate: TypeAlias = Annotated[

@@ -8,7 +8,8 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ import httpx
 
 from atlas.client.errors import ApiError, Unreachable, error_of
 from atlas.errors import SettingsError
-from atlas.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, http_client
+from atlas.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, blocking_http_client, http_client
 
 PREFIX = "/api/v1"
 
@@ -48,12 +49,25 @@ class ApiRequest:
     params: Mapping[str, Any] | None = None
     body: bytes | None = None
     key: str | None = None
+    if_match: str | None = None
     # For a long poll: how long the response may take.
     read_seconds: float | None = None
+    # The response is read piece by piece, by `Transport.pieces`.
+    streamed: bool = False
 
+    @property
     def headers(self) -> dict[str, str]:
-        kind = {} if self.body is None else {"Content-Type": "application/json"}
-        return kind if self.key is None else {**kind, "Idempotency-Key": self.key}
+        named = {
+            "Content-Type": None if self.body is None else "application/json",
+            "Idempotency-Key": self.key,
+            "If-Match": self.if_match,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if it may be sent again although it may have been carried out."""
+        return self.method == "GET" or self.key is not None
 
 
 class Transport:
@@ -63,10 +77,7 @@ class Transport:
         self.url = _checked_url(url)
         self.token = _checked_token(token)
         self.retry = retry or RetryBudget()
-        self._client = http_client()
-
-    async def close(self) -> None:
-        await self._client.aclose()
+        self._open()
 
     async def call(self, request: ApiRequest, *, retry: RetryBudget | None = None) -> httpx.Response:
         """The API's response, or its error once the retry budget is spent."""
@@ -82,30 +93,92 @@ class Transport:
                 error.in_doubt = in_doubt
                 in_doubt = in_doubt or error.may_be_done
                 pause = retry.pause(tried, error.after)
-                if not error.is_passing or tried >= retry.tries or time.monotonic() + pause > end:
+                may_try = error.is_passing and (request.is_repeatable or not error.may_be_done)
+                if not may_try or tried >= retry.tries or time.monotonic() + pause > end:
                     raise
-            await asyncio.sleep(pause)
+            await self.sleep(pause)
+
+    async def pieces(self, request: ApiRequest) -> AsyncIterator[bytes]:
+        """The body of a response, as it arrives."""
+        response = await self.call(request)
+        with self._failures_named():
+            async for piece in self._read(response):
+                yield piece
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     async def _send(self, request: ApiRequest) -> httpx.Response:
         options: dict[str, Any] = {}
         if request.read_seconds is not None:
             options["timeout"] = httpx.Timeout(RESPONSE_SECONDS, connect=CONNECT_SECONDS, read=request.read_seconds)
-        try:
-            response = await self._client.request(
+        with self._failures_named():
+            response = await self._exchange(
                 request.method,
                 f"{self.url}{PREFIX}{request.path}",
+                streamed=request.streamed,
                 params=request.params,
                 content=request.body,
-                headers={"Authorization": f"Bearer {self.token}", **request.headers()},
+                headers={"Authorization": f"Bearer {self.token}", **request.headers},
                 **options,
             )
+        if not response.is_success:
+            raise error_of(response, self.url)
+        return response
+
+    @contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        try:
+            yield
         except (httpx.RequestError, ssl.SSLError) as error:
             # httpx does not wrap TLS errors on an open connection.
             reason = str(error) or type(error).__name__
             raise Unreachable(self.url, reason, may_be_done=not isinstance(error, NEVER_SENT)) from error
-        if not response.is_success:
-            raise error_of(response, self.url)
+
+    def _open(self) -> None:
+        self._client = http_client()
+
+    async def _exchange(self, method: str, url: str, *, streamed: bool, **options: Any) -> httpx.Response:
+        response = await self._client.send(self._client.build_request(method, url, **options), stream=streamed)
+        if streamed and not response.is_success:
+            await response.aread()
         return response
+
+    async def _read(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        try:
+            async for piece in response.aiter_bytes():
+                yield piece
+        finally:
+            await response.aclose()
+
+
+class BlockingTransport(Transport):
+    """The same for programs without an event loop: its coroutines block instead of waiting, and so end at once."""
+
+    async def close(self) -> None:
+        self._blocking.close()
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251
+
+    def _open(self) -> None:
+        self._blocking = blocking_http_client()
+
+    async def _exchange(self, method: str, url: str, *, streamed: bool, **options: Any) -> httpx.Response:
+        response = self._blocking.send(self._blocking.build_request(method, url, **options), stream=streamed)
+        if streamed and not response.is_success:
+            response.read()
+        return response
+
+    async def _read(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        try:
+            for piece in response.iter_bytes():
+                yield piece
+        finally:
+            response.close()
 
 
 def new_key() -> str:

@@ -1,35 +1,118 @@
-"""Waiting for a job's end: the live view says when to fetch the job, the job says whether it has ended."""
+"""Waiting for the end of something: the live view says when to fetch it, what was fetched says whether it has ended."""
 
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeGuard
+from copy import copy
+from typing import Protocol, TypeAlias, TypeGuard, TypeVar
 from uuid import UUID
 
 from atlas.client.errors import ApiTooManyRequests, Unavailable, Unreachable
-from atlas.client.frames import Events, Frame, JobEvent
-from atlas.client.models import Job
+from atlas.client.frames import Events, Frame, JobEvent, RunEvent
+from atlas.client.route import ApiCaller, Id, Pause, read_id
+from atlas.client.transport import RetryBudget
 from atlas.errors import AtlasError
 from atlas.waiting import wait_for
 
 FIRST_POLL = 0.2
-# How often a job is fetched when no event about it arrives.
+# How often something is fetched when no event about it arrives.
 LAST_POLL = 2.0
 
 
+class HasId(Protocol):
+    """What the API returned about the thing."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+class Ending(Protocol):
+    """Something that ends."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+
+E = TypeVar("E", bound=Ending)
+
+# What can be waited for: an id, or a response that has it.
+Waitable: TypeAlias = Id | HasId
+
+_REMEDIES = {
+    "job": "`atlas jobs explain {}` says what it waits for.",
+    "run": "`atlas workflow show {}` says what it waits for.",
+    "approval": "Another person than the one who asked decides it.",
+    "verification": "Wait for it again: it goes on in the background.",
+}
+
+
 class NotEnded(AtlasError, TimeoutError):
-    """A job that was waited for has not ended in time."""
+    """What was waited for has not ended in time."""
 
-    def __init__(self, job_id: UUID, timeout: float | None) -> None:
+    def __init__(self, kind: str, id: UUID, timeout: float) -> None:
+        remedy = _REMEDIES.get(kind, "Wait for it again.").format(id)
+        super().__init__(f"{kind.capitalize()} {id} has not ended within {timeout:g} s.", remedy=remedy)
+        self.id = id
+
+
+class RunNotStarted(AtlasError):
+    """A run that was waited for was not started: policy or a person decided so, or its workflow cannot run."""
+
+    def __init__(self, workflow: str, id: UUID, status: str, reason: str | None) -> None:
+        why = f": {reason}" if reason else ""
         super().__init__(
-            f"Job {job_id} has not ended within {timeout:g} s.",
-            remedy=f"`atlas jobs explain {job_id}` says what it waits for.",
+            f"Run {id} of {workflow} was not started, its request is {status}{why}",
+            remedy="Correct what it names and ask for the run again.",
         )
-        self.job_id = job_id
+        self.id = id
 
 
-class JobSignals:
+async def until_ended(
+    client: ApiCaller,
+    kind: str,
+    thing: Waitable,
+    fetch: Callable[[ApiCaller, UUID], Awaitable[E | None]],
+    timeout: float | None,
+) -> E:
+    """Fetch something after every signal, and now and then, until it has ended. Waits while the API is away."""
+    id = read_id(kind, thing if isinstance(thing, UUID | str) else thing.id)
+    # A fetch that fails is repeated below.
+    once = copy(client)
+    once._transport = copy(client._transport)
+    once._transport.retry = RetryBudget(tries=1)
+    seconds = FIRST_POLL
+    try:
+        async with client._watch(id, timeout) as pause:
+            while True:
+                with contextlib.suppress(Unreachable, Unavailable, ApiTooManyRequests):
+                    found = await fetch(once, id)
+                    if found is not None and found.has_ended:
+                        return found
+                await pause(seconds * random.uniform(0.75, 1.0))
+                seconds = min(LAST_POLL, seconds * 1.5)
+    except TimeoutError as error:
+        if timeout is None:
+            raise
+        raise NotEnded(kind, id, timeout) from error
+
+
+@contextlib.asynccontextmanager
+async def clock(sleep: Pause, timeout: float | None) -> AsyncIterator[Pause]:
+    """Pauses that are slept through, until the timeout."""
+    end = None if timeout is None else time.monotonic() + timeout
+
+    async def pause(seconds: float) -> None:
+        left = seconds if end is None else end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        await sleep(min(seconds, left))
+
+    yield pause
+
+
+class Signals:
     """One live connection for all waiting callers, opened with the first and closed with the last."""
 
     def __init__(self, live: Callable[[], AsyncIterator[Frame]]) -> None:
@@ -38,14 +121,20 @@ class JobSignals:
         self._task: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def about(self, job_id: UUID) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when something may have happened to the job."""
+    async def about(self, id: UUID, timeout: float | None) -> AsyncIterator[Pause]:
+        """Pauses that end when something may have happened to the job or the run, until the timeout."""
         changed = asyncio.Event()
-        self._waiting[changed] = job_id
+        self._waiting[changed] = id
         if self._task is None:
             self._task = asyncio.create_task(self._listen(), name="atlas live")
+
+        async def pause(seconds: float) -> None:
+            await wait_for(changed, within=seconds)
+            changed.clear()
+
         try:
-            yield changed
+            async with asyncio.timeout(timeout):
+                yield pause
         finally:
             del self._waiting[changed]
             task = self._task
@@ -58,23 +147,16 @@ class JobSignals:
         # A caller whose token may not watch polls instead.
         with contextlib.suppress(AtlasError):
             async for frame in self._live():
-                named = {one.job_id for one in frame.events if isinstance(one, JobEvent)} if _is_whole(frame) else None
-                for changed, job_id in self._waiting.items():
-                    if named is None or job_id in named:
+                named = _named(frame) if _is_whole(frame) else None
+                for changed, id in self._waiting.items():
+                    if named is None or id in named:
                         changed.set()
 
 
-async def poll_until_ended(fetch: Callable[[], Awaitable[Job]], changed: asyncio.Event) -> Job:
-    """Fetch a job after every signal, and now and then, until it has ended. Waits while the API is away."""
-    pause = FIRST_POLL
-    while True:
-        changed.clear()
-        with contextlib.suppress(Unreachable, Unavailable, ApiTooManyRequests):
-            job = await fetch()
-            if job.has_ended:
-                return job
-        await wait_for(changed, within=pause * random.uniform(0.75, 1.0))
-        pause = min(LAST_POLL, pause * 1.5)
+def _named(frame: Events) -> set[UUID]:
+    """The jobs and runs that something happened to."""
+    jobs = {one.job_id for one in frame.events if isinstance(one, JobEvent)}
+    return jobs | {one.run_id for one in frame.events if isinstance(one, RunEvent)}
 
 
 def _is_whole(frame: Frame) -> TypeGuard[Events]:

@@ -27,7 +27,6 @@ from atlas.client import (
     Events,
     Hello,
     JobEvent,
-    JobQuery,
     JobRequest,
     NotEnded,
     Refetch,
@@ -78,18 +77,18 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     assert (found.payload, found.priority, found.has_ended) == ({"n": 1, "none": None}, 7, False)
     assert [one.status for one in many] == ["waiting", "queued"]
     assert await atlas.enqueue_many([]) == []
-    assert (await atlas.explain(made.id)).reason == "no_worker"
-    assert await atlas.list_attempts(str(made.id)) == []
-    assert await atlas.cancel(made.id) == "canceled"
-    await atlas.retry(made.id)
+    assert (await atlas.explain_job(made.id)).reason == "no_worker"
+    assert [one async for one in atlas.list_job_attempts(str(made.id))] == []
+    assert (await atlas.cancel_job(made.id)).verdict == "canceled"
+    await atlas.retry_job(made.id)
     assert (await atlas.get_job(made.id)).status == "queued"
-    assert (await atlas.summary()).counts["queued"] == 2
+    assert (await atlas.summarize_jobs()).counts["queued"] == 2
     await conn.execute(
         "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1",
         many[1].id,
     )
     assert (await atlas.retry_dead_letters(job_type="y.work")).verdicts == {many[1].id: "retried"}
-    await atlas.delete(made.id)
+    await atlas.delete_job(made.id)
     with pytest.raises(ApiNotFound, match=f"There is no job {made.id}"):
         await atlas.get_job(made.id)
 
@@ -99,15 +98,14 @@ async def test_a_list_is_fetched_page_by_page_while_new_jobs_arrive(at):
     made = await atlas.enqueue_many([JobRequest(job_type="x.work", payload={"n": n}) for n in range(25)])
     await atlas.enqueue(JobRequest(job_type="y.work"))
     seen = []
-    async for job in atlas.list_jobs(JobQuery(job_type="x.work", status="queued"), page_size=10):
-        seen.append(job.id)
+    async for page in atlas.list_jobs(job_type="x.work", status="queued").pages(limit=10):
+        seen += [job.id for job in page.items]
         await atlas.enqueue(JobRequest(job_type="x.work"))
 
     assert seen == [one.id for one in reversed(made)]
 
 
-async def test_attempts_and_workers_are_fetched_over_all_their_pages(at, conn, monkeypatch):
-    monkeypatch.setattr("atlas.client.client.LARGEST_PAGE", 3)
+async def test_attempts_and_workers_are_fetched_over_all_their_pages(at, conn):
     made = await at("acme", "tenant_admin").enqueue(JobRequest(job_type="x.work"))
     await conn.execute(
         """insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at)
@@ -119,26 +117,32 @@ async def test_attempts_and_workers_are_fetched_over_all_their_pages(at, conn, m
         select 'w' || n, 'h', '1', '{x}', now() + interval '1 h' from generate_series(1, 7) n"""
     )
 
-    assert [one.attempt_no for one in await at("acme", "tenant_admin").list_attempts(made.id)] == list(range(1, 8))
-    assert {one.worker_id for one in await at().workers()} == {f"w{n}" for n in range(1, 8)}
+    attempts = at("acme", "tenant_admin").list_job_attempts(made.id)
+    pages = [page.items async for page in attempts.pages(limit=3)]
+    assert [[one.attempt_no for one in page] for page in pages] == [[1, 2, 3], [4, 5, 6], [7]]
+    assert [one.attempt_no async for one in attempts] == list(range(1, 8))
+    assert {one.worker_id async for one in at().list_workers()} == {f"w{n}" for n in range(1, 8)}
+    first = await at().list_workers().page(limit=2)
+    assert len(first.items) == 2
+    assert await at().list_workers().page(limit=2, cursor=first.next_cursor) != first
 
 
 async def test_the_gate_is_switched_and_shows_who_did_it_and_why(at):
     atlas = at()
-    closed = await atlas.offline(reason="new disks", for_=timedelta(hours=2))
-    status = await atlas.status()
-    opened = await atlas.online()
+    closed = await atlas.switch_gate(False, reason="new disks", for_seconds=7200)
+    status = await atlas.get_status()
+    opened = await atlas.switch_gate(True)
 
     assert (closed.online, closed.reason, closed.by) == (False, "new disks", "operator@all")
     assert closed.since is not None
     assert closed.until is not None
     assert round((closed.until - closed.since).total_seconds()) == 7200
     assert status.gate == closed.model_copy(update={"workers": None, "confirmed": None})
-    assert (status.queue, status.workers, await atlas.workers()) == ([], [], [])
+    assert (status.queue, status.workers) == ([], [])
     assert opened.online
-    assert await atlas.gate() == opened
-    assert await atlas.switch_engine(False, reason="new rules") == await atlas.gate()
-    assert (await atlas.gate()).engine_reason == "new rules"
+    assert await atlas.get_gate() == opened
+    assert await atlas.switch_engine(False, reason="new rules") == await atlas.get_gate()
+    assert (await atlas.get_gate()).engine_reason == "new rules"
 
 
 async def test_an_operator_names_the_tenant_it_means(at, server):
@@ -153,17 +157,17 @@ async def test_an_operator_names_the_tenant_it_means(at, server):
 async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server):
     wrong = AtlasClient(server.address, "atl_aaaaaaaa_" + "a" * 43, retry=QUICK)
     with pytest.raises(ApiUnauthenticated, match="a token that is valid now") as unknown:
-        await wrong.gate()
+        await wrong.get_gate()
     await wrong.close()
     with pytest.raises(ApiForbidden, match="The role enqueuer may not do this") as forbidden:
-        await at("acme", "enqueuer").offline()
+        await at("acme", "enqueuer").switch_gate(False)
     with pytest.raises(ApiInvalidInput, match="is not JSON") as invalid:
         await at().enqueue(JobRequest(job_type="EMAIL_SEND", payload={"n": float("nan")}))
     made = await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 1}))
     with pytest.raises(ApiConflict, match="is held by job"):
         await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 2}))
     with pytest.raises(errors.Conflict, match="Only failed and canceled jobs"):
-        await at().retry(made.id)
+        await at().retry_job(made.id)
 
     assert unknown.value.remedy
     assert (forbidden.value.status, forbidden.value.problem) == (403, "forbidden")
@@ -175,7 +179,7 @@ async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server)
 async def test_what_cannot_be_sent_is_an_atlas_error_too(at):
     atlas = at("acme", "tenant_admin")
     wrong = {
-        "key": lambda: atlas.enqueue(JobRequest(job_type="x.work"), key="é"),
+        "idempotency_key": lambda: atlas.enqueue(JobRequest(job_type="x.work"), idempotency_key="é"),
         "job_id": lambda: atlas.get_job("nope"),
         "payload": lambda: atlas.enqueue(JobRequest(job_type="x.work", payload={"text": "\ud800"})),
     }
@@ -203,14 +207,14 @@ async def test_a_call_whose_response_was_lost_is_carried_out_once(at, proxy, con
     made = await swallowing(proxy, atlas.enqueue(JobRequest(job_type="x.work")))
     assert [job.id async for job in atlas.list_jobs()] == [made.id]
 
-    assert await swallowing(proxy, atlas.cancel(made.id)) == "canceled"
+    assert (await swallowing(proxy, atlas.cancel_job(made.id))).verdict == "canceled"
     with pytest.raises(ApiConflict, match="has ended already"):
-        await atlas.cancel(made.id)
-    await swallowing(proxy, atlas.retry(made.id))
+        await atlas.cancel_job(made.id)
+    await swallowing(proxy, atlas.retry_job(made.id))
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1
-    await swallowing(proxy, atlas.delete(made.id))
+    await swallowing(proxy, atlas.delete_job(made.id))
     with pytest.raises(ApiNotFound):
-        await atlas.delete(made.id)
+        await atlas.delete_job(made.id)
 
 
 async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[], Awaitable[Any]]) -> Any:
@@ -227,14 +231,14 @@ async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[]
 async def test_a_call_whose_response_was_lost_does_not_undo_what_others_did_since(at, proxy, conn, pool):
     atlas, other = at(url=proxy.address, tenant="acme"), at(tenant="acme")
     made = await other.enqueue(JobRequest(job_type="x.work"))
-    await other.cancel(made.id)
+    await other.cancel_job(made.id)
 
-    await once_done(proxy, atlas.retry(made.id), lambda: other.cancel(made.id))
+    await once_done(proxy, atlas.retry_job(made.id), lambda: other.cancel_job(made.id))
     assert (await other.get_job(made.id)).status == "canceled"
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1
 
-    received = await once_done(proxy, atlas.online(), lambda: other.offline(reason="emergency"))
-    gate = await other.gate()
+    received = await once_done(proxy, atlas.switch_gate(True), lambda: other.switch_gate(False, reason="emergency"))
+    gate = await other.get_gate()
     assert (received.online, gate.online, gate.reason) == (True, False, "emergency")
 
 
@@ -268,7 +272,7 @@ def handler():
 async def test_wait_for_returns_as_soon_as_the_job_ends(at, pool, database_url, handler):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [1, 2]}))
-    waiting = [asyncio.create_task(atlas.wait_for(made, timeout=20)) for _ in range(3)]
+    waiting = [asyncio.create_task(atlas.wait_for_job(made, timeout=20)) for _ in range(3)]
     await asyncio.sleep(0.2)
     await run_jobs(pool, database_url)
     began = time.monotonic()
@@ -277,13 +281,13 @@ async def test_wait_for_returns_as_soon_as_the_job_ends(at, pool, database_url, 
     assert {job.status for job in ended} == {"succeeded"}
     assert ended[0].output == {"sum": 3}
     assert time.monotonic() - began < 1.5
-    assert (await atlas.wait_for(str(made.id))).id == made.id
+    assert (await atlas.wait_for_job(str(made.id))).id == made.id
 
 
 async def test_wait_for_survives_an_outage_and_works_without_the_live_view(at, proxy, pool, database_url, handler):
     atlas = at("acme", "tenant_admin", url=proxy.address, retry=RetryBudget(tries=1))
     made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [4]}))
-    waiting = asyncio.create_task(atlas.wait_for(made, timeout=20))
+    waiting = asyncio.create_task(atlas.wait_for_job(made, timeout=20))
     await asyncio.sleep(0.1)
     proxy.break_down()
     await run_jobs(pool, database_url)
@@ -296,7 +300,7 @@ async def test_a_wait_that_takes_too_long_raises_and_leaves_nothing_behind(at):
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue(JobRequest(job_type="x.work"))
     with pytest.raises(NotEnded, match="has not ended within 0.3 s") as late:
-        await atlas.wait_for(made, timeout=0.3)
+        await atlas.wait_for_job(made, timeout=0.3)
     assert isinstance(late.value, TimeoutError)
     assert [task for task in asyncio.all_tasks() if task.get_name() == "atlas live"] == []
 

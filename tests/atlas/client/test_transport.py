@@ -65,14 +65,14 @@ async def test_a_server_that_is_not_atlas_is_an_error():
         async with answering(lambda _, answer=answer: answer) as (url, _heard):
             async with AtlasClient(url, "t", retry=QUICK) as atlas:
                 with pytest.raises(ApiError, match=f"from {url} is not one of Atlas"):
-                    await atlas.gate()
+                    await atlas.get_gate()
 
 
 async def test_a_response_that_cannot_be_decoded_is_an_error():
     async with answering(lambda _: (200, {"content-encoding": "gzip"}, "not gzip")) as (url, heard):
         async with AtlasClient(url, "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
             with pytest.raises(Unreachable) as received:
-                await atlas.gate()
+                await atlas.get_gate()
     assert (received.value.may_be_done, len(heard)) == (True, 2)
 
 
@@ -110,7 +110,7 @@ async def test_the_last_error_is_raised_when_the_retry_budget_is_spent():
     async with answering(lambda _: (503, {}, problem("unavailable", 503, "The database is away."))) as (url, heard):
         async with AtlasClient(url, "t", retry=RetryBudget(tries=3, first_pause=0.01)) as atlas:
             with pytest.raises(Unavailable, match="The database is away"):
-                await atlas.gate()
+                await atlas.get_gate()
     assert len(heard) == 3
 
 
@@ -118,7 +118,7 @@ async def test_a_retry_after_beyond_the_retry_budget_is_not_waited_for():
     async with answering(lambda _: (429, {"retry-after": "3600"}, problem("too-many-requests", 429))) as (url, heard):
         async with AtlasClient(url, "t", retry=QUICK) as atlas:
             with pytest.raises(ApiTooManyRequests) as refused:
-                await atlas.gate()
+                await atlas.get_gate()
     assert (refused.value.after, len(heard)) == (3600, 1)
 
 
@@ -139,6 +139,6 @@ async def test_a_retry_after_is_honoured():
 async def test_an_unreachable_api_is_an_error_after_the_last_try():
     async with AtlasClient("http://127.0.0.1:1", "t", retry=RetryBudget(tries=2, first_pause=0.01)) as atlas:
         with pytest.raises(Unreachable, match="There is no response from http://127.0.0.1:1"):
-            await atlas.gate()
+            await atlas.get_gate()
         with pytest.raises(Unreachable):
             await anext(aiter(atlas.live()))

@@ -1,23 +1,14 @@
-"""The API's requests and responses, typed. The API sends these models and the client reads them.
-
-The client ignores fields that a newer API adds. Where a newer API may add values, the type is a plain string with the
-known values in its schema.
-"""
+"""Jobs: what to enqueue, and what the API says of them."""
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from atlas.client.models.base import ApiModel, Document, known
+
 JobStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
-
-
-def known(*values: str) -> Any:
-    """The values that a text has by now, for its schema."""
-    return Field(json_schema_extra={"enum": [*values]})
-
-
 JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "workflow", "system")]
 AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed", "timeout", "canceled", "lost")]
 AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
@@ -32,8 +23,6 @@ ExplainedReason: TypeAlias = Annotated[
         *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
     ),
 ]
-
-T = TypeVar("T")
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
 
@@ -58,12 +47,6 @@ class JobRequest(BaseModel):
     server_instance_id: UUID | None = None
     # Accept a job type or workflow that is not published yet.
     allow_unknown: bool = False
-
-
-class ApiModel(BaseModel):
-    """A response of the API, built from keywords or from an object with the same attributes."""
-
-    model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True)
 
 
 class EnqueuedJob(ApiModel):
@@ -121,34 +104,6 @@ class Job(ApiModel):
     def has_ended(self) -> bool:
         """True if it will not run again by itself."""
         return self.status in ENDED
-
-
-class JobQuery(BaseModel):
-    """Which jobs to list: every field that is set must match."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    status: str | None = None
-    job_type: str | None = None
-    source: str | None = None
-    correlation_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-
-
-class Page(ApiModel, Generic[T]):
-    """A part of a list, and where the next part begins."""
-
-    items: list[T]
-    next_cursor: str | None = Field(
-        default=None, description="Send it as `cursor` for the next page; null after the last."
-    )
-
-
-class Listed(ApiModel, Generic[T]):
-    """A whole list."""
-
-    items: list[T]
 
 
 class Attempt(ApiModel):
@@ -213,77 +168,22 @@ class JobSummary(ApiModel):
     per_minute: dict[str, float] = Field(description="Events of the last minutes, by kind, for each minute.")
 
 
-class GateStatus(ApiModel):
-    """Whether Atlas starts work, who decided that, when and why."""
+class Ticked(ApiModel):
+    """What one tick did."""
 
-    online: bool
-    engine_enabled: bool
-    reason: str | None
-    by: str | None
-    since: datetime | None
-    until: datetime | None
-    version: int = Field(description="Counts the switches.")
-    workers: int | None = Field(
-        default=None,
-        description="In the response to the call that closed the gate: workers that could start something.",
-    )
-    confirmed: int | None = Field(
-        default=None,
-        description="How many of them confirmed that they start nothing. The right of the others to start has lapsed.",
-    )
-    engine_reason: str | None = Field(default=None, description="Why the engine was switched.")
-    engine_by: str | None = Field(default=None, description="Who switched the engine; null if it was never switched.")
-    engine_since: datetime | None = Field(default=None, description="When the engine was switched.")
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    ok: Literal[True] = True
 
 
-class QueueDepth(ApiModel):
-    """How many active jobs of a type are in a state, and how long the oldest has waited."""
+class JobTypeShown(ApiModel):
+    """A job type that a worker has published, or a command."""
 
-    job_type: str
-    status: Literal["queued", "waiting", "running"]
-    count: int
-    oldest_seconds: float | None
-
-
-class WorkerStatus(ApiModel):
-    """A worker process."""
-
-    worker_id: str
-    hostname: str
-    version: str
-    job_types: list[str]
-    running_count: int
-    started_at: datetime
+    key: str
+    description: str
+    input_schema: Document
+    max_retries: int
+    timeout_seconds: int | None
+    concurrency: int | None
     last_seen_at: datetime
-    lease_expires_at: datetime
-    dead_at: datetime | None
-    is_alive: bool
-
-
-class EngineStatus(ApiModel):
-    """Whether a scheduler turns intents into runs, and how many intents wait for that."""
-
-    last_tick_at: datetime | None
-    silent_seconds: float | None
-    waiting: int
-    is_silent: bool
-
-
-class ProgramStatus(ApiModel):
-    """A program of the `atlas up` that serves this API."""
-
-    name: str
-    pid: int | None
-    started_at: datetime | None
-    ends: int
-    last_end: str | None
-
-
-class SystemStatus(ApiModel):
-    """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
-
-    gate: GateStatus
-    queue: list[QueueDepth] = Field(description="Active jobs by type and state, the 200 largest counts.")
-    workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
-    engine: EngineStatus
-    programs: list[ProgramStatus]
+    is_command: bool

@@ -1,0 +1,70 @@
+"""Approvals, and the policy rules that require them."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias, get_args
+from uuid import UUID
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, Document, known
+
+ApprovalStatus: TypeAlias = Literal["pending", "approved", "rejected", "expired", "canceled"]
+KnownApprovalStatus: TypeAlias = Annotated[str, known(*get_args(ApprovalStatus))]
+
+
+class ApprovalShown(ApiModel):
+    """A request for a person's decision, bound to the exact input it is about."""
+
+    id: UUID
+    tenant_id: UUID
+    run_id: UUID
+    kind: Annotated[str, known("intent", "step")]
+    step: str | None
+    title: str
+    detail: Document
+    input_hash: str
+    requested_by: str
+    status: KnownApprovalStatus
+    expires_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+    comment: str | None
+    created_at: datetime
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it is decided, expired or withdrawn."""
+        return self.status != "pending"
+
+
+class ApprovalSummary(ApiModel):
+    """Counts of approvals."""
+
+    pending: int = Field(description="How many wait for a person.")
+
+
+class Decided(ApiModel):
+    """What was decided."""
+
+    id: UUID
+    status: Annotated[str, known("approved", "rejected")]
+
+
+class RuleShown(ApiModel):
+    """A rule of the policy."""
+
+    id: UUID
+    tenant_id: UUID | None
+    label: str
+    effect: Annotated[str, known("allow", "review", "block")]
+    workflow: str
+    except_workflows: list[str]
+    spend_above_cents: int | None
+    spend_per_day_cents: int | None
+    runs_per_day: int | None
+
+
+class RuleAdded(ApiModel):
+    """The id of a new rule."""
+
+    id: UUID

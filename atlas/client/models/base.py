@@ -1,0 +1,46 @@
+"""What all models of the API stand on. The API sends these models and the client reads them.
+
+The client ignores fields that a newer API adds. Where a newer API may add values, the type is a plain string with the
+known values in its schema.
+"""
+
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+Document: TypeAlias = dict[str, Any]
+
+
+def known(*values: str) -> Any:
+    """The values that a text has by now, for its schema."""
+    return Field(json_schema_extra={"enum": [*values]})
+
+
+class ApiModel(BaseModel):
+    """A response of the API, built from keywords or from an object with the same attributes."""
+
+    model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True)
+
+
+class Page(ApiModel, Generic[T]):
+    """A part of a list, and where the next part begins."""
+
+    items: list[T]
+    next_cursor: str | None = Field(
+        default=None, description="Send it as `cursor` for the next page; null after the last."
+    )
+
+
+class Listed(ApiModel, Generic[T]):
+    """A whole list."""
+
+    items: list[T]
+
+
+class ProblemField(ApiModel):
+    """One thing that is wrong: where it is, and why."""
+
+    field: str = Field(description="Where it is in the body, the query or the path; empty for the whole.")
+    reason: str

@@ -1,0 +1,62 @@
+"""Hosts, the servers on them, and the commands that jobs may run."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, Document
+
+
+class HostShown(ApiModel):
+    """A machine of a tenant, and the names of its servers."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    is_active: bool
+    last_seen_at: datetime | None
+    created_at: datetime
+    instances: list[str]
+
+
+class InstanceShown(ApiModel):
+    """A server on a host."""
+
+    id: UUID
+    tenant_id: UUID
+    host_id: UUID
+    name: str
+    created_at: datetime
+
+
+class CommandLimits(ApiModel):
+    """What a command and each process it starts may use; `processes` counts them all together."""
+
+    cpu_seconds: int | None
+    memory_mb: int
+    files: int
+    processes: int
+    file_size_mb: int
+
+
+class DefinitionShown(ApiModel):
+    """A command that jobs may run."""
+
+    id: UUID
+    key: str
+    description: str
+    argv: list[Any] = Field(description="The program and its arguments; `{{ name }}` is filled from the payload.")
+    programs: dict[str, str] = Field(description="Names that `argv` may begin with, each with its program's path.")
+    arg_schema: Document
+    timeout_seconds: int
+    max_retries: int
+    max_attempts: int
+    retry_policy: Any
+    concurrency: int | None
+    limits: CommandLimits
+    env: dict[str, str | None]
+    is_active: bool
+    created_at: datetime
+    updated_at: datetime

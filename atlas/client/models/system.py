@@ -1,0 +1,114 @@
+"""The state of the installation: the gate, the queue, the workers, findings and usage."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+from uuid import UUID
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, known
+
+FindingKind: TypeAlias = Annotated[
+    str, known("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise")
+]
+
+
+class GateStatus(ApiModel):
+    """Whether Atlas starts work, who decided that, when and why."""
+
+    online: bool
+    engine_enabled: bool
+    reason: str | None
+    by: str | None
+    since: datetime | None
+    until: datetime | None
+    version: int = Field(description="Counts the switches.")
+    workers: int | None = Field(
+        default=None,
+        description="In the response to the call that closed the gate: workers that could start something.",
+    )
+    confirmed: int | None = Field(
+        default=None,
+        description="How many of them confirmed that they start nothing. The right of the others to start has lapsed.",
+    )
+    engine_reason: str | None = Field(default=None, description="Why the engine was switched.")
+    engine_by: str | None = Field(default=None, description="Who switched the engine; null if it was never switched.")
+    engine_since: datetime | None = Field(default=None, description="When the engine was switched.")
+
+
+class QueueDepth(ApiModel):
+    """How many active jobs of a type are in a state, and how long the oldest has waited."""
+
+    job_type: str
+    status: Literal["queued", "waiting", "running"]
+    count: int
+    oldest_seconds: float | None
+
+
+class WorkerStatus(ApiModel):
+    """A worker process."""
+
+    worker_id: str
+    hostname: str
+    version: str
+    job_types: list[str]
+    running_count: int
+    started_at: datetime
+    last_seen_at: datetime
+    lease_expires_at: datetime
+    dead_at: datetime | None
+    is_alive: bool
+
+
+class EngineStatus(ApiModel):
+    """Whether a scheduler turns intents into runs, and how many intents wait for that."""
+
+    last_tick_at: datetime | None
+    silent_seconds: float | None
+    waiting: int
+    is_silent: bool
+
+
+class ProgramStatus(ApiModel):
+    """A program of the `atlas up` that serves this API."""
+
+    name: str
+    pid: int | None
+    started_at: datetime | None
+    ends: int
+    last_end: str | None
+
+
+class SystemStatus(ApiModel):
+    """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
+
+    gate: GateStatus
+    queue: list[QueueDepth] = Field(description="Active jobs by type and state, the 200 largest counts.")
+    workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
+    engine: EngineStatus
+    programs: list[ProgramStatus]
+
+
+class FindingShown(ApiModel):
+    """Something that a person should look at."""
+
+    kind: FindingKind
+    subject: str
+    message: str
+
+
+class UsageShown(ApiModel):
+    """Finished attempts, their time and cost."""
+
+    tenant_id: UUID
+    job_type: str
+    hour: datetime | None
+    runs: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    canceled: int
+    lost: int
+    run_seconds: float
+    queue_seconds: float
+    cost_cents: int

@@ -1,0 +1,68 @@
+"""Tenants, the tokens of people and programs, and who is signed in."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias, get_args
+from uuid import UUID
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, Document, known
+
+RoleName: TypeAlias = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+KnownRole: TypeAlias = Annotated[str, known(*get_args(RoleName))]
+
+
+class TenantShown(ApiModel):
+    """A customer."""
+
+    id: UUID
+    slug: str
+    name: str
+    timezone: str
+    limits: Document
+    retention: Document
+    created_at: datetime
+    removing_at: datetime | None
+
+
+class TenantRemoval(ApiModel):
+    """How far the removal of a tenant has come."""
+
+    id: UUID
+    slug: str
+    removing_at: datetime
+    is_removed: bool
+    last_step: str | None
+    rows: dict[str, int]
+
+
+class TokenShown(ApiModel):
+    """A credential without its secret."""
+
+    id: UUID
+    prefix: str
+    subject: str
+    role: KnownRole
+    tenant_id: UUID | None
+    scopes: Document
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+class TokenMade(TokenShown):
+    """A new credential, with its clear text, which is not shown again."""
+
+    token: str
+
+
+class SessionShown(ApiModel):
+    """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
+
+    subject: str
+    role: KnownRole
+    tenant_id: UUID | None
+    tenant: str | None = Field(description="The tenant's slug; null for those who see all.")
+    csrf_token: str | None
+    expires_at: datetime | None

@@ -1,0 +1,101 @@
+"""Triggers, which start work at a time or after an event, and recurring functions."""
+
+from datetime import datetime
+from typing import Annotated, TypeAlias
+from uuid import UUID
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, Document, known
+
+RecurringOutcome: TypeAlias = Annotated[str, known("succeeded", "failed", "timeout", "stopped", "lost")]
+
+
+class TriggerShown(ApiModel):
+    """A trigger. `zone` is the clock that its schedule follows: its own, else its tenant's."""
+
+    id: UUID
+    tenant_id: UUID
+    label: str
+    trigger_type: Annotated[str, known("event", "schedule")]
+    is_enabled: bool
+    event_name: str | None
+    cron_expr: str | None
+    timezone: str | None
+    definition_key: str | None
+    job_type: str | None
+    workflow: str | None
+    payload_template: Document
+    dedupe_window_seconds: int
+    misfire: Annotated[str, known("skip", "latest", "all")]
+    zone: str
+    target_exists: bool = Field(description="False while its job type or workflow is not published: nothing runs it.")
+    last_fire_at: datetime | None
+    next_fire_at: datetime | None
+    last_error: Document | None
+    created_by: str
+    declared_by: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class Fired(ApiModel):
+    """The job, or the intent and with it the run, that was started."""
+
+    job_id: UUID
+
+
+class FireShown(ApiModel):
+    """A recorded firing."""
+
+    id: UUID
+    trigger_id: UUID
+    tenant_id: UUID
+    due_at: datetime | None
+    event_id: UUID | None
+    fired_at: datetime
+    result: Annotated[str, known("fired", "swallowed", "failed")]
+    job_id: UUID | None
+    error: str | None
+    created_by: str
+
+
+class OccurrenceShown(ApiModel):
+    """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
+
+    utc: datetime
+    local: str
+    note: str
+
+
+class RecurringShown(ApiModel):
+    """A recurring function, and how its last run ended."""
+
+    id: str
+    tenant_id: UUID
+    start_at: datetime
+    repeat_seconds: float
+    timeout_seconds: float | None
+    next_run_at: datetime
+    run_count: int
+    worker_id: str | None
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_outcome: RecurringOutcome | None
+    last_error: str | None
+
+
+class RecurringRunShown(ApiModel):
+    """A run of a recurring function."""
+
+    id: UUID
+    tenant_id: UUID
+    recurring_id: str
+    due_at: datetime
+    attempt_no: int
+    worker_id: str
+    started_at: datetime
+    finished_at: datetime | None
+    duration_ms: int | None
+    outcome: RecurringOutcome | None
+    error: str | None

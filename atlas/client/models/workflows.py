@@ -1,0 +1,163 @@
+"""Workflows, the requests for them, their runs and the events that these wait for."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+from uuid import UUID
+
+from atlas.client.models.base import ApiModel, Document, ProblemField, known
+from atlas.client.models.jobs import JobSource
+
+RunStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
+IntentStatus: TypeAlias = Literal[
+    "draft", "validating", "queued", "executed", "failed", "blocked", "awaiting_human", "rejected"
+]
+KnownRunStatus: TypeAlias = Annotated[str, known(*get_args(RunStatus))]
+KnownIntentStatus: TypeAlias = Annotated[str, known(*get_args(IntentStatus))]
+StoredStatus: TypeAlias = Annotated[str, known("queued", "running", "succeeded", "failed", "canceled")]
+StepKind: TypeAlias = Annotated[
+    str, known("step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo")
+]
+StepStatus: TypeAlias = Annotated[str, known("waiting", "retrying", "succeeded", "failed")]
+
+
+class WorkflowShown(ApiModel):
+    """A workflow: a declared one in its newest version, or (version 0) one in a worker's code."""
+
+    id: UUID
+    tenant_id: UUID | None
+    key: str
+    version: int
+    kind: Annotated[str, known("code", "declared")]
+    description: str
+    input_schema: Document
+    document: Document | None
+    is_enabled: bool
+    created_by: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+class SavedWorkflow(ApiModel):
+    """The version that holds the document; `is_new` is false if the newest one held it already."""
+
+    id: UUID
+    key: str
+    version: int
+    is_new: bool
+
+
+class Checked(ApiModel):
+    """Every error of a document; none if it can be saved."""
+
+    ok: bool
+    errors: list[ProblemField]
+
+
+class IntentShown(ApiModel):
+    """A request for a workflow, in its present state."""
+
+    id: UUID
+    tenant_id: UUID
+    workflow: str
+    input: Document
+    input_hash: str
+    status: KnownIntentStatus
+    reason: str | None
+    decision: Document
+    spend_cents: int
+    priority: int
+    source: JobSource
+    source_ref: str | None
+    correlation_id: str | None
+    requested_by: str
+    forked_from: UUID | None
+    forked_step: str | None
+    queued_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def never_runs(self) -> bool:
+        """True if it has ended and no run came of it."""
+        return self.status in ("failed", "blocked", "rejected")
+
+
+class RunId(ApiModel):
+    """The id of the intent, and of the run that it becomes."""
+
+    id: UUID
+
+
+class RunShown(ApiModel):
+    """A run, in its present state. `waiting`: it sleeps until a time, or waits for an event."""
+
+    id: UUID
+    tenant_id: UUID
+    workflow: str
+    version: int
+    status: KnownRunStatus
+    requested_by: str
+    parent_run_id: UUID | None
+    forked_from: UUID | None
+    created_at: datetime
+    input: Document
+    output: Document
+    error: Document
+    attempt_count: int
+    claimed_by: str | None
+    correlation_id: str | None
+    source: JobSource
+    source_ref: str | None
+    wakes_at: datetime | None
+    cancel_requested_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it will not go on by itself."""
+        return self.status in ("succeeded", "failed", "canceled")
+
+
+class StepShown(ApiModel):
+    """A recorded step. `key` names it in its run, for a fork."""
+
+    key: str
+    branch: str
+    position: int
+    name: str
+    kind: StepKind
+    status: StepStatus
+    attempts: int
+    started_at: datetime
+    finished_at: datetime | None
+    wake_at: datetime | None
+    waits_for: str | None
+    child_id: UUID | None
+    child_status: StoredStatus | None
+    approval_id: UUID | None
+    event_name: str | None
+    event_match: Document | None
+    input: Any
+    output: Any
+    error: Document | None
+
+
+class Stopped(ApiModel):
+    """`canceled` at once, `requested` of the worker that executes it, or `rejected` before it became a run."""
+
+    id: UUID
+    verdict: Annotated[str, known("canceled", "requested", "rejected")]
+
+
+class Signaled(ApiModel):
+    """The event, and whether it woke the run. A run that is not waiting yet finds the event when it waits."""
+
+    id: UUID
+    woken: int
+
+
+class EventPublished(ApiModel):
+    """An event that is stored, and how many waiting runs it woke."""
+
+    id: UUID
+    woken: int

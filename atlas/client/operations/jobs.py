@@ -1,0 +1,102 @@
+"""Jobs."""
+
+# mypy: disable-error-code="empty-body"
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from atlas.client.methods import listing, method, operation
+from atlas.client.models.jobs import (
+    Attempt,
+    Canceled,
+    EnqueuedJob,
+    Job,
+    JobExplanation,
+    JobRequest,
+    JobSummary,
+    JobTypeShown,
+    Retried,
+    RetriedMany,
+    Ticked,
+)
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import Waitable, until_ended
+
+
+class JobOperations(ApiCaller):
+    """Enqueue jobs, look at them, cancel and retry them."""
+
+    @operation("POST", "/jobs")
+    def enqueue(self, body: JobRequest, *, idempotency_key: str = ...) -> EnqueuedJob:
+        """Enqueue one job. A program that may repeat the call after a crash gives its own idempotency key."""
+
+    @method
+    async def enqueue_many(
+        self, jobs: Sequence[JobRequest], *, idempotency_key: str | None = None
+    ) -> list[EnqueuedJob]:
+        """Enqueue up to 1,000 jobs, all or none."""
+        if not jobs:
+            return []
+        return await JobOperations._enqueue_list.begin(self, list(jobs), idempotency_key=idempotency_key)
+
+    @operation("POST", "/jobs")
+    def _enqueue_list(self, body: list[JobRequest], *, idempotency_key: str | None) -> list[EnqueuedJob]:
+        """Enqueue a list of jobs that is not empty."""
+
+    @operation("GET", "/jobs/{job_id}")
+    def get_job(self, job_id: Id) -> Job:
+        """One job; ApiNotFound if there is none for this token."""
+
+    @listing("/jobs")
+    def list_jobs(
+        self,
+        *,
+        status: str | None = ...,
+        job_type: str | None = ...,
+        source: str | None = ...,
+        correlation_id: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+    ) -> Job:
+        """The jobs that match, newest first."""
+
+    @listing("/jobs/{job_id}/attempts")
+    def list_job_attempts(self, job_id: Id) -> Attempt:
+        """Every attempt at a job, oldest first."""
+
+    @operation("GET", "/jobs/{job_id}/explain")
+    def explain_job(self, job_id: Id) -> JobExplanation:
+        """Why a job is not running, or who runs it."""
+
+    @operation("POST", "/jobs/{job_id}/cancel")
+    def cancel_job(self, job_id: Id) -> Canceled:
+        """Cancel a job: at once, or by asking the worker that runs it. ApiConflict if it has ended."""
+
+    @operation("POST", "/jobs/{job_id}/retry")
+    def retry_job(self, job_id: Id) -> Retried:
+        """Queue a failed or canceled job again, as new."""
+
+    @operation("POST", "/jobs/dead-letters/retry")
+    def retry_dead_letters(self, *, job_type: str | None = ..., limit: int = ...) -> RetriedMany:
+        """Queue the oldest dead letters again, up to 1,000. Those of unknown outcome are queued by `retry_job` only."""
+
+    @operation("DELETE", "/jobs/{job_id}")
+    def delete_job(self, job_id: Id) -> None:
+        """Delete a job that does not run, with its attempts and its secrets."""
+
+    @operation("GET", "/jobs/summary")
+    def summarize_jobs(self) -> JobSummary:
+        """Counts by status, the oldest that waits, and rates."""
+
+    @listing("/job-types", by_tenant=False)
+    def list_job_types(self) -> JobTypeShown:
+        """The job types that can be enqueued, with the schema of each."""
+
+    @operation("POST", "/jobs/tick", by_tenant=False, keyed=False)
+    def run_due_jobs(self, *, limit: int = ...) -> Ticked:
+        """Run some due jobs inside the API's own process; for installations without a worker."""
+
+    @method
+    async def wait_for_job(self, job: Waitable, *, timeout: float | None = None) -> Job:
+        """The job once it has ended, however it ended; NotEnded after `timeout` seconds."""
+        return await until_ended(self, "job", job, JobOperations.get_job.begin, timeout)

@@ -1,0 +1,123 @@
+"""The gate, the state of the installation, usage, and the audit log."""
+
+# mypy: disable-error-code="empty-body"
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from atlas.client.methods import listing, method, operation, stream
+from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown, VerificationShown
+from atlas.client.models.base import Document
+from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
+from atlas.client.models.system import FindingShown, GateStatus, SystemStatus, UsageShown, WorkerStatus
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import Waitable, until_ended
+
+
+class SystemOperations(ApiCaller):
+    """Switch the gate, look at the installation, read and verify the audit log."""
+
+    @operation("GET", "/system/atlas-online", by_tenant=False)
+    def get_gate(self) -> GateStatus:
+        """Whether Atlas starts work, and who decided that."""
+
+    @operation("PUT", "/system/atlas-online", by_tenant=False)
+    def switch_gate(
+        self, online: bool, *, reason: str | None = ..., for_seconds: float | None = ..., if_match: str = ...
+    ) -> GateStatus:
+        """Let work start, or nothing; with `for_seconds`, for so long. When it returns, nothing starts any more."""
+
+    @operation("PUT", "/system/engine-enabled", by_tenant=False)
+    def switch_engine(self, enabled: bool, *, reason: str | None = ...) -> GateStatus:
+        """Let requests for workflows become runs, or wait; runs that have begun go on."""
+
+    @operation("GET", "/system/status", by_tenant=False)
+    def get_status(self) -> SystemStatus:
+        """The gate, the queue and the live workers; for tokens that belong to no tenant."""
+
+    @operation("GET", "/overview")
+    def get_overview(self) -> OverviewShown:
+        """What to look at first: counts, workers, the busiest types, the latest failures, what needs a person."""
+
+    @listing("/overview/tenants", by_tenant=False)
+    def list_tenant_activity(self) -> TenantActivityShown:
+        """Tenants side by side, those with the most active jobs first."""
+
+    @operation("GET", "/jobs/series")
+    def list_job_series(
+        self,
+        *,
+        step: str = ...,
+        start: datetime | None = ...,
+        end: datetime | None = ...,
+        job_type: str | None = ...,
+        by_type: bool = ...,
+    ) -> SeriesShown:
+        """What happened to jobs in each minute or hour."""
+
+    @listing("/system/findings", by_tenant=False)
+    def list_findings(self) -> FindingShown:
+        """What a person should look at: silent workers, stuck requests, rising failures."""
+
+    @listing("/workers", by_tenant=False)
+    def list_workers(self, *, alive_only: bool = ...) -> WorkerStatus:
+        """The worker processes, newest first; for tokens that belong to no tenant."""
+
+    @listing("/usage")
+    def list_usage(
+        self, *, start: datetime | None = ..., end: datetime | None = ..., by_hour: bool = ...
+    ) -> UsageShown:
+        """Time and cost of finished attempts, by tenant and job type."""
+
+    @listing("/audit")
+    def list_audit_rows(
+        self,
+        *,
+        actor_id: str | None = ...,
+        action: Sequence[str] | None = ...,
+        entity_type: str | None = ...,
+        entity_id: str | None = ...,
+        since: datetime | None = ...,
+        until: datetime | None = ...,
+        text: str | None = ...,
+    ) -> EntryShown:
+        """What happened, newest first."""
+
+    @operation("GET", "/audit/{row_id}/proof")
+    def get_audit_proof(self, row_id: int) -> Document:
+        """A proof that one row is in the signed tree, for anyone with the public key."""
+
+    @operation("GET", "/audit/key", by_tenant=False)
+    def get_audit_key(self) -> str:
+        """The public keys that verify checkpoints, one per line, the newest first."""
+
+    @stream("/audit/export")
+    def export_audit_log(
+        self, *, since: datetime | None = ..., until: datetime | None = ..., personal: bool = ...
+    ) -> bytes:
+        """The audit log, or a tenant's part of it, as lines that `atlas audit verify --export` checks."""
+
+    @listing("/audit/seals", by_tenant=False)
+    def list_seals(self) -> SealShown:
+        """The seals, newest first."""
+
+    @listing("/audit/checkpoints", by_tenant=False)
+    def list_checkpoints(self) -> CheckpointShown:
+        """The signed checkpoints, newest first."""
+
+    @operation("POST", "/audit/verifications", by_tenant=False, keyed=False)
+    def start_verification(self) -> VerificationShown:
+        """Verify the whole audit log, in the background; `wait_for_verification` waits for the result."""
+
+    @listing("/audit/verifications", by_tenant=False)
+    def list_verifications(self) -> VerificationShown:
+        """The last verifications, newest first."""
+
+    @operation("GET", "/audit/verifications/{verification_id}", by_tenant=False)
+    def get_verification(self, verification_id: Id) -> VerificationShown:
+        """The progress of a verification, and what it found."""
+
+    @method
+    async def wait_for_verification(self, verification: Waitable, *, timeout: float | None = None) -> VerificationShown:
+        """The verification once it is over; NotEnded after `timeout` seconds."""
+        return await until_ended(self, "verification", verification, SystemOperations.get_verification.begin, timeout)

@@ -1,0 +1,154 @@
+"""Triggers, recurring functions and webhooks."""
+
+# mypy: disable-error-code="empty-body"
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from atlas.client.methods import listing, operation
+from atlas.client.models.base import Listed
+from atlas.client.models.triggers import (
+    Fired,
+    FireShown,
+    OccurrenceShown,
+    RecurringRunShown,
+    RecurringShown,
+    TriggerShown,
+)
+from atlas.client.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
+from atlas.client.route import ApiCaller, Id
+
+
+class TriggerOperations(ApiCaller):
+    """Start work at a time or after an event; send and receive events over HTTP."""
+
+    @listing("/jobs/triggers")
+    def list_triggers(self) -> TriggerShown:
+        """The triggers, oldest first."""
+
+    @operation("GET", "/jobs/triggers/{trigger_id}")
+    def get_trigger(self, trigger_id: Id) -> TriggerShown:
+        """One trigger."""
+
+    @operation("POST", "/jobs/triggers")
+    def create_trigger(
+        self,
+        label: str,
+        trigger_type: Literal["event", "schedule"],
+        *,
+        is_enabled: bool = ...,
+        event_name: str | None = ...,
+        cron_expr: str | None = ...,
+        timezone: str | None = ...,
+        definition_key: str | None = ...,
+        job_type: str | None = ...,
+        workflow: str | None = ...,
+        payload_template: Mapping[str, Any] = ...,
+        dedupe_window_seconds: int = ...,
+        misfire: Literal["skip", "latest", "all"] = ...,
+    ) -> TriggerShown:
+        """Add a trigger: an event's name or a cron expression, and one thing to start."""
+
+    @operation("PATCH", "/jobs/triggers/{trigger_id}")
+    def edit_trigger(
+        self,
+        trigger_id: Id,
+        *,
+        label: str = ...,
+        trigger_type: Literal["event", "schedule"] = ...,
+        is_enabled: bool = ...,
+        event_name: str | None = ...,
+        cron_expr: str | None = ...,
+        timezone: str | None = ...,
+        definition_key: str | None = ...,
+        job_type: str | None = ...,
+        workflow: str | None = ...,
+        payload_template: Mapping[str, Any] = ...,
+        dedupe_window_seconds: int = ...,
+        misfire: Literal["skip", "latest", "all"] = ...,
+        if_match: str = ...,
+    ) -> TriggerShown:
+        """Change a trigger. What is not given stays as it is; None removes it."""
+
+    @operation("DELETE", "/jobs/triggers/{trigger_id}")
+    def remove_trigger(self, trigger_id: Id, *, if_match: str = ...) -> None:
+        """Remove a trigger; the record of its firings stays."""
+
+    @operation("POST", "/jobs/triggers/{trigger_id}/fire")
+    def fire_trigger(self, trigger_id: Id, *, context: Mapping[str, Any] = ..., idempotency_key: str = ...) -> Fired:
+        """Fire a trigger now, whatever its schedule."""
+
+    @listing("/jobs/triggers/{trigger_id}/fires")
+    def list_trigger_fires(self, trigger_id: Id) -> FireShown:
+        """The firings of a trigger, newest first."""
+
+    @operation("GET", "/jobs/triggers/{trigger_id}/preview")
+    def preview_trigger(self, trigger_id: Id, *, count: int = ...) -> Listed[OccurrenceShown]:
+        """The next times of a trigger's schedule; none for a trigger on an event."""
+
+    @operation("POST", "/jobs/triggers/preview", keyed=False)
+    def preview_schedule(
+        self, cron_expr: str, *, timezone: str | None = ..., count: int = ...
+    ) -> Listed[OccurrenceShown]:
+        """The next times of a schedule, before it is saved."""
+
+    @listing("/recurring")
+    def list_recurring_functions(self) -> RecurringShown:
+        """The recurring functions, by tenant and id."""
+
+    @operation("GET", "/recurring/{recurring_id}")
+    def get_recurring_function(self, recurring_id: str) -> RecurringShown:
+        """One recurring function."""
+
+    @listing("/recurring/{recurring_id}/runs")
+    def list_recurring_runs(self, recurring_id: str) -> RecurringRunShown:
+        """The runs of a recurring function, newest first."""
+
+    @listing("/webhooks")
+    def list_webhooks(self) -> WebhookShown:
+        """The webhooks, oldest first, without their secrets."""
+
+    @operation("GET", "/webhooks/{webhook_id}")
+    def get_webhook(self, webhook_id: Id) -> WebhookShown:
+        """One webhook, and whether its deliveries fail."""
+
+    @operation("POST", "/webhooks", keyed=False)
+    def create_webhook(self, url: str, events: Sequence[str], *, description: str = ...) -> WebhookMade:
+        """Add a webhook. The result has its secret, once."""
+
+    @operation("PATCH", "/webhooks/{webhook_id}")
+    def edit_webhook(
+        self,
+        webhook_id: Id,
+        *,
+        url: str = ...,
+        events: Sequence[str] = ...,
+        description: str = ...,
+        is_enabled: bool = ...,
+        if_match: str = ...,
+    ) -> WebhookShown:
+        """Change a webhook. What is not given stays as it is."""
+
+    @operation("DELETE", "/webhooks/{webhook_id}")
+    def remove_webhook(self, webhook_id: Id, *, if_match: str = ...) -> None:
+        """Remove a webhook. The jobs of its deliveries stay."""
+
+    @operation("POST", "/webhooks/{webhook_id}/test")
+    def test_webhook(self, webhook_id: Id) -> TestDelivery:
+        """Send the event `webhook.test` once; `wait_for_job` waits for its job."""
+
+    @listing("/inbound-hooks")
+    def list_inbound_hooks(self) -> HookShown:
+        """The addresses that others post to, oldest first, without their secrets."""
+
+    @operation("GET", "/inbound-hooks/{hook_id}")
+    def get_inbound_hook(self, hook_id: Id) -> HookShown:
+        """One address that others post to."""
+
+    @operation("POST", "/inbound-hooks", keyed=False)
+    def create_inbound_hook(self, event_name: str, *, description: str = ...) -> HookMade:
+        """Add an address whose messages become events. The result has its secret, once."""
+
+    @operation("DELETE", "/inbound-hooks/{hook_id}")
+    def remove_inbound_hook(self, hook_id: Id) -> None:
+        """Remove an address. The events that came by it stay."""

@@ -1,0 +1,172 @@
+"""Workflows, requests for them, their runs, events, approvals and policies."""
+
+# mypy: disable-error-code="empty-body"
+
+from collections.abc import Mapping
+from typing import Any
+
+from atlas.client.errors import ApiNotFound
+from atlas.client.methods import listing, method, operation
+from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
+from atlas.client.models.workflows import (
+    Checked,
+    EventPublished,
+    IntentShown,
+    RunId,
+    RunShown,
+    SavedWorkflow,
+    Signaled,
+    StepShown,
+    Stopped,
+    WorkflowShown,
+)
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import RunNotStarted, Waitable, until_ended
+
+
+class WorkflowOperations(ApiCaller):
+    """Save workflows, ask for runs, steer them and decide what they ask."""
+
+    @listing("/workflows")
+    def list_workflows(self) -> WorkflowShown:
+        """The workflows, by key, each in its newest version; those in the code of workers have version 0."""
+
+    @operation("GET", "/workflows/{key}")
+    def get_workflow(self, key: str) -> WorkflowShown:
+        """One workflow in its newest version; a tenant's own comes before one for all tenants."""
+
+    @operation("POST", "/workflows")
+    def save_workflow(self, document: Mapping[str, Any], *, if_match: str = ...) -> SavedWorkflow:
+        """Save a declared workflow as its newest version."""
+
+    @operation("POST", "/workflows/check", keyed=False)
+    def check_workflow(self, document: Mapping[str, Any]) -> Checked:
+        """Every error of a declared workflow, without saving it."""
+
+    @operation("PATCH", "/workflows/{key}")
+    def edit_workflow(self, key: str, *, is_enabled: bool, if_match: str = ...) -> None:
+        """Let a workflow start, or not; running runs go on."""
+
+    @operation("POST", "/intents")
+    def request_run(
+        self,
+        workflow: str,
+        input: Mapping[str, Any] = ...,
+        *,
+        priority: int = ...,
+        spend_cents: int = ...,
+        correlation_id: str | None = ...,
+        allow_unknown: bool = ...,
+        idempotency_key: str = ...,
+    ) -> RunId:
+        """Ask for a run. Policy allows it, sends it to a person, or blocks it. Its id is the run's."""
+
+    @listing("/intents")
+    def list_intents(self, *, workflow: str | None = ..., status: str | None = ...) -> IntentShown:
+        """The requests for workflows, newest first."""
+
+    @operation("GET", "/intents/{intent_id}")
+    def get_intent(self, intent_id: Id) -> IntentShown:
+        """One request, with what policy decided and by which rule."""
+
+    @listing("/runs")
+    def list_runs(
+        self, *, workflow: str | None = ..., status: str | None = ..., parent_run_id: Id | None = ...
+    ) -> RunShown:
+        """The runs that match, newest first."""
+
+    @operation("GET", "/runs/{run_id}")
+    def get_run(self, run_id: Id) -> RunShown:
+        """One run. A request that is not a run yet is found by `get_intent`."""
+
+    @listing("/runs/{run_id}/steps")
+    def list_run_steps(self, run_id: Id) -> StepShown:
+        """The steps of a run, in the order in which they started."""
+
+    @operation("POST", "/runs/{run_id}/cancel")
+    def cancel_run(self, run_id: Id) -> Stopped:
+        """Stop a run and its children, or withdraw a request."""
+
+    @operation("POST", "/runs/{run_id}/retry")
+    def retry_run(self, run_id: Id) -> RunId:
+        """Let a failed run go on from where it failed."""
+
+    @operation("POST", "/runs/{run_id}/fork")
+    def fork_run(self, run_id: Id, step: str) -> RunId:
+        """Ask for a new run that reuses this one's results before a step."""
+
+    @operation("POST", "/runs/{run_id}/signal")
+    def signal_run(self, run_id: Id, name: str, context: Mapping[str, Any] = ...) -> Signaled:
+        """Send an event to one run only."""
+
+    @operation("POST", "/events")
+    def publish_event(
+        self,
+        name: str,
+        context: Mapping[str, Any] = ...,
+        *,
+        correlation_id: str | None = ...,
+        idempotency_key: str = ...,
+    ) -> EventPublished:
+        """Publish an event. It wakes the runs that wait for it and fires the triggers on its name."""
+
+    @listing("/approvals")
+    def list_approvals(self, *, status: str | None = ..., run_id: Id | None = ...) -> ApprovalShown:
+        """The approvals that match, newest first."""
+
+    @operation("GET", "/approvals/summary")
+    def summarize_approvals(self) -> ApprovalSummary:
+        """How many approvals wait for a person."""
+
+    @operation("GET", "/approvals/{approval_id}")
+    def get_approval(self, approval_id: Id) -> ApprovalShown:
+        """One approval, with the hash of the input that a decision holds for."""
+
+    @operation("POST", "/approvals/{approval_id}/decision")
+    def decide_approval(
+        self, approval_id: Id, *, approve: bool, comment: str | None = ..., input_hash: str | None = ...
+    ) -> Decided:
+        """Approve or reject. ApiRefused for the one who asked for the work, under any name."""
+
+    @listing("/policies")
+    def list_policies(self) -> RuleShown:
+        """The rules that decide about requests, oldest first."""
+
+    @operation("POST", "/policies")
+    def create_policy(
+        self,
+        label: str,
+        effect: str,
+        *,
+        workflow: str = ...,
+        except_workflows: list[str] = ...,
+        spend_above_cents: int | None = ...,
+        spend_per_day_cents: int | None = ...,
+        runs_per_day: int | None = ...,
+    ) -> RuleAdded:
+        """Add a rule, for one tenant or for all."""
+
+    @operation("DELETE", "/policies/{label}")
+    def remove_policy(self, label: str) -> None:
+        """Remove a rule."""
+
+    @method
+    async def wait_for_run(self, run: Waitable, *, timeout: float | None = None) -> RunShown:
+        """The run once it has ended; RunNotStarted if its request was blocked, NotEnded after `timeout` seconds."""
+        return await until_ended(self, "run", run, _run_of_request, timeout)
+
+    @method
+    async def wait_for_approval(self, approval: Waitable, *, timeout: float | None = None) -> ApprovalShown:
+        """The approval once it is decided, expired or withdrawn; NotEnded after `timeout` seconds."""
+        return await until_ended(self, "approval", approval, WorkflowOperations.get_approval.begin, timeout)
+
+
+async def _run_of_request(client: ApiCaller, run_id: Id) -> RunShown | None:
+    """The run, or None while it is only asked for."""
+    try:
+        return await WorkflowOperations.get_run.begin(client, run_id)
+    except ApiNotFound:
+        intent = await WorkflowOperations.get_intent.begin(client, run_id)
+    if intent.never_runs:
+        raise RunNotStarted(intent.workflow, intent.id, intent.status, intent.reason)
+    return None
