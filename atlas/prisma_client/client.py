@@ -19,8 +19,9 @@ from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable
 from atlas.prisma_client.batch import Queued, WriteBatch
 from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
-from atlas.prisma_client.operations import OPERATIONS, Operation, row_of
+from atlas.prisma_client.operations import OPERATIONS, ROWS, Operation, row_of
 from atlas.prisma_client.raw import execute_raw, query_raw
+from atlas.prisma_client.rows import as_models
 from atlas.prisma_client.schema import Model, Schema, packaged_schema
 from atlas.prisma_client.source import Bound, Pooled, Source
 from atlas.prisma_client.transactions import Transaction
@@ -157,20 +158,35 @@ class AsyncpgPrisma(Prisma):
             async with self._source.connection() as conn:
                 if asked is None or model is None:
                     result = await self._raw(conn, method, arguments, model)
-                elif method == "find_unique":
-                    # The most frequent call, so the steps of the others are left out (bench/prisma_find.py).
-                    where, include = arguments["where"], arguments["include"]
-                    statement = find_unique(self._schema, asked, model, where, include)
-                    record = await conn.fetchrow(statement.sql, *statement.parameters)
-                    result = None if record is None else row_of(statement, record)
                 else:
-                    call = Operation(self._schema, asked, model, arguments, root_selection or [])
-                    result = await OPERATIONS[method](conn, call)
+                    result = await self._answer(conn, method, asked, model, arguments, root_selection)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             if self._native_errors:
                 raise
             raise translate(error, model=asked) from error
         return {"data": {"result": result}}
+
+    async def _answer(
+        self,
+        conn: Connection,
+        method: str,
+        asked: Model,
+        model: type[BaseModel],
+        arguments: dict[str, Any],
+        root_selection: list[str] | None,
+    ) -> Any:
+        if method == "find_unique":
+            # The most frequent call, so the steps of the others are left out (bench/prisma_find.py).
+            where, include = arguments["where"], arguments["include"]
+            statement = find_unique(self._schema, asked, model, where, include)
+            record = await conn.fetchrow(statement.sql, *statement.parameters)
+            result = None if record is None else row_of(statement, record)
+        else:
+            call = Operation(self._schema, asked, model, arguments, root_selection or [])
+            result = await OPERATIONS[method](conn, call)
+        if method in ROWS and arguments.get("include") is None:
+            return as_models(asked, model, result)
+        return result
 
     async def _raw(
         self, conn: Connection, method: str, arguments: dict[str, Any], result: type[BaseModel] | None

@@ -212,3 +212,5 @@ OPERATIONS: dict[str, Callable[[Connection, Operation], Awaitable[Any]]] = {
     "delete": _delete,
     "delete_many": _delete_many,
 }
+# The calls whose answer is rows of their model.
+ROWS = frozenset({"find_unique", *OPERATIONS}) - {"count", "group_by", "create_many", "update_many", "delete_many"}

@@ -3,7 +3,7 @@
 Outward, a value is checked against its field and becomes what asyncpg sends for the parameter's type;
 the parameter carries that type as a cast, so that Postgres never has to guess. Homeward, columns are cast
 in the select list to what the generated pydantic models accept as it stands (UUIDs and JSON as text, bytes
-as base64), so that a row needs no work in Python, and the same columns can travel inside JSON.
+as base64), so that a row needs little work in Python, and the same columns can travel inside JSON.
 """
 
 import json
@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-import orjson
 from prisma.fields import Base64, Json
 
+from atlas.db.pg_json import read_stored
 from atlas.db.schema import qualified
 from atlas.prisma_client.errors import UnsupportedQuery, inconsistent_value, missing_value, wrong_value
 from atlas.prisma_client.schema import Enum, Field
@@ -53,11 +53,11 @@ class Codec:
     select: str = "{}"  # the column as models read it
     compare: str = "{}"  # the column as comparisons take it
     text: str = "{}"  # the column as `like` takes it
-    decode: Callable[[Any], Any] = lambda value: value  # a selected value that no model parses
+    decode: Callable[[Any], Any] | None = None  # makes a selected value what models hold
 
     def read(self, value: Any) -> Any:
         """A selected value as Python holds it."""
-        return None if value is None else self.decode(value)
+        return value if value is None or self.decode is None else self.decode(value)
 
 
 def encode(codec: Codec, value: Any, label: str) -> Any:
@@ -277,7 +277,7 @@ def _cut_to(name: str) -> Callable[[datetime], datetime]:
 
 def _jsonb(name: str) -> Codec:
     # As text, so that a pool with a JSON codec of its own changes nothing here.
-    return Codec("::text::jsonb", "::text[]::jsonb[]", _as_json, frozenset(), select="{}::text", decode=orjson.loads)
+    return Codec("::text::jsonb", "::text[]::jsonb[]", _as_json, frozenset(), select="{}::text", decode=read_stored)
 
 
 def _json(name: str) -> Codec:

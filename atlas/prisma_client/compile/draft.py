@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from atlas.prisma_client.errors import UnsupportedQuery, unknown_field, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema
@@ -28,18 +28,32 @@ _SNAKE_CASE = {
 _UNSUPPORTED = frozenset({"upsert", "create_many", "search"})
 
 
+class Parameter(NamedTuple):
+    """A value of a call that became a parameter, and how."""
+
+    value: Any
+    codec: Codec
+    label: str
+    is_list: bool
+
+    def encode(self, value: Any) -> Any:
+        """Another value of the same parameter, as asyncpg sends it."""
+        return encode_list(self.codec, value, self.label) if self.is_list else encode(self.codec, value, self.label)
+
+
 class Draft:
     """Collects parameters in the order of their numbers, and hands out unused aliases.
 
-    `negated` says whether the condition that is being written stands inside a NOT, `by_key` whether it asks for
-    the keys of related rows.
+    `taken` are the values that they were encoded from. `negated` says whether the condition that is being written
+    stands inside a NOT, `by_key` whether it asks for the keys of related rows.
     """
 
-    __slots__ = ("_aliases", "by_key", "negated", "parameters", "schema")
+    __slots__ = ("_aliases", "by_key", "negated", "parameters", "schema", "taken")
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.parameters: list[Any] = []
+        self.taken: list[Parameter] = []
         self.negated = False
         self.by_key = False
         self._aliases = 0
@@ -59,13 +73,16 @@ class Draft:
 
     def parameter(self, codec: Codec, value: Any, label: str) -> str:
         """One value, as `$1::type`."""
-        self.parameters.append(encode(codec, value, label))
-        return f"${len(self.parameters)}{codec.cast}"
+        return self._take(Parameter(value, codec, label, is_list=False), codec.cast)
 
     def parameter_list(self, codec: Codec, values: Any, label: str) -> str:
         """Many values in one parameter, so that their number does not change the statement."""
-        self.parameters.append(encode_list(codec, values, label))
-        return f"${len(self.parameters)}{codec.list_cast}"
+        return self._take(Parameter(values, codec, label, is_list=True), codec.list_cast)
+
+    def _take(self, parameter: Parameter, cast: str) -> str:
+        self.parameters.append(parameter.encode(parameter.value))
+        self.taken.append(parameter)
+        return f"${len(self.parameters)}{cast}"
 
     def field_value(self, field: Field, value: Any) -> str:
         """The value of a whole field: null, a list, or one element."""

@@ -113,7 +113,7 @@ def _number_aggregate(alias: str, field: Field, function: str) -> Aggregate:
     if field.type == "Float":
         return Aggregate(f"{sql}::float8", codec_of(field), "{}", float)
     if field.type == "Decimal":
-        return Aggregate(sql, NUMERIC, NUMERIC.select, NUMERIC.decode)
+        return Aggregate(sql, NUMERIC, NUMERIC.select, NUMERIC.read)
     return Aggregate(f"{sql}::numeric", NUMERIC, NUMERIC.select, int if function == "_sum" else float)
 
 
@@ -126,7 +126,7 @@ def _extreme(alias: str, field: Field, function: str) -> Aggregate:
         return Aggregate(f"{name}({expression}::text)", PLAIN_TEXT, "{}", str)
     if field.type == "Boolean":
         name = "bool_and" if name == "min" else "bool_or"
-    return Aggregate(f"{name}({expression})", codec, codec.select, codec.decode)
+    return Aggregate(f"{name}({expression})", codec, codec.select, codec.read)
 
 
 def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) -> str:

@@ -12,6 +12,7 @@ from atlas.db.schema import qualified
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, quoted, scalar
 from atlas.prisma_client.compile.pages import page_sql, parse_page
 from atlas.prisma_client.compile.selection import columns_sql, selection_sql
+from atlas.prisma_client.compile.shapes import compose_once
 from atlas.prisma_client.compile.where import key_values, unique_sql
 from atlas.prisma_client.errors import missing_value
 from atlas.prisma_client.schema import Model, Schema, UniqueKey
@@ -70,24 +71,30 @@ def _lookup(model: Model, key: UniqueKey, result: type[BaseModel]) -> Lookup:
 
 def find_many(schema: Schema, model: Model, result: type[BaseModel], arguments: Mapping[str, Any]) -> CompiledQuery:
     """A page of rows."""
-    draft = Draft(schema)
-    alias = draft.alias()
-    rest = dict(arguments)
-    columns, included = selection_sql(draft, model, alias, result, rest.pop("include", None))
-    page = parse_page(draft, model, rest)
-    return CompiledQuery(page_sql(draft, model, alias, columns, page), draft.parameters, included, page.backwards)
+
+    def compose(draft: Draft) -> CompiledQuery:
+        alias = draft.alias()
+        rest = dict(arguments)
+        columns, included = selection_sql(draft, model, alias, result, rest.pop("include", None))
+        page = parse_page(draft, model, rest)
+        return CompiledQuery(page_sql(draft, model, alias, columns, page), draft.parameters, included, page.backwards)
+
+    return compose_once(schema, (model, result), arguments, compose)
 
 
 def count(schema: Schema, model: Model, arguments: Mapping[str, Any], selected: list[str]) -> CompiledQuery:
     """How many rows a page has (`_all`), and in how many of them each selected field is set."""
-    draft = Draft(schema)
-    alias = draft.alias()
-    fields = [scalar(model, name) for name in selected if name != "_all"]
-    columns = ", ".join(f"{column(alias, field)} as {quoted(field.name)}" for field in fields)
-    page = parse_page(draft, model, arguments, ("where", "cursor", "take", "skip"))
-    rows = page_sql(draft, model, alias, columns, page)
-    counts = ", ".join(f"{count_sql(name)} as {quoted(name)}" for name in selected)
-    return CompiledQuery(f"select {counts} from ({rows}) r", draft.parameters)
+
+    def compose(draft: Draft) -> CompiledQuery:
+        alias = draft.alias()
+        fields = [scalar(model, name) for name in selected if name != "_all"]
+        columns = ", ".join(f"{column(alias, field)} as {quoted(field.name)}" for field in fields)
+        page = parse_page(draft, model, arguments, ("where", "cursor", "take", "skip"))
+        rows = page_sql(draft, model, alias, columns, page)
+        counts = ", ".join(f"{count_sql(name)} as {quoted(name)}" for name in selected)
+        return CompiledQuery(f"select {counts} from ({rows}) r", draft.parameters)
+
+    return compose_once(schema, (model, *selected), arguments, compose)
 
 
 def count_sql(name: str) -> str:

@@ -1,0 +1,114 @@
+"""SQL that was composed before is used again: calls of one shape differ in the values of their parameters alone.
+
+A shape is everything of a page's arguments but those values. That a value is nothing but a parameter is not assumed:
+the SQL of a shape is kept if composing it took every value, as it stands and in order, as a parameter. So filters that
+change a value (`contains`), or look at it (`mode`), are composed each time.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Parameter
+from atlas.prisma_client.schema import Schema
+
+# Applications may filter in endless ways; a few are everyday ones.
+MOST_SHAPES = 1000
+_VALUES = (str, int, float, bool, datetime, Decimal, UUID, list, tuple)
+# These change a statement by more than a value, and are rare.
+_COMPOSED = ("cursor", "include", "distinct")
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedPage:
+    """The SQL of a shape, and what its values become."""
+
+    sql: str
+    parameters: list[Parameter]
+    backwards: bool
+
+    def statement(self, values: list[Any]) -> CompiledQuery:
+        """The statement for these values."""
+        encoded = [parameter.encode(value) for parameter, value in zip(self.parameters, values, strict=True)]
+        return CompiledQuery(self.sql, encoded, backwards=self.backwards)
+
+
+class _NoShape(Exception):
+    """A call that is composed each time."""
+
+
+# By shape; None where values are more than parameters.
+_known: dict[Hashable, ComposedPage | None] = {}
+
+
+def compose_once(
+    schema: Schema, of: Hashable, arguments: Mapping[str, Any], compose: Callable[[Draft], CompiledQuery]
+) -> CompiledQuery:
+    """The statement for a page `of` something: composed, unless one of the same shape was composed before."""
+    values: list[Any] = []
+    draft = Draft(schema)
+    try:
+        shape = (of, *_shape_of_page(arguments, values))
+        known = _known.get(shape)
+    except (_NoShape, TypeError):  # a wrong argument may have no hash; composing it says what is wrong
+        return compose(draft)
+    if known is not None:
+        return known.statement(values)
+    statement = compose(draft)
+    if shape not in _known and len(_known) < MOST_SHAPES and _are_distinct(values):
+        _known[shape] = _composed(statement, draft, values)
+    return statement
+
+
+def _composed(statement: CompiledQuery, draft: Draft, values: list[Any]) -> ComposedPage | None:
+    taken = draft.taken
+    if len(taken) != len(values) or any(one.value is not value for one, value in zip(taken, values, strict=True)):
+        return None
+    return ComposedPage(statement.sql, [one._replace(value=None) for one in taken], statement.backwards)
+
+
+def _are_distinct(values: list[Any]) -> bool:
+    """Whether each is an object of its own; only then is it certain which of them became which parameter."""
+    return len({id(value) for value in values}) == len(values)
+
+
+def _shape_of_page(arguments: Mapping[str, Any], values: list[Any]) -> tuple[Any, ...]:
+    """The shape of a page's arguments. Its values are added to `values`, in the order in which SQL is composed."""
+    for name in _COMPOSED:
+        if arguments.get(name) is not None:
+            raise _NoShape
+    where = _shape(arguments.get("where"), values)
+    take = _shape_of_number(arguments.get("take"), values)
+    skip = _shape_of_number(arguments.get("skip"), values)
+    return where, take, skip, _by_value(arguments.get("order_by"))
+
+
+def _shape(tree: Any, values: list[Any]) -> Any:
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return tuple([(name, _shape(value, values)) for name, value in tree.items()])
+    if isinstance(tree, list | tuple) and tree and isinstance(tree[0], dict):
+        return (list, *[_shape(one, values) for one in tree])
+    if not isinstance(tree, _VALUES):
+        raise _NoShape
+    values.append(tree)
+    return type(tree)
+
+
+def _shape_of_number(number: Any, values: list[Any]) -> Any:
+    if number is None:
+        return None
+    if type(number) is not int or number <= 0:
+        return type(number), number
+    values.append(number)
+    return int
+
+
+def _by_value(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return tuple([(name, _by_value(value)) for name, value in tree.items()])
+    return (list, *map(_by_value, tree)) if isinstance(tree, list | tuple) else tree
