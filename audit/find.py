@@ -4,18 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
 
 from atlas.db.pool import Connection, Pool
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import FieldError, InvalidInput
 
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import AuditEntryWhereInput, DateTimeFilter, StringFilter
+
 FIND_ALL = statement("audit/sql/find_all.sql")
-FIND_TENANT = statement("audit/sql/find_tenant.sql")
-FIND_ENTITY = statement("audit/sql/find_entity.sql")
 HORIZON = statement("audit/sql/find_horizon.sql")
 NEW = statement("audit/sql/find_new.sql")
 
@@ -75,24 +78,34 @@ async def find(
 ) -> AuditPage:
     """One page. A page costs what it holds, however far back it lies."""
     wanted = query or Query()
-    epoch, xid, id = _NEWEST if cursor is None else _read_cursor(cursor)
+    before = _NEWEST if cursor is None else _read_cursor(cursor)
     size = max(1, min(limit, LARGEST_PAGE))
-    filters: dict[str, Any] = {
-        "actor_id": wanted.actor_id,
-        "actions": None if wanted.actions is None else list(wanted.actions),
-        "entity_type": wanted.entity_type,
-        "since": wanted.since,
-        "until": wanted.until,
-        "text": wanted.text,
-        "limit": size + 1,
-    }
-    if wanted.entity_id is not None:
-        of = {"entity_id": wanted.entity_id, "tenant_id": wanted.tenant_id}
-        rows = await fetch(conn, FIND_ENTITY, **filters, **of, before_id=id)
-    elif wanted.tenant_id is not None:
-        rows = await fetch(conn, FIND_TENANT, **filters, tenant_id=wanted.tenant_id, before_id=id)
-    else:
-        rows = await fetch(conn, FIND_ALL, **filters, before_epoch=epoch, before_xid=str(xid), before_id=id)
+    if wanted.entity_id is None and wanted.tenant_id is None:
+        return await _find_all(conn, wanted, before, size)
+    rows = await prisma_on(conn).auditentry.find_many(size + 1, where=_filter(wanted, before[-1]), order={"id": "desc"})
+    entries = tuple(_typed_entry(row) for row in rows[:size])
+    if len(rows) <= size:
+        return AuditPage(entries, None)
+    last = rows[size - 1]
+    return AuditPage(entries, f"{last.epoch}.{last.xid}.{last.id}")
+
+
+async def _find_all(conn: Connection, wanted: Query, before: tuple[int, int, int], size: int) -> AuditPage:
+    epoch, xid, id = before
+    rows = await fetch(
+        conn,
+        FIND_ALL,
+        actor_id=wanted.actor_id,
+        actions=None if wanted.actions is None else list(wanted.actions),
+        entity_type=wanted.entity_type,
+        since=wanted.since,
+        until=wanted.until,
+        text=wanted.text,
+        before_epoch=epoch,
+        before_xid=str(xid),
+        before_id=id,
+        limit=size + 1,
+    )
     more = f"{rows[size - 1]['epoch']}.{rows[size - 1]['xid']}.{rows[size - 1]['id']}" if len(rows) > size else None
     return AuditPage(tuple(_entry(row) for row in rows[:size]), more)
 
@@ -127,6 +140,53 @@ async def follow(
         for row in rows:
             yield _entry(row)
         await asyncio.sleep(every.total_seconds())
+
+
+def _filter(wanted: Query, before_id: int) -> "AuditEntryWhereInput":
+    where: AuditEntryWhereInput = {"id": {"lt": before_id}}
+    if wanted.entity_id is not None:
+        where["entityId"] = wanted.entity_id
+    if wanted.tenant_id is not None:
+        where["tenantId"] = str(wanted.tenant_id)
+    if wanted.actor_id is not None:
+        where["actorId"] = wanted.actor_id
+    if wanted.actions is not None:
+        where["action"] = {"in": list(wanted.actions)}
+    if wanted.entity_type is not None:
+        where["entityType"] = wanted.entity_type
+    times: DateTimeFilter = {}
+    if wanted.since is not None:
+        times["gte"] = wanted.since
+    if wanted.until is not None:
+        times["lt"] = wanted.until
+    if times:
+        where["createdAt"] = times
+    if wanted.text is not None:
+        within: StringFilter = {"contains": wanted.text, "mode": "insensitive"}
+        where["OR"] = [
+            {"action": within},
+            {"entityId": within},
+            {"actorId": within},
+            {"message": within},
+            {"metaText": within},
+        ]
+    return where
+
+
+def _typed_entry(row: "models.AuditEntry") -> AuditRow:
+    return AuditRow(
+        id=row.id,
+        created_at=row.createdAt,
+        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
+        actor_type=row.actorType,
+        actor_id=row.actorId,
+        level=row.level,
+        action=row.action,
+        entity_type=row.entityType,
+        entity_id=row.entityId,
+        message=row.message,
+        meta=orjson.loads(row.metaText),
+    )
 
 
 def _entry(row: Any) -> AuditRow:

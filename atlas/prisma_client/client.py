@@ -19,7 +19,7 @@ from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable
 from atlas.prisma_client.batch import Queued, WriteBatch
 from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
-from atlas.prisma_client.operations import OPERATIONS, ROWS, Operation, row_of
+from atlas.prisma_client.operations import OPERATIONS, READS, ROWS, Operation, row_of
 from atlas.prisma_client.raw import execute_raw, query_raw
 from atlas.prisma_client.rows import as_models
 from atlas.prisma_client.schema import Model, Schema, packaged_schema
@@ -181,6 +181,8 @@ class AsyncpgPrisma(Prisma):
             statement = find_unique(self._schema, asked, model, where, include)
             record = await conn.fetchrow(statement.sql, *statement.parameters)
             result = None if record is None else row_of(statement, record)
+        elif asked.is_view and method not in READS:
+            raise UnsupportedQuery(f"`{method}` on the view {asked.table}")
         else:
             call = Operation(self._schema, asked, model, arguments, root_selection or [])
             result = await OPERATIONS[method](conn, call)

@@ -212,5 +212,6 @@ OPERATIONS: dict[str, Callable[[Connection, Operation], Awaitable[Any]]] = {
     "delete": _delete,
     "delete_many": _delete_many,
 }
+READS = frozenset({"find_unique_or_raise", "find_first", "find_first_or_raise", "find_many", "count", "group_by"})
 # The calls whose answer is rows of their model.
 ROWS = frozenset({"find_unique", *OPERATIONS}) - {"count", "group_by", "create_many", "update_many", "delete_many"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prisma.client import PACKAGED_SCHEMA_PATH
 
-from atlas.prisma_client.schema_text import Attribute, Block, SchemaLine, items, read_blocks, unquote
+from atlas.prisma_client.schema_text import WITH_FIELDS, Attribute, Block, SchemaLine, items, read_blocks, unquote
 
 # Postgres's own short names (udt_name in information_schema) for Prisma's types and for `@db.` types.
 SCALARS = {
@@ -118,13 +118,14 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A table. The first of its keys is the row's identity."""
+    """A table, or a view, which is only read. The first of its keys is the row's identity."""
 
     name: str
     table: str
     fields: dict[str, Field]
     keys: tuple[UniqueKey, ...]
     scalars: tuple[Field, ...]
+    is_view: bool
 
     @property
     def identity(self) -> UniqueKey:
@@ -155,7 +156,7 @@ def parse_schema(text: str) -> Schema:
     """Read the text of a schema.prisma."""
     blocks = [block for block in read_blocks(text) if block.attribute("ignore") is None]
     enums = {block.name: _enum(block) for block in blocks if block.kind == "enum"}
-    models = {block.name: block for block in blocks if block.kind == "model"}
+    models = {block.name: block for block in blocks if block.kind in WITH_FIELDS}
     return Schema({name: _model(block, models, enums) for name, block in models.items()}, enums)
 
 
@@ -172,7 +173,7 @@ def _model(block: Block, models: dict[str, Block], enums: dict[str, Enum]) -> Mo
     optional = {name for name, field in fields.items() if not field.required}
     keys = sorted(_keys(block), key=lambda found: (not found[0], bool(optional.intersection(found[1].fields))))
     table = _mapped(block.attribute("map"), block.name)
-    return Model(block.name, table, fields, tuple(key for _, key in keys), scalars)
+    return Model(block.name, table, fields, tuple(key for _, key in keys), scalars, block.kind == "view")
 
 
 def _keys(block: Block) -> Iterator[tuple[bool, UniqueKey]]:

@@ -10,6 +10,9 @@ _TOKENS = re.compile(
       | (?P<open>[(\[]) | (?P<close>[)\]]) | (?P<other>[^"/\n()\[\]]+|.)""",
     re.VERBOSE,
 )
+# What has fields: tables and views.
+WITH_FIELDS = ("model", "view")
+
 _OPENING = re.compile(r"(\w+)\s+(\w+)\s*\{")
 _FIELD = re.compile(r'(\w+)\s+(Unsupported\("[^"]*"\)|\w+)(\?|\[\])?\s*(.*)')
 _ATTRIBUTE = re.compile(r"@@?([\w.]+)")
@@ -45,7 +48,7 @@ class SchemaLine:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`model Job { … }`: its lines, and the `@@` attributes that speak of the whole."""
+    """`model Job { … }`, or a view or an enum: its lines, and the `@@` attributes that speak of the whole."""
 
     kind: str
     name: str
@@ -58,7 +61,7 @@ class Block:
 
 
 def read_blocks(text: str) -> Iterator[Block]:
-    """The models and enums of a schema, in its order; generators and datasources are passed over."""
+    """The models, views and enums of a schema, in its order; generators and datasources are passed over."""
     opening: re.Match[str] | None = None
     body: list[str] = []
     for line in _whole_lines(text):
@@ -66,7 +69,7 @@ def read_blocks(text: str) -> Iterator[Block]:
             opening = _OPENING.fullmatch(line)
             body = []
         elif line == "}":
-            if opening[1] in ("model", "enum"):
+            if opening[1] in (*WITH_FIELDS, "enum"):
                 yield _block(opening[1], opening[2], body)
             opening = None
         else:
@@ -101,7 +104,7 @@ def _whole_lines(text: str) -> Iterator[str]:
 
 def _block(kind: str, name: str, body: list[str]) -> Block:
     whole = [line for line in body if line.startswith("@@")]
-    lines = [_field(line) if kind == "model" else _value(line) for line in body if not line.startswith("@@")]
+    lines = [_field(line) if kind in WITH_FIELDS else _value(line) for line in body if not line.startswith("@@")]
     attributes = [attribute for line in whole for attribute in _attributes(line)]
     return Block(kind, name, tuple(lines), tuple(attributes))
 

@@ -3,7 +3,7 @@
 -- are not read only to be left out. Of an epoch that was restored into another cluster, or has ended, all rows are read: what was
 -- left of it has transaction ids that say nothing about its time. The seal is found by the index (sealed_at), also
 -- where there is none: by its number, every seal would be read. SQL, because Prisma has no type for transaction ids, which are
--- in the order and in the cursor, and cannot search the text of a JSON column.
+-- in the order and in the cursor.
 select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
   meta::text as meta
 from atlas.audit_log a
@@ -25,6 +25,8 @@ where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_
   and (:entity_type::text is null or a.entity_type = :entity_type)
   and (:since is null or a.created_at >= :since)
   and (:until::timestamptz is null or a.created_at < :until)
-  and (:text::text is null or strpos(lower(concat_ws(' ', a.action, a.entity_id, a.actor_id, a.message, a.meta::text)), lower(:text)) > 0)
+  and (:text::text is null or strpos(lower(a.action), lower(:text)) > 0 or strpos(lower(a.entity_id), lower(:text)) > 0
+    or strpos(lower(a.actor_id), lower(:text)) > 0 or strpos(lower(a.message), lower(:text)) > 0
+    or strpos(lower(a.meta::text), lower(:text)) > 0)
 order by a.epoch desc, a.xid desc, a.id desc
 limit :limit;

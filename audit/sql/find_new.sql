@@ -10,7 +10,9 @@ where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:actions::text[] is null or w.action = any (:actions))
   and (:entity_type::text is null or w.entity_type = :entity_type)
   and (:entity_id::text is null or w.entity_id = :entity_id)
-  and (:text::text is null or strpos(lower(concat_ws(' ', w.action, w.entity_id, w.actor_id, w.message, w.meta::text)), lower(:text)) > 0)
+  and (:text::text is null or strpos(lower(w.action), lower(:text)) > 0 or strpos(lower(w.entity_id), lower(:text)) > 0
+    or strpos(lower(w.actor_id), lower(:text)) > 0 or strpos(lower(w.message), lower(:text)) > 0
+    or strpos(lower(w.meta::text), lower(:text)) > 0)
   and w.id > coalesce((
     select case
         when e.system_identifier <> atlas.system_identifier()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
@@ -15,11 +15,10 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
 
 if TYPE_CHECKING:
-    from prisma.types import JobWhereInput
+    from prisma import models
+    from prisma.types import JobRunWhereInput, JobWhereInput
 
-GET = statement("engine/jobs/sql/get.sql")
 LIST = statement("engine/jobs/sql/list.sql")
-ATTEMPTS = statement("engine/jobs/sql/attempts.sql")
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
@@ -27,6 +26,8 @@ COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 CLOCKS_APART = timedelta(days=1)
 # The most rows about types and statuses; callers may invent types.
 MOST_DEPTHS = 200
+# No attempt has a number after it.
+_LAST_ATTEMPT = 2**31 - 1
 STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
 
 
@@ -94,8 +95,10 @@ class JobFilter:
 
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
     """One job, or None if there is none, or none in that tenant."""
-    row = await conn.fetchrow(GET.sql, *GET.bind({"job_id": job_id, "tenant_id": tenant_id}))
-    return None if row is None else _job(row)
+    row = await prisma_on(conn).shownjob.find_unique(where={"id": str(job_id)})
+    if row is None or (tenant_id is not None and row.tenantId != str(tenant_id)):
+        return None
+    return _shown_job(row)
 
 
 async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
@@ -184,9 +187,13 @@ async def list_attempts(
     limit: int | None = None,
 ) -> list[Mapping[str, Any]]:
     """Every attempt of a job, oldest first; or so many of them after an attempt's number."""
-    values = {"job_id": job_id, "tenant_id": tenant_id, "after": after, "limit": limit}
-    rows = await conn.fetch(ATTEMPTS.sql, *ATTEMPTS.bind(values))
-    return [{**row, "result": read_stored(row["result"])} for row in rows]
+    where: JobRunWhereInput = {"jobId": str(job_id)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if after is not None:
+        where["attemptNo"] = {"gt": min(after, _LAST_ATTEMPT)}
+    rows = await prisma_on(conn).jobrun.find_many(limit, where=where, order={"attemptNo": "asc"})
+    return [_attempt(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +224,66 @@ def _job(row: Mapping[str, Any]) -> JobRow:
     for name in ("input", "output", "error", "progress"):
         values[name] = None if values[name] is None else read_stored(values[name])
     return JobRow(**values)
+
+
+def _shown_job(row: "models.ShownJob") -> JobRow:
+    return JobRow(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        status=row.status,
+        shown_status=row.shownStatus,
+        job_type=row.jobType,
+        definition_id=None if row.definitionId is None else UUID(row.definitionId),
+        priority=row.priority,
+        input=cast("dict[str, Any]", row.input),
+        output=cast("dict[str, Any]", row.output),
+        error=cast("dict[str, Any]", row.error),
+        cost_cents=row.costCents,
+        retry_count=row.retryCount,
+        max_retries=row.maxRetries,
+        next_retry_at=row.nextRetryAt,
+        scheduled_for=row.scheduledFor,
+        attempt_count=row.attemptCount,
+        lost_count=row.lostCount,
+        created_at=row.createdAt,
+        updated_at=row.updatedAt,
+        started_at=row.startedAt,
+        finished_at=row.finishedAt,
+        lease_expires_at=row.leaseExpiresAt,
+        claimed_by=row.claimedBy,
+        dead_lettered_at=row.deadLetteredAt,
+        cancel_requested_at=row.cancelRequestedAt,
+        cancel_requested_by=row.cancelRequestedBy,
+        dedupe_key=row.dedupeKey,
+        correlation_id=row.correlationId,
+        source=row.source,
+        source_ref=row.sourceRef,
+        created_by=row.createdBy,
+        timeout_seconds=row.timeoutSeconds,
+        host_id=None if row.hostId is None else UUID(row.hostId),
+        server_instance_id=None if row.serverInstanceId is None else UUID(row.serverInstanceId),
+        parent_run_id=None if row.parentRunId is None else UUID(row.parentRunId),
+        progress=cast("dict[str, Any] | None", row.progress),
+    )
+
+
+def _attempt(row: "models.JobRun") -> dict[str, Any]:
+    return {
+        "job_run_id": row.jobRunId,
+        "attempt_no": row.attemptNo,
+        "worker_id": row.workerId,
+        "host_id": None if row.hostId is None else UUID(row.hostId),
+        "pid": row.pid,
+        "status": row.status,
+        "started_at": row.startedAt,
+        "finished_at": row.finishedAt,
+        "duration_ms": row.durationMs,
+        "exit_code": row.exitCode,
+        "stdout_tail": row.stdoutTail,
+        "stderr_tail": row.stderrTail,
+        "log_tail": row.logTail,
+        "error_text": row.errorText,
+        "outcome": row.outcome,
+        "result": row.result,
+        "log_ref": row.logRef,
+    }

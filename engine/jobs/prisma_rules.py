@@ -69,17 +69,20 @@ _CHOSEN = {
 _OTHER = "Atlas writes it; `atlas --help` and docs/api.md show by what."
 _SEALS = "Atlas seals the audit log by itself: `atlas audit`."
 _COUNTS = "Atlas counts by itself: `atlas usage`."
+_RUNS = "`atlas workflow run`, `cancel`, `retry` and `fork` change runs."
+_EVENTS = "`record(conn, Event(…))` of `atlas.audit` adds an event. Nothing changes or removes one."
 VERBS = {
     "Tenant": "`atlas tenant add`, `edit` and `remove` change tenants.",
     "ApiToken": "`atlas token add` and `atlas token revoke` change tokens.",
     "Session": "Logging in and out opens and ends sessions.",
-    "JobAttempt": _CLAIM,
+    "ShownJob": "It is a view: create and update `job`.",
+    **dict.fromkeys(("JobAttempt", "JobRun"), _CLAIM),
     "JobSecret": 'Mark the field of the input with `"x-secret": true`, and create the job with it.',
     "JobType": "A worker publishes what its `@job` says when it starts.",
     "JobDefinition": "`atlas definition add`, `edit` and `disable` change definitions.",
     "JobWorker": "`atlas worker` registers itself.",
     "SystemState": "`atlas online`, `atlas offline` and `atlas engine` switch.",
-    "AuditLog": "`record(conn, Event(…))` of `atlas.audit` adds an event. Nothing changes or removes one.",
+    **dict.fromkeys(("AuditLog", "AuditEntry"), _EVENTS),
     **dict.fromkeys(("AuditEpoch", "AuditSeal", "AuditSealTenant", "AuditCheckpoint", "AuditPruned"), _SEALS),
     "AuditPrivate": "`record(conn, Event(…))` of `atlas.audit` stores it, and `atlas audit erase` removes it.",
     **dict.fromkeys(("MailLedger", "MailPace"), "Create a job of the type EMAIL_SEND."),
@@ -88,7 +91,7 @@ VERBS = {
     "Event": "`publish_event(conn, …)` publishes an event and wakes those that wait for it.",
     "Workflow": "`atlas workflow save`, `enable` and `disable` change workflows.",
     "Intent": "`request_workflow(conn, …)` asks for a run.",
-    **dict.fromkeys(("WorkflowRun", "WorkflowStep"), "`atlas workflow run`, `cancel`, `retry` and `fork` change runs."),
+    **dict.fromkeys(("WorkflowRun", "WorkflowRunState", "WorkflowStep"), _RUNS),
     "Approval": "`atlas workflow approve` decides.",
     "PolicyRule": "`atlas workflow policy add` and `remove` change rules.",
     "JobTrigger": "`atlas trigger add`, `edit` and `remove` change triggers.",

@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
 from atlas.engine.workflows.find_intents import IntentRow, list_intents
-from atlas.engine.workflows.rows import check_status, read_rows
+from atlas.engine.workflows.rows import check_status, id_filter, read_rows
 from atlas.errors import NotFound
 
-RUNS = statement("engine/workflows/sql/list_runs.sql")
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import WorkflowRunStateWhereInput
+
 STEPS = statement("engine/workflows/sql/list_steps.sql")
 
 RUN_STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "canceled")
@@ -122,16 +126,17 @@ async def list_runs(
 ) -> list[RunRow]:
     """Runs, newest first, after the run `before` of the page before."""
     check_status(status, RUN_STATUSES)
-    values = {
-        "tenant_id": tenant_id,
-        "id": id,
-        "workflow": workflow,
-        "status": status,
-        "parent_run_id": parent_run_id,
-        "before": before,
-        "limit": min(limit, LARGEST_PAGE),
-    }
-    return [RunRow(**row) for row in await read_rows(conn, RUNS, values, "input", "output", "error")]
+    where: WorkflowRunStateWhereInput = {"id": id_filter(id, before)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    if workflow is not None:
+        where["workflow"] = workflow
+    if status is not None:
+        where["status"] = status
+    if parent_run_id is not None:
+        where["parentRunId"] = str(parent_run_id)
+    rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    return [_run(row) for row in rows]
 
 
 async def list_steps(
@@ -151,3 +156,28 @@ async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None =
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     steps = [] if run is None else await list_steps(conn, run_id)
     return RunDetails(intents[0] if intents else None, run, steps)
+
+
+def _run(row: "models.WorkflowRunState") -> RunRow:
+    return RunRow(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        workflow=row.workflow,
+        version=row.version,
+        status=row.status,
+        requested_by=row.requestedBy,
+        parent_run_id=None if row.parentRunId is None else UUID(row.parentRunId),
+        forked_from=None if row.forkedFrom is None else UUID(row.forkedFrom),
+        created_at=row.createdAt,
+        input=cast("dict[str, Any]", row.input),
+        output=cast("dict[str, Any]", row.output),
+        error=cast("dict[str, Any]", row.error),
+        attempt_count=row.attemptCount,
+        claimed_by=row.claimedBy,
+        correlation_id=row.correlationId,
+        source=row.source,
+        source_ref=row.sourceRef,
+        wakes_at=row.wakesAt,
+        cancel_requested_at=row.cancelRequestedAt,
+        finished_at=row.finishedAt,
+    )

@@ -25,6 +25,12 @@ create index audit_log_tenant on audit_log (tenant_id, id);
 create index audit_log_entity on audit_log (entity_id) with (fillfactor = 50);
 create index audit_log_id on audit_log using brin (id) with (pages_per_range = 16);
 
+-- The rows as they are searched and shown: without the bytes that are hashed, and with the facts as text.
+create view audit_entries with (security_invoker = true) as
+select id, epoch, xid::text as xid, created_at, tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message,
+  meta::text as meta_text
+from audit_log;
+
 -- An epoch is a stretch of history within one cluster. Transaction ids start again in a restored cluster, so the
 -- sealer compares the cluster's identifier with the epoch's and refuses to go on where they differ.
 create table audit_epoch (

@@ -202,6 +202,21 @@ create table job_types (
 );
 create index job_types_limited on job_types (key) where concurrency is not null;
 
+-- Jobs as they are read: with the derived statuses, at the time of the statement that reads them, and with the retries that count,
+-- as the function retries_of says.
+create view shown_jobs with (security_invoker = true) as
+select j.id, j.tenant_id, j.status,
+  case when j.status = 'failed' and j.dead_lettered_at is not null then 'dead_letter'
+       when j.status = 'queued' and j.next_retry_at > statement_timestamp() then 'waiting' else j.status::text end as shown_status,
+  j.job_type, j.definition_id, j.priority, j.input, j.output, j.error, j.cost_cents, j.retry_count,
+  case when j.retries_chosen then j.max_retries
+       else coalesce((select y.max_retries from job_types y where y.key = j.job_type), j.max_retries) end as max_retries,
+  j.next_retry_at, coalesce(j.next_retry_at, j.due_at) as scheduled_for, j.attempt_count, j.lost_count, j.created_at, j.updated_at,
+  j.started_at, j.finished_at, j.lease_expires_at, j.claimed_by, j.dead_lettered_at, j.cancel_requested_at, j.cancel_requested_by,
+  j.dedupe_key, j.correlation_id, j.source, j.source_ref, j.created_by, j.timeout_seconds, j.host_id, j.server_instance_id,
+  j.parent_run_id, j.progress
+from jobs j;
+
 create table job_workers (
   worker_id        text primary key,
   hostname         text not null,

@@ -171,7 +171,7 @@ create table policy_rules (
 -- Runs as they stand, read from their job rows.
 create view workflow_run_states with (security_invoker = true) as
 select r.id, r.tenant_id, r.workflow, r.version, r.workflow_id, r.requested_by, r.parent_run_id, r.forked_from, r.created_at,
-  case when j.status = 'queued' and j.next_retry_at > clock_timestamp() then 'waiting' else j.status::text end as status,
+  case when j.status = 'queued' and j.next_retry_at > statement_timestamp() then 'waiting' else j.status::text end as status,
   j.input->'input' as input, j.output, j.error, j.attempt_count, j.claimed_by, j.correlation_id, j.source::text as source, j.source_ref,
   case when j.next_retry_at < '9999-01-01' then j.next_retry_at end as wakes_at, j.cancel_requested_at, j.finished_at
 from workflow_runs r

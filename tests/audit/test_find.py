@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.find import FIND_ALL, FIND_ENTITY, FIND_TENANT, NEW, Query, find, follow, log_position
+from atlas.audit.find import FIND_ALL, NEW, Query, find, follow, log_position
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
 from atlas.audit.seal import seal
@@ -43,6 +43,13 @@ FILTERS = [
     (Query(text="BUILDER"), ["TOKEN_ADDED"]),
     (Query(text="büro"), ["HOST_ADDED"]),
     (Query(text="100%"), []),
+    (Query(text="BUILDER", tenant_id=TENANTS[0]), ["TOKEN_ADDED"]),
+    (Query(text="büro", tenant_id=TENANTS[1]), ["HOST_ADDED"]),
+    (Query(text="rik", entity_id="t1"), ["TOKEN_REVOKED"]),
+    (Query(text="T1", tenant_id=TENANTS[0]), ["TOKEN_REVOKED", "TOKEN_ADDED"]),
+    (Query(text="N_A", tenant_id=TENANTS[0]), ["TOKEN_ADDED"]),
+    (Query(text="N%A", tenant_id=TENANTS[0]), []),
+    (Query(text="token_added t1"), []),
     (Query(since=datetime(2000, 1, 1, tzinfo=UTC), until=datetime(2001, 1, 1, tzinfo=UTC)), []),
 ]
 
@@ -89,16 +96,30 @@ async def test_a_time_cuts_off_what_was_sealed_long_before_it(conn, owner):
 async def test_a_page_is_read_by_its_index_without_sorting_the_audit_log(conn, owner):
     await write_many(conn, 3000)
     await owner.execute("analyze atlas.audit_log")
-    for statement, index, place in (
-        (FIND_ALL, "audit_log_seal", {"before_epoch": 9, "before_xid": "999999", "before_id": 0}),
-        (FIND_TENANT, "audit_log_tenant", {"tenant_id": TENANTS[0], "before_id": 2500}),
-        (FIND_ENTITY, "audit_log_entity", {"tenant_id": None, "entity_id": "17", "before_id": 2500}),
+    everything = {"before_epoch": 9, "before_xid": "999999", "before_id": 0, "limit": 10}
+    pages = [("audit_log_seal", FIND_ALL.sql, FIND_ALL.bind(dict.fromkeys(FIND_ALL.names) | everything))]
+    for index, query in (
+        ("audit_log_tenant", Query(tenant_id=TENANTS[0])),
+        ("audit_log_entity", Query(entity_id="17")),
+        ("audit_log_entity", Query(entity_id="17", tenant_id=TENANTS[0], text="job")),
     ):
-        values = dict.fromkeys(statement.names) | place | {"limit": 10}
-        plan = await conn.fetch(f"explain analyze {statement.sql}", *statement.bind(values))
+        pages.append((index, *await _sent(conn, query)))
+    for index, sql, values in pages:
+        plan = await conn.fetch(f"explain analyze {sql}", *values)
         text = "\n".join(row[0] for row in plan)
         assert f"using {index} on audit_log" in text or f"Bitmap Index Scan on {index}" in text
         assert "Seq Scan on audit_log" not in text
+
+
+async def _sent(conn, query: Query) -> tuple[str, list[Any]]:
+    """The statement by which a page is read, and its values."""
+    sent: list[Any] = []
+    conn.add_query_logger(sent.append)
+    await find(conn, query, limit=9)
+    await asyncio.sleep(0)  # asyncpg reports it with the loop's next turn
+    conn.remove_query_logger(sent.append)
+    [page] = [one for one in sent if "audit_entries" in one.query]
+    return page.query, page.args
 
 
 @pytest.mark.parametrize("since", ["null", "'2001-01-01'", "now() + interval '1 hour'"])

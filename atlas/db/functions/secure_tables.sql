@@ -36,10 +36,10 @@ begin
         'job_counts, job_totals, job_series, webhooks, inbound_hooks',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
-      (engine_role, 'job_runs, workflow_run_states, audit_log, audit_epoch, audit_pruned', 'select'),
+      (engine_role, 'job_runs, shown_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),
-      (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, workflow_run_states', 'select'),
+      (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, shown_jobs, workflow_run_states', 'select'),
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
@@ -47,7 +47,7 @@ begin
       (tenant_role, 'server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules, webhooks, inbound_hooks',
         'select, insert, delete'),
       (tenant_role, 'job_secrets, audit_private', 'insert'),
-      (tenant_role, 'audit_log', 'select'),
+      (tenant_role, 'audit_log, audit_entries', 'select'),
       (tenant_role, 'audit_log', 'insert ' || row_columns)
     ) t(role, names, rights)
     cross join lateral regexp_split_to_table(names, ', ') n(name)

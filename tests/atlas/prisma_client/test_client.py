@@ -98,6 +98,18 @@ async def test_a_column_that_is_missing_or_null_is_reported(clean_pool):
         await JobActions(AsyncpgPrisma(clean_pool, schema=schema), Ghost).create({"id": None})
 
 
+async def test_a_view_is_only_read(db, tenant):
+    job = await db.job.create({"tenantId": tenant.id, "jobType": "x"})
+    assert (await db.shownjob.find_unique_or_raise(where={"id": job.id})).shownStatus == "queued"
+    for write in (
+        lambda: db.shownjob.create({"id": job.id}),
+        lambda: db.shownjob.update({"priority": 3}, {"id": job.id}),
+        lambda: db.shownjob.delete_many(),
+    ):
+        with pytest.raises(UnsupportedQuery, match="on the view shown_jobs"):
+            await write()
+
+
 async def test_a_row_without_any_given_value_takes_all_its_defaults(clean_pool):
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none; create table atlas.ghosts (id serial primary key)")

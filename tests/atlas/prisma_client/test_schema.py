@@ -105,7 +105,7 @@ def test_enums_know_the_labels_of_the_database():
 def test_what_is_ignored_in_the_schema_is_not_read():
     schema = parse_schema(
         "model A {\n  id Int @id\n  b Int @ignore\n}\nmodel C {\n  id Int @id\n\n  @@ignore\n}\n"
-        "view V {\n  id Int @unique\n}\n"
+        "view V {\n  id Int @unique\n  b Int @ignore\n}\n"
     )
-    assert schema.models.keys() == {"A"}
-    assert schema.models["A"].fields.keys() == {"id"}
+    assert {name: model.is_view for name, model in schema.models.items()} == {"A": False, "V": True}
+    assert schema.models["A"].fields.keys() == schema.models["V"].fields.keys() == {"id"}

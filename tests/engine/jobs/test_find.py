@@ -10,7 +10,7 @@ from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.find import JobFilter, count_due, get_job, job_exists, list_attempts, list_jobs, queue_depth
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success
@@ -51,6 +51,8 @@ async def test_every_status_finds_its_jobs(conn):
         "dead_letter": [dead.id],
         "canceled": [],
     }
+    for status, ids in found.items():
+        assert {(await get_job(conn, id)).shown_status for id in ids} <= {status}
     with pytest.raises(InvalidInput, match="is not one of queued, waiting"):
         await list_jobs(conn, JobFilter(status="lost"))
 
@@ -69,6 +71,7 @@ async def test_filters_narrow_together(conn):
     assert [job.id for job in await list_jobs(conn, wanted)] == [job_id]
     assert await list_jobs(conn, JobFilter(tenant_id=uuid4())) == []
     assert await get_job(conn, job_id, tenant_id=uuid4()) is None
+    assert await get_job(conn, job_id, tenant_id=SYSTEM_TENANT) == (await list_jobs(conn, wanted))[0]
     assert await job_exists(conn, job_id)
     assert not await job_exists(conn, job_id, tenant_id=uuid4())
 
@@ -85,6 +88,10 @@ async def test_attempts_read_alike_wherever_they_are_kept(conn):
     assert "no paper" in first["error_text"]
     assert (second["job_run_id"], second["status"], second["result"]) == (f"{job.id}:2", "succeeded", {"pages": 3})
     assert second["duration_ms"] >= 0
+    assert await list_attempts(conn, job.id, after=1) == [second]
+    assert await list_attempts(conn, job.id, limit=1) == [first]
+    assert await list_attempts(conn, job.id, after=2**63 - 1) == []
+    assert await list_attempts(conn, job.id, tenant_id=uuid4()) == []
 
 
 async def test_the_depth_counts_what_is_active(conn):
