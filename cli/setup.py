@@ -23,6 +23,8 @@ GENERATED = ROOT / "generated"
 WEB = ROOT / "web"
 DIST = WEB / "dist"
 NODE_PACKAGES_MARK = "packages.sha256"
+# Stands in that mark after the hash, where the linters were installed too.
+LINTERS = " with linters"
 PAGES_MARK = "sources.sha256"
 # What the pages are built from, beside what is in these folders.
 PAGE_SOURCES = ("index.html", "vite.config.ts", "package-lock.json")
@@ -99,15 +101,16 @@ def ensure_node_packages(*, for_linting: bool = False) -> None:
 
     The linters and tests of the pages are left out unless they are wanted, or there already.
     """
-    locked = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
     mark = WEB / "node_modules" / NODE_PACKAGES_MARK
-    if _read(mark) in ({f"{locked} dev"} if for_linting else {f"{locked} dev", locked}):
+    with_linters = for_linting or (_read(mark) or "").endswith(LINTERS)
+    locked = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
+    wanted = locked + LINTERS if with_linters else locked
+    if _read(mark) == wanted:
         return
-    _say("installing the linters of npm" if for_linting else "installing the packages of the web pages")
-    leaving_out = [] if for_linting else ["--omit=dev"]
-    npm = ["npm", "ci", "--loglevel=error", *leaving_out]
+    _say("installing the packages of the web pages" + (" and their linters" if with_linters else ""))
+    npm = ["npm", "ci", "--loglevel=error", *([] if with_linters else ["--omit=dev"])]
     subprocess.run(npm, cwd=WEB, env=_node_environment(), check=True)
-    mark.write_text(f"{locked} dev" if for_linting else locked)
+    mark.write_text(wanted)
 
 
 def ensure_pages() -> None:

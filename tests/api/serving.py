@@ -19,14 +19,15 @@ from atlas.settings import Settings
 class Served:
     """An API that listens; `address` is where."""
 
-    def __init__(self, url: str, settings: Settings, rates: Rates, *, tick: Any = None) -> None:
+    def __init__(self, url: str, settings: Settings, rates: Rates, *, tick: Any = None, port: int = 0) -> None:
         self._make: Callable[..., FastAPI] = lambda pool: create_app(settings, pool, url, rates=rates, tick=tick)
         self._url = url
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         # By its protocol's name: asyncio sends small answers at once only where it knows that this is TCP.
         self.listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self.listening.bind(("127.0.0.1", 0))
+        self.listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listening.bind(("127.0.0.1", port))
         self.world: Any = None
         self.app: FastAPI
         self.address = f"http://127.0.0.1:{self.listening.getsockname()[1]}"

@@ -1,3 +1,6 @@
+// First, so that the styles of components come after them.
+import "@/styles/tokens.css";
+import "@/styles/base.css";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
@@ -5,8 +8,6 @@ import { createRoot } from "react-dom/client";
 import { queryClient } from "@/api/client";
 import { applyTheme, readTheme } from "@/frame/theme";
 import { router } from "@/router";
-import "@/styles/tokens.css";
-import "@/styles/base.css";
 
 applyTheme(readTheme());
 

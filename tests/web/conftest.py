@@ -1,0 +1,112 @@
+"""A browser in front of a running Atlas. Every page is checked for scripts and styles that its policy refuses."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from atlas.test_databases import TestDatabases
+from tests.support import ROOT
+from tests.web.site import Site
+
+CHROMIUM = os.environ.get("ATLAS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE = {"width": 1280, "height": 800}
+PHONE = {"width": 375, "height": 720}
+# Reports of the browser about what the policy refused.
+NOTE_REFUSALS = """
+window.refusals = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.refusals.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+"""
+
+Visit = Callable[..., Page]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM:
+        return
+    skip = pytest.mark.skip(reason="no Chromium was found: install it, or set ATLAS_CHROMIUM to its program")
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(databases: TestDatabases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The installation that all browser tests of a process share."""
+    site = Site(databases, tmp_path_factory.mktemp("site"))
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture
+def visit(site: Site, browser: Browser) -> Iterator[Visit]:
+    """`visit("/jobs", role="auditor")` opens a page in a browser of its own; without a role nobody is signed in.
+
+    At the end of the test no page may have failed, or tried what its policy refuses.
+    """
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+
+    def open_page(
+        path: str = "/",
+        *,
+        role: str | None = "operator",
+        tenant: str = "all",
+        size: dict[str, int] = WIDE,
+        theme: str = "light",
+        axe: bool = False,
+    ) -> Page:
+        options: dict[str, Any] = {"viewport": size, "color_scheme": theme, "reduced_motion": "reduce"}
+        context = browser.new_context(base_url=site.address, **options)
+        contexts.append(context)
+        context.add_init_script(NOTE_REFUSALS)
+        if axe:
+            context.add_init_script(path=AXE)
+        if role is not None:
+            answer = context.request.post("/api/v1/session", data={"token": site.world.tokens[tenant, role]})
+            assert answer.status == 201, answer.text()
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+        page.goto(path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        for page in context.pages:
+            wrong += [f"{page.url}: {one}" for one in page.evaluate("window.refusals ?? []")]
+        context.close()
+    assert wrong == []
+
+
+def serious_violations(page: Page) -> list[str]:
+    """What axe-core finds on a page that was opened with `axe=True`: serious and critical violations."""
+    found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]

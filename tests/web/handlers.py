@@ -1,0 +1,51 @@
+"""Jobs and a workflow that the browser tests run."""
+
+import asyncio
+from datetime import timedelta
+
+from pydantic import BaseModel, Field
+
+from atlas import Run, workflow
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.typed_job import job
+
+
+class Report(BaseModel):
+    """Which report, and how long it takes."""
+
+    name: str = Field(description="What the report is called.", max_length=100)
+    seconds: float = Field(default=0.0, ge=0, le=60, description="How long it takes.")
+    fails: bool = Field(default=False, description="Whether it fails in the end.")
+
+
+class Payout(BaseModel):
+    """Money that goes to someone, once a person has agreed."""
+
+    to: str
+    amount_cents: int
+
+
+@job("report.build", max_retries=0)
+async def build_report(input: Report, ctx: JobContext) -> dict[str, str]:
+    """Build a report, and say how far it is."""
+    for percent in range(0, 100, 20):
+        await ctx.progress(percent, f"page {percent // 20 + 1} of 5")
+        await asyncio.sleep(input.seconds / 5)
+    if input.fails:
+        raise RuntimeError(f"the report {input.name} has no data")
+    return {"file": f"{input.name}.pdf"}
+
+
+@workflow("payout")
+async def payout(run: Run, input: Payout) -> dict[str, bool]:
+    """Pay once a person has approved it."""
+    await run.step("check", check, input.amount_cents)
+    decision = await run.approval("approve", title=f"Pay {input.to}?", expires=timedelta(hours=4))
+    if decision:
+        await run.job("mail", "EMAIL_SEND", {"to": input.to, "subject": "Your payout", "text": "It is on its way."})
+    return {"paid": bool(decision)}
+
+
+async def check(cents: int) -> int:
+    """Refuse what is not a payout."""
+    return cents
