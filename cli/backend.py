@@ -8,8 +8,9 @@ from uuid import UUID
 
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.explain import Explanation
-from atlas.engine.jobs.find import Depth, JobPage, JobRow
+from atlas.engine.jobs.find import Depth, JobRow
 from atlas.engine.jobs.gate import Gate
+from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.up_report import ProgramState
 

@@ -15,8 +15,9 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
 from atlas.engine.jobs.explain import Explanation, explain
-from atlas.engine.jobs.find import JobFilter, JobPage, get_job, list_attempts, list_page, queue_depth
+from atlas.engine.jobs.find import get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.tenants import find_tenant
@@ -56,7 +57,8 @@ class OnDatabase:
         return await enqueue(self._conn, await admit(self._conn, job), actor=caller())
 
     async def list_jobs(self, options: ListOptions) -> JobPage:
-        wanted = JobFilter(await self._tenant_id(options.tenant), options.status, options.job_type)
+        statuses = None if options.status is None else (options.status,)
+        wanted = JobFilter(await self._tenant_id(options.tenant), statuses, options.job_type)
         return await list_page(self._conn, wanted, before=options.before, limit=options.limit)
 
     async def show(self, job_id: UUID) -> JobDetails:

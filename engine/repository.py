@@ -18,8 +18,9 @@ from atlas.engine.admission import admit
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import JobFilter, JobRow, get_job, list_jobs
+from atlas.engine.jobs.find import JobRow, get_job
 from atlas.engine.jobs.finish import Finish, finish
+from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import canonical, dump_output, registered

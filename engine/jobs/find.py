@@ -1,34 +1,26 @@
-"""Reads jobs: one, a page of a list, the attempts of one, and how many there are by type and status."""
+"""Reads jobs: one, the attempts of one, and how many there are by type and status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
-from atlas.bounds import LARGEST_PAGE
-from atlas.db.pg_json import read_stored
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
-from atlas.errors import FieldError, InvalidInput
-from atlas.ids import first_id
 
 if TYPE_CHECKING:
     from prisma import models
     from prisma.types import JobRunWhereInput, JobWhereInput
 
-LIST = statement("engine/jobs/sql/list.sql")
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
-# No clock of a machine that enqueues is so fast.
-CLOCKS_APART = timedelta(days=1)
 # The most rows about types and statuses; callers may invent types.
 MOST_DEPTHS = 200
 # No attempt has a number after it.
 _LAST_ATTEMPT = 2**31 - 1
-STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +66,6 @@ class JobRow:
     progress: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to list: every field that is set must match."""
-
-    tenant_id: UUID | None = None
-    status: str | None = None
-    job_type: str | None = None
-    source: str | None = None
-    correlation_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-
-    @property
-    def compares_jobs(self) -> bool:
-        """True where jobs must be read and compared: no index has what is asked for."""
-        asked = (self.job_type, self.source, self.correlation_id, self.created_after, self.created_before)
-        return any(value is not None for value in asked)
-
-
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
     """One job, or None if there is none, or none in that tenant."""
     row = await prisma_on(conn).shownjob.find_unique(where={"id": str(job_id)})
@@ -107,75 +80,6 @@ async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None =
     if tenant_id is not None:
         where["tenantId"] = str(tenant_id)
     return await prisma_on(conn).job.count(where=where) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """Some jobs, and what the next page is `before`: None after the last."""
-
-    jobs: list[JobRow]
-    next_before: UUID | None
-
-
-async def list_jobs(
-    conn: Queryable,
-    wanted: JobFilter | None = None,
-    *,
-    before: UUID | None = None,
-    limit: int = 50,
-    offset: int = 0,
-) -> list[JobRow]:
-    """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
-    return (await list_page(conn, wanted, before=before, limit=limit, offset=offset)).jobs
-
-
-async def list_page(
-    conn: Queryable,
-    wanted: JobFilter | None = None,
-    *,
-    before: UUID | None = None,
-    limit: int = 50,
-    offset: int = 0,
-    most_bytes: int | None = None,
-    most_read: int | None = None,
-) -> JobPage:
-    """The same, as a page that ends early: after the job with which its inputs and outputs reach `most_bytes`, or after
-    `most_read` jobs of a status were compared with what no index serves. It may then be empty, and not the last.
-    """
-    chosen = wanted or JobFilter()
-    if chosen.status is not None and chosen.status not in STATUSES:
-        raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
-    limit = min(limit, LARGEST_PAGE)
-    values = {
-        "tenant_id": chosen.tenant_id,
-        "status": chosen.status,
-        "job_type": chosen.job_type,
-        "source": chosen.source,
-        "correlation_id": chosen.correlation_id,
-        "created_after": chosen.created_after,
-        "created_before": chosen.created_before,
-        "before": before,
-        "limit": limit,
-        "offset": offset,
-        "most_bytes": most_bytes,
-        "most_read": most_read if chosen.compares_jobs else None,
-    }
-    rows = await conn.fetch(LIST.sql, *LIST.bind(values))
-    floor: UUID | None = rows[0]["floor"]
-    jobs = [_job(row) for row in rows if row["id"] is not None]
-    if jobs and (len(jobs) == limit or len(jobs) < rows[0]["page_size"]):
-        return JobPage(jobs, jobs[-1].id)
-    return JobPage(jobs, None if floor is None else _passed_over(floor, chosen.created_before))
-
-
-def _passed_over(floor: UUID, created_before: datetime | None) -> UUID:
-    """Where to go on after a page that ended at `floor`: past the jobs whose ids say that they were created too late.
-
-    An id is made before its job is created, by a clock that may be a little fast. Ids of the future are not times.
-    """
-    if created_before is None or floor > first_id(datetime.now(UTC) + CLOCKS_APART):
-        return floor
-    return min(floor, first_id(created_before + CLOCKS_APART))
 
 
 async def list_attempts(
@@ -215,15 +119,6 @@ async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list
 async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_000_000) -> int:
     """How many jobs of these types could be claimed now, counted up to `most`."""
     return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
-
-
-def _job(row: Mapping[str, Any]) -> JobRow:
-    values = dict(row)
-    for name in ("page_size", "floor"):
-        values.pop(name, None)
-    for name in ("input", "output", "error", "progress"):
-        values[name] = None if values[name] is None else read_stored(values[name])
-    return JobRow(**values)
 
 
 def _shown_job(row: "models.ShownJob") -> JobRow:

@@ -118,6 +118,10 @@ create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeed
 -- What went wrong is rare among what ended; a job that succeeds is in neither of these, and one that failed in one of them.
 create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled') and dead_lettered_at is null;
 create index jobs_dead_letters on jobs (tenant_id, id) where dead_lettered_at is not null;
+-- The same in the order of their ends, for the latest failures.
+create index jobs_tenant_failed_end on jobs (tenant_id, finished_at, id) where status in ('failed', 'canceled');
+-- What belongs to one request, wherever it is in a long history. Jobs without a correlation id are not in it and pay nothing.
+create index jobs_correlation on jobs (correlation_id, tenant_id, id) where correlation_id is not null;
 
 -- Runs find the children they wait for, or must stop.
 create index jobs_children on jobs (parent_run_id) where parent_run_id is not null;

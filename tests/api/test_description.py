@@ -11,7 +11,7 @@ from jsonschema_rs import validator_for
 
 from atlas.api.openapi_names import DESCRIPTIONS
 from atlas.engine.commands.argv import fields_of
-from atlas.engine.jobs.find import STATUSES
+from atlas.engine.jobs.job_list import STATUSES
 from atlas.engine.jobs.retry import RetryVerdict
 from tests.support import PROOF, ROOT
 

@@ -7,8 +7,9 @@ import pytest
 
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.find import JobFilter, get_job
+from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_client import AtlasPrisma
@@ -145,7 +146,7 @@ async def test_equal_keys_coalesce_and_lists_page(conn):
     rest = await jobs.list(conn, before=page[-1].id)
     assert [job.id for job in [*page, *rest]] == [later, first]
     assert [job.shown_status for job in [*page, *rest]] == ["waiting", "queued"]
-    assert [job.id for job in await jobs.list(conn, JobFilter(status="waiting"))] == [later]
+    assert [job.id for job in await jobs.list(conn, JobFilter(statuses=("waiting",)))] == [later]
 
 
 async def test_workers_leave_its_jobs_alone_while_its_lease_lives(conn):

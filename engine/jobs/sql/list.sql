@@ -1,10 +1,10 @@
 -- A page of jobs, newest first by their time-ordered ids. Without a tenant it looks across all (operators).
--- No index holds every job of a tenant: an arm for each partial index, and an arm that the wanted status excludes costs nothing.
+-- No index holds every job of a tenant: an arm for each partial index. `arms` names those that are read; the others cost nothing.
 -- Behind row-level security the planner has no statistics of a status, so no arm leaves it a choice: the index that fits has
 -- the arm's order too, or nothing is ordered. Across tenants an arm reads the newest of each tenant that its index holds; only
 -- a list of everything, or of what succeeded, follows the key.
 -- A page ends early after the job that reaches :most_bytes, so that large inputs do not fill a process; `page_size` is how many
--- it would have had.
+-- it would have had. Without :whole, inputs and outputs are left out, and of an error all but what a list shows.
 -- A filter that no index serves may match nothing in a long history: then a page looks at :most_read jobs of each arm, and ends at
 -- `floor`, the newest job at which an arm stops; the next page begins there. Without such a filter :most_read is null.
 -- The only row of an empty page has no id. SQL, because each status is read along its partial index, in reads that are bounded.
@@ -12,7 +12,7 @@ with recursive
 -- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
 queued_tenants as (
   select coalesce(:tenant_id::uuid, (select tenant_id from atlas.jobs where status = 'queued' order by tenant_id limit 1)) as tenant_id
-  where :status::text = 'queued' or (:status is null and :tenant_id is not null)
+  where 'queued' = any (:arms::text[])
   union all
   select (select j.tenant_id from atlas.jobs j where j.status = 'queued' and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from queued_tenants t
@@ -23,7 +23,7 @@ waiting_tenants as (
   select coalesce(:tenant_id, (
     select tenant_id from atlas.jobs
     where status = 'queued' and case when next_retry_at is null then false else true end order by tenant_id limit 1)) as tenant_id
-  where :status = 'waiting'
+  where 'waiting' = any (:arms)
   union all
   select (
     select j.tenant_id from atlas.jobs j
@@ -37,7 +37,7 @@ failed_tenants as (
   select coalesce(:tenant_id, (
     select tenant_id from atlas.jobs
     where status in ('failed', 'canceled') and dead_lettered_at is null order by tenant_id limit 1)) as tenant_id
-  where :status in ('failed', 'canceled')
+  where 'failed' = any (:arms)
   union all
   select (
     select j.tenant_id from atlas.jobs j
@@ -48,39 +48,50 @@ failed_tenants as (
 dead_letter_tenants as (
   select coalesce(:tenant_id, (
     select tenant_id from atlas.jobs where dead_lettered_at is not null order by tenant_id limit 1)) as tenant_id
-  where :status = 'dead_letter'
+  where 'dead_letter' = any (:arms)
   union all
   select (
     select j.tenant_id from atlas.jobs j where j.dead_lettered_at is not null and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from dead_letter_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
+-- the tenants with jobs under the correlation id
+correlation_tenants as (
+  select coalesce(:tenant_id, (
+    select tenant_id from atlas.jobs where correlation_id = :correlation_id::text order by tenant_id limit 1)) as tenant_id
+  where 'correlation' = any (:arms)
+  union all
+  select (
+    select j.tenant_id from atlas.jobs j where j.correlation_id = :correlation_id and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+  from correlation_tenants t
+  where :tenant_id is null and t.tenant_id is not null
+),
 -- every running job, or those of the tenant: few, and no index has their order
 running as materialized (
   select * from atlas.jobs j
   where status = 'running'
-    and (:status = 'running' or (:status is null and :tenant_id is not null))
+    and 'running' = any (:arms)
     and (:tenant_id is null or tenant_id = :tenant_id)
 ),
 -- where each arm stops
 floors as (
-  select case when :most_read::int is not null and :tenant_id is null and (:status is null or :status = 'succeeded') then (
+  select case when :most_read::int is not null and 'key' = any (:arms) then (
     select id from atlas.jobs j
     where id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     order by id desc offset :most_read - 1 limit 1) end as id
   union all
-  select case when :most_read is not null and :tenant_id is not null and (:status is null or :status = 'succeeded') then (
+  select case when :most_read is not null and 'ended' = any (:arms) then (
     select id from atlas.jobs j
     where tenant_id = :tenant_id
       and status in ('succeeded', 'failed', 'canceled')
-      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     order by id desc offset :most_read - 1 limit 1) end
   union all
   select case when :most_read is not null then (
     select id from atlas.jobs j
     where status = 'queued'
       and tenant_id = t.tenant_id
-      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     order by id desc offset :most_read - 1 limit 1) end
   from queued_tenants t
   union all
@@ -89,7 +100,7 @@ floors as (
     where status = 'queued'
       and case when next_retry_at is null then false else true end
       and tenant_id = t.tenant_id
-      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     order by id desc offset :most_read - 1 limit 1) end
   from waiting_tenants t
   union all
@@ -98,7 +109,7 @@ floors as (
     where status in ('failed', 'canceled')
       and dead_lettered_at is null
       and tenant_id = t.tenant_id
-      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     order by id desc offset :most_read - 1 limit 1) end
   from failed_tenants t
   union all
@@ -106,41 +117,53 @@ floors as (
     select id from atlas.jobs j
     where dead_lettered_at is not null
       and tenant_id = t.tenant_id
-      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
     order by id desc offset :most_read - 1 limit 1) end
   from dead_letter_tenants t
+  union all
+  select case when :most_read is not null then (
+    select id from atlas.jobs j
+    where correlation_id = :correlation_id
+      and tenant_id = t.tenant_id
+      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    order by id desc offset :most_read - 1 limit 1) end
+  from correlation_tenants t
 ),
 -- Never null: behind row-level security a call of coalesce within a condition would keep it from the index. A tenant's arm compares
--- it together with the tenant, so that the key of all tenants is no way in.
+-- it, and the end of the page before, together with the tenant, so that the key of all tenants is no way in.
 floor as materialized (
-  select coalesce((
-    select id from floors where id is not null order by id desc limit 1), '00000000-0000-0000-0000-000000000000') as id
+  select coalesce(f.reached, :lowest::uuid, '00000000-0000-0000-0000-000000000000') as id, f.reached
+  from (
+    select (
+      select id from floors where id > coalesce(:lowest::uuid, '00000000-0000-0000-0000-000000000000') order by id desc limit 1) as reached
+  ) f
 ),
 found as (
   (select * from atlas.jobs j
-   where :tenant_id is null
-     and (:status is null or :status = 'succeeded')
-     and (:status is null or status::text = :status)
+   where 'key' = any (:arms)
+     and (:statuses::text[] is null or status = 'succeeded')
      and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      and id >= (select id from floor)
-     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
    order by id desc limit :limit::int + :offset::int)
   union all
   (select * from atlas.jobs j
-   where :tenant_id is not null
-     and (:status is null or :status = 'succeeded')
+   where 'ended' = any (:arms)
      and tenant_id = :tenant_id
      and status in ('succeeded', 'failed', 'canceled')
-     and (:status is null or status::text = :status)
-     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and (:statuses is null or status = 'succeeded')
+     and (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
      and (tenant_id, id) >= (:tenant_id, (select id from floor))
-     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
    order by id desc limit :limit + :offset)
   union all
   (select * from running j
    where id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      and id >= (select id from floor)
-     and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
    order by id desc limit :limit + :offset)
   union all
   (select j.* from queued_tenants t
@@ -148,10 +171,11 @@ found as (
      select * from atlas.jobs j
      where status = 'queued'
        and tenant_id = t.tenant_id
-       and (:status is null or coalesce(next_retry_at <= clock_timestamp(), true))
-       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (:statuses is null or 'waiting' = any (:statuses) or coalesce(next_retry_at <= clock_timestamp(), true))
+       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
-       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+       and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
      order by id desc limit :limit + :offset) j)
   union all
   (select j.* from waiting_tenants t
@@ -162,37 +186,63 @@ found as (
        -- opaque to the planner as well: it would prefer the index of times
        and case when next_retry_at > clock_timestamp() then true else false end
        and tenant_id = t.tenant_id
-       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
-       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+       and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
      order by id desc limit :limit + :offset) j)
   union all
   (select j.* from failed_tenants t
    cross join lateral (
      select * from atlas.jobs j
-     where :status in ('failed', 'canceled')
-       and status in ('failed', 'canceled')
+     where status in ('failed', 'canceled')
        and dead_lettered_at is null
-       and status::text = :status
+       and status::text = any (:statuses)
        and tenant_id = t.tenant_id
-       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
-       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+       and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
      order by id desc limit :limit + :offset) j)
   union all
   (select j.* from dead_letter_tenants t
    cross join lateral (
      select * from atlas.jobs j
-     where :status = 'dead_letter'
-       and dead_lettered_at is not null
+     where dead_lettered_at is not null
        and tenant_id = t.tenant_id
-       and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
-       and atlas.job_matches(j, :job_type, :source, :correlation_id, :created_after, :created_before)
+       and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
      order by id desc limit :limit + :offset) j)
+  union all
+  (select j.* from correlation_tenants t
+   cross join lateral (
+     select * from atlas.jobs j
+     where correlation_id = :correlation_id
+       and tenant_id = t.tenant_id
+       and (:statuses is null or atlas.shown_status(j) = any (:statuses))
+       and (:parent_run_id::uuid is null or parent_run_id = :parent_run_id)
+       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and (tenant_id, id) >= (t.tenant_id, (select id from floor))
+       and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
+     order by id desc limit :limit + :offset) j)
+  union all
+  -- the children of one run: no index has their order
+  (select * from atlas.jobs j
+   where 'children' = any (:arms)
+     and parent_run_id = :parent_run_id
+     and (:tenant_id is null or tenant_id = :tenant_id)
+     and (:statuses is null or atlas.shown_status(j) = any (:statuses))
+     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id >= (select id from floor)
+     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
+   order by id desc limit :limit + :offset)
 ),
 page as (
-  select j.*, case when :most_bytes::bigint is not null then
+  select j.*, atlas.shown_status(j) as shown_status, case when :most_bytes::bigint is not null then
     -- As they are stored, unless compressed: then they may be a hundred times as large.
     case when pg_column_compression(input) is null then pg_column_size(input) else octet_length(input::text) end
     + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
@@ -200,14 +250,14 @@ page as (
   from found j
   order by id desc limit :limit offset :offset
 )
-select p.id, tenant_id, status::text, case when status = 'failed' and dead_lettered_at is not null then 'dead_letter'
-       when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as shown_status,
-  job_type, definition_id, priority, input, output, error, cost_cents, retry_count,
+select p.id, tenant_id, status::text, shown_status,
+  job_type, definition_id, priority, case when :whole::boolean then input else '{}' end as input,
+  case when :whole then output else '{}' end as output, case when :whole then error else atlas.brief_error(error) end as error, cost_cents, retry_count,
   case when p.id is not null then atlas.retries_of(job_type, max_retries, retries_chosen) end as max_retries, next_retry_at,
   coalesce(next_retry_at, due_at) as scheduled_for, attempt_count, lost_count,
   created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
   cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
-  parent_run_id, progress, page_size, nullif(f.id, '00000000-0000-0000-0000-000000000000') as floor
+  parent_run_id, progress, page_size, f.reached as floor
 from floor f
 left join (
   select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before

@@ -8,8 +8,9 @@ import pytest
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.find import JobFilter, count_due, get_job, job_exists, list_attempts, list_jobs, queue_depth
+from atlas.engine.jobs.find import count_due, get_job, job_exists, list_attempts, queue_depth
 from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
@@ -39,7 +40,7 @@ async def test_every_status_finds_its_jobs(conn):
     queued = await given_job(conn, "fifth")
 
     found = {
-        status: [job.id for job in await list_jobs(conn, JobFilter(status=status))]
+        status: [job.id for job in await list_jobs(conn, JobFilter(statuses=(status,)))]
         for status in ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
     }
     assert found == {
@@ -54,7 +55,7 @@ async def test_every_status_finds_its_jobs(conn):
     for status, ids in found.items():
         assert {(await get_job(conn, id)).shown_status for id in ids} <= {status}
     with pytest.raises(InvalidInput, match="is not one of queued, waiting"):
-        await list_jobs(conn, JobFilter(status="lost"))
+        await list_jobs(conn, JobFilter(statuses=("lost",)))
 
 
 async def test_filters_narrow_together(conn):
