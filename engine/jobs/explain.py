@@ -1,6 +1,6 @@
 """Explains in one sentence why a job is not running, by the conditions of the claim itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -30,11 +30,21 @@ class Explanation:
 
 async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
     """The one reason a job is not running, or who runs it."""
-    row = await conn.fetchrow(EXPLAIN.sql, *EXPLAIN.bind({"job_id": job_id, "tenant_id": tenant_id}))
-    if row is None:
+    found = await explain_many(conn, [job_id], tenant_id=tenant_id)
+    if not found:
         raise NotFound("job", job_id)
+    return found[0]
+
+
+async def explain_many(conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None) -> list[Explanation]:
+    """The same for a page of jobs, in one statement. Jobs that do not exist are left out."""
+    rows = await conn.fetch(EXPLAIN.sql, *EXPLAIN.bind({"ids": list(job_ids), "tenant_id": tenant_id}))
+    return [_explained(row) for row in rows]
+
+
+def _explained(row: Mapping[str, Any]) -> Explanation:
     reason, sentence = _waiting(row) if row["status"] == "queued" else _not_waiting(row)
-    return Explanation(job_id, row["status"], reason, sentence)
+    return Explanation(row["id"], row["status"], reason, sentence)
 
 
 def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -44,10 +54,12 @@ def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
             return "stopping", f"{runs}; {row['cancel_requested_by']} asked it to stop."
         return "running", f"{runs} (attempt {row['attempt_count']})."
     if row["status"] == "failed":
-        message = orjson.loads(row["error"]).get("message", "no message was recorded")
+        message = (row["error_message"] or "no message was recorded").rstrip()
+        message += "" if message.endswith((".", "!", "?")) else "."
         if row["dead_lettered_at"] is None:
             return "failed", f"It failed for good: {message}"
-        return "dead_letter", f"It is a dead letter after {row['attempt_count']} attempts: {message} Retry it by hand."
+        attempts = "one attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
+        return "dead_letter", f"It is a dead letter after {attempts}: {message} Retry it by hand."
     return row["status"], f"It {row['status']} at {row['finished_at']:%Y-%m-%d %H:%M:%S} UTC."
 
 

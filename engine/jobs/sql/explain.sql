@@ -1,7 +1,46 @@
--- Everything that decides whether a job runs now, by the predicates of the claim, in one snapshot.
+-- Everything that decides whether these jobs run now, by the predicates of the claim, in one snapshot.
 -- Without a tenant it looks across all (operators). SQL, because it reads all of it in one snapshot, on the database's clock.
-select j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count, j.careful and j.lost_count >= atlas.alone_after_losses() as alone, j.parent_run_id,
-  j.cancel_requested_at, j.cancel_requested_by, j.dead_lettered_at, j.error, j.attempt_count, j.retry_count,
+with asked as materialized (
+  select j.*
+  from atlas.jobs j
+  where j.id = any (:ids::uuid[])
+    and (:tenant_id::uuid is null or j.tenant_id = :tenant_id)
+),
+running as materialized (
+  select r.job_type, r.tenant_id, count(*) as count
+  from atlas.jobs r
+  where r.status = 'running'
+    and exists (select from asked where status = 'queued')
+  group by r.job_type, r.tenant_id
+),
+-- Those ahead: the first thousand in the queue of each type, and of those that limits hold the first of each tenant and type. Of one
+-- tenant its oldest five thousand, because no index has its jobs by type: behind row-level security the others' would be read too.
+ahead as materialized (
+  select h.job_type, h.priority, h.created_at
+  from (select distinct job_type from asked where status = 'queued' and :tenant_id is null) t
+  cross join lateral (
+    select a.job_type, a.priority, a.created_at from atlas.jobs a
+    where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and not a.careful and a.job_type = t.job_type
+    order by a.priority desc, a.created_at limit 1000) h
+  union all
+  select h.job_type, h.priority, h.created_at
+  from (select distinct tenant_id, job_type from asked where status = 'queued' and :tenant_id is null) t
+  cross join lateral (
+    select a.job_type, a.priority, a.created_at from atlas.jobs a
+    where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.careful
+      and a.tenant_id = t.tenant_id and a.job_type = t.job_type
+    order by a.priority desc, a.created_at limit 1000) h
+  union all
+  select h.job_type, h.priority, h.created_at
+  from (
+    select a.job_type, a.priority, a.created_at, a.next_retry_at, a.host_id from atlas.jobs a
+    where a.status = 'queued' and a.tenant_id = :tenant_id and exists (select from asked where status = 'queued')
+    order by a.id limit 5000) h
+  where h.next_retry_at is null and h.host_id is null
+)
+select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count,
+  j.careful and j.lost_count >= atlas.alone_after_losses() as alone, j.parent_run_id,
+  j.cancel_requested_at, j.cancel_requested_by, j.dead_lettered_at, j.error->>'message' as error_message, j.attempt_count, j.retry_count,
   atlas.retries_of(j.job_type, j.max_retries, j.retries_chosen) as max_retries,
   case when j.next_retry_at > clock_timestamp() then j.next_retry_at end as due_at,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
@@ -13,13 +52,9 @@ select j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.
   exists (select from atlas.job_definitions d where d.key = j.job_type and not d.is_active) as disabled,
   (select y.concurrency from atlas.job_types y where y.key = j.job_type) as type_limit,
   (select (t.limits->>'in_flight')::int from atlas.tenants t where t.id = j.tenant_id) as tenant_limit,
-  (select count(*) from atlas.jobs r where r.status = 'running' and r.job_type = j.job_type) as type_running,
-  (select count(*) from atlas.jobs r where r.status = 'running' and r.tenant_id = j.tenant_id) as tenant_running,
-  (select count(*) from (
-     select from atlas.jobs a
-     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.job_type = j.job_type
-       and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
-     limit 1000) ahead) as ahead
-from atlas.jobs j
-where j.id = :job_id
-  and (:tenant_id::uuid is null or j.tenant_id = :tenant_id);
+  (select coalesce(sum(r.count), 0)::int from running r where r.job_type = j.job_type) as type_running,
+  (select coalesce(sum(r.count), 0)::int from running r where r.tenant_id = j.tenant_id) as tenant_running,
+  case when j.status = 'queued' then (
+    select count(*) from ahead a
+    where a.job_type = j.job_type and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))) end as ahead
+from asked j;
