@@ -1,4 +1,4 @@
-"""Maintenance that every scheduler runs: sweeps, alerts, metering, webhooks, retention, removals.
+"""Maintenance that every scheduler runs: sweeps, alerts, metering, webhooks, bulk actions, retention, removals.
 
 Any number may run it at once.
 """
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import Alert, find_alerts, save_findings
+from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.sweep import sweep
@@ -21,13 +22,14 @@ from atlas.engine.triggers.fire import SCHEDULER
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
-from atlas.scheduler.loops import every
+from atlas.scheduler.loops import PASSING, every, log_failure
 from atlas.waiting import wait_for
 
 SWEEP_SECONDS = 5.0
 WATCH_SECONDS = 15.0
 METER_SECONDS = 5.0
 DELIVER_SECONDS = 1.0
+BULK_SECONDS = 1.0
 OVERFULL_SECONDS = 60.0
 PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
@@ -54,6 +56,7 @@ class Maintenance:
             group.create_task(every(WATCH_SECONDS, self.watch, stop))
             group.create_task(every(METER_SECONDS, self.meter, stop))
             group.create_task(every(DELIVER_SECONDS, self.deliver, stop))
+            group.create_task(every(BULK_SECONDS, lambda: self.go_on_with_bulk_actions(stop), stop))
             group.create_task(every(OVERFULL_SECONDS, self.disable_overfull, stop))
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
             group.create_task(every(REMOVE_SECONDS, lambda: self.remove(stop), stop))
@@ -95,6 +98,22 @@ class Maintenance:
             async with borrow(self._pool, within=BATCH_SECONDS) as conn:
                 more = await deliver_events(conn)
 
+    async def go_on_with_bulk_actions(self, stop: asyncio.Event) -> None:
+        """Take the steps of bulk actions that are due, of each in turn."""
+        failed: set[UUID] = set()
+        while due := [id for id in await due_bulk_actions(self._pool) if id not in failed]:
+            for id in due:
+                try:
+                    async with borrow(self._pool, within=BATCH_SECONDS) as conn:
+                        await take_step(conn, id)
+                except PASSING as error:
+                    # Others are not held up by it; it is tried again a second later.
+                    failed.add(id)
+                    log_failure(log, "a step of a bulk action failed and is repeated", error, bulk_action=str(id))
+                await wait_for(stop, within=BATCH_REST_SECONDS)
+                if stop.is_set():
+                    return
+
     async def disable_overfull(self) -> None:
         """Disable webhooks that fail while too many deliveries wait."""
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
@@ -117,6 +136,7 @@ class Maintenance:
                 return
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
+            await forget_bulk_actions(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
 

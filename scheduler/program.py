@@ -13,8 +13,8 @@ from atlas.scheduler.recurring import Recurring, starters
 from atlas.settings import Settings
 
 CHANNELS = ("gate", "events", "triggers")
-# The firing loop, seven maintenance tasks, the sealer, the loop of recurring functions, and their runs.
-CONNECTIONS = 13
+# The firing loop, eight maintenance tasks, the sealer, the loop of recurring functions, and their runs.
+CONNECTIONS = 14
 
 
 @dataclass(frozen=True, slots=True)

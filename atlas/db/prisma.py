@@ -63,8 +63,10 @@ def as_base64(value: bytes) -> "Base64":
     return Base64.encode(value)
 
 
-def page_filter(*, tenant_id: UUID | None, id: UUID | None = None, after: UUID | None = None) -> Any:
-    """The filter of a page in the order of ids: of one tenant or all, one row or those after one.
+def page_filter(
+    *, tenant_id: UUID | None, id: UUID | None = None, after: UUID | None = None, before: UUID | None = None
+) -> Any:
+    """The filter of a page in the order of ids: of one tenant or all, one row, or those after or before one.
 
     It is Any, because each model has a type of its own for the same filter.
     """
@@ -73,4 +75,6 @@ def page_filter(*, tenant_id: UUID | None, id: UUID | None = None, after: UUID |
         where["id"] = str(id)
     elif after is not None:
         where["id"] = {"gt": str(after)}
+    elif before is not None:
+        where["id"] = {"lt": str(before)}
     return where

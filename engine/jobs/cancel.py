@@ -1,7 +1,7 @@
 """Cancel: a queued job ends at once, a running one is asked to stop. If it ends first, that outcome stands."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -27,15 +27,23 @@ async def cancel(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
 
 
 async def cancel_many(
-    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
+    conn: Connection,
+    job_ids: Sequence[UUID],
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> dict[UUID, CancelVerdict]:
-    """Cancel many, and return for each job found what became of it. With `tenant_id`, only that tenant's are found."""
+    """Cancel many, and return for each job found what became of it. With `tenant_id`, only that tenant's are found.
+
+    The facts are added to their audit rows.
+    """
     values = {
         "ids": list(job_ids),
         "tenant_id": tenant_id,
         "actor_type": actor.type,
         "actor_id": actor.id,
-        "meta": orjson.dumps(actor.meta).decode(),
+        "meta": orjson.dumps({**actor.meta, **(facts or {})}).decode(),
     }
     # A run and its child are locked in opposite order when one is canceled while the other ends.
     rows = await retry_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))

@@ -100,6 +100,7 @@ VERBS = {
     **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal", "JobSeries"), _COUNTS),
     "Webhook": "`atlas webhooks add` and `remove` change webhooks.",
     "InboundHook": "`atlas hooks add` and `remove` change hooks.",
+    "BulkAction": "`POST /jobs/bulk` begins an action on many jobs.",
     "IdempotencyKey": "A request's `Idempotency-Key` makes it.",
 }
 

@@ -1,7 +1,7 @@
 """Retry by an operator: the only way to reopen a job that has ended."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -45,15 +45,23 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
 
 
 async def retry_many(
-    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None = None
+    conn: Connection,
+    job_ids: Sequence[UUID],
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> dict[UUID, RetryVerdict]:
-    """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
+    """Retry many, and return for each job found what became of it; one that is refused does not stop the others.
+
+    The facts are added to their audit rows.
+    """
     values = {
         "ids": list(job_ids),
         "tenant_id": tenant_id,
         "actor_type": actor.type,
         "actor_id": actor.id,
-        "meta": orjson.dumps(actor.meta).decode(),
+        "meta": orjson.dumps({**actor.meta, **(facts or {})}).decode(),
     }
     # Two calls that retry jobs of the same dedupe keys can wait for each other.
     rows = await retry_deadlocks(conn, lambda: fetch(conn, RETRY, **values))

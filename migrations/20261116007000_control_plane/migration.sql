@@ -1,4 +1,4 @@
--- Sessions of people, responses kept for repeated requests, webhooks to and from others.
+-- Sessions of people, responses kept for repeated requests, actions on many jobs, webhooks to and from others.
 
 -- A person's sign-in: an opaque cookie, good for as long as the token it was exchanged for is.
 create table sessions (
@@ -25,6 +25,39 @@ create table idempotency_keys (
   primary key (tenant_id, subject, key)
 );
 create index idempotency_keys_created_at_idx on idempotency_keys (created_at);
+
+-- The same done to many jobs, in steps: a record of how far it is, from which any process goes on. Without a tenant it is an
+-- operator's, over all of them. `selection` has the ids, or the filter of a list. `before_id` is where it goes on in that list, and
+-- `position` in the ids.
+create table bulk_actions (
+  id               uuid primary key,
+  tenant_id        uuid,
+  action           text not null check (action in ('retry', 'cancel', 'delete', 'discard')),
+  status           text not null default 'running' check (status in ('running', 'done', 'canceled')),
+  reason           text not null default '',
+  selection        jsonb not null,
+  -- How many jobs are named by their ids; null for a filter.
+  total            int,
+  rate_per_second  double precision check (rate_per_second > 0),
+  position         int not null default 0,
+  before_id        uuid,
+  changed          int not null default 0,
+  passed_over      int not null default 0,
+  -- How often each thing became of a job.
+  verdicts         jsonb not null default '{}',
+  actor_type       actor_type not null,
+  created_by       text not null,
+  -- What is known of the request that began it.
+  request          jsonb not null default '{}',
+  canceled_by      text,
+  next_step_at     timestamptz(6) not null default clock_timestamp(),
+  created_at       timestamptz(6) not null default clock_timestamp(),
+  updated_at       timestamptz(6) not null default clock_timestamp(),
+  finished_at      timestamptz(6),
+  constraint bulk_actions_ended_has_a_time check ((finished_at is null) = (status = 'running'))
+);
+create index bulk_actions_running on bulk_actions (next_step_at) where status = 'running';
+create index bulk_actions_tenant on bulk_actions (tenant_id, id);
 
 -- A tenant's subscription to events. They are delivered by HTTP_CALL jobs, which name it and read its address and secret when they
 -- run. The secret is encrypted, as those of jobs are.

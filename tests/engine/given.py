@@ -9,6 +9,7 @@ from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.idempotency import StoredResponse, call_key, once
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
@@ -79,6 +80,7 @@ async def _give_things(conn: Any, tenant: Tenant) -> None:
     await add_trigger(conn, tenant.id, EVERY, actor=DANA)
     await add_webhook(conn, tenant.id, "https://shop.example/", ["*"], actor=DANA)
     await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
+    await begin_bulk_action(conn, "retry", actor=DANA, ids=[host.id], tenant_id=tenant.id)
     over = await add_trigger(conn, tenant.id, {**EVERY, "label": "over"}, actor=DANA)
     await remove_trigger(conn, over.id, actor=DANA)
     await add_rule(conn, label="cheap", effect="allow", tenant_id=tenant.id, actor=DANA)

@@ -33,7 +33,7 @@ begin
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, job_series, webhooks, inbound_hooks',
+        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
@@ -43,7 +43,7 @@ begin
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
-      (tenant_role, 'hosts, workflows, intents, job_triggers, idempotency_keys', 'select, insert'),
+      (tenant_role, 'hosts, workflows, intents, job_triggers, idempotency_keys, bulk_actions', 'select, insert'),
       (tenant_role, 'server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules, webhooks, inbound_hooks',
         'select, insert, delete'),
       (tenant_role, 'job_secrets, audit_private', 'insert'),
@@ -62,7 +62,7 @@ begin
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all (fixed)
     where c.relnamespace = here::regnamespace
       and c.relname in ('hosts', 'server_instances', 'workflows', 'intents', 'job_triggers', 'idempotency_keys', 'jobs',
-                        'workflow_runs', 'workflow_steps', 'approvals', 'policy_rules', 'webhooks')
+                        'workflow_runs', 'workflow_steps', 'approvals', 'policy_rules', 'webhooks', 'bulk_actions')
     group by c.relname
   loop
     execute format('revoke update on %I from %I', one.name, tenant_role);

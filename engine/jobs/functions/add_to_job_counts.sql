@@ -23,6 +23,8 @@ begin
     select tenant_id, case kind when 'deleted' then -1 else 0 end, meta->>'status', coalesce((meta->>'dead_lettered')::boolean, false), -1
     from events where kind in ('reopened', 'deleted')
     union all
+    select tenant_id, 0, null, true, -1 from events where kind = 'discarded'
+    union all
     select r.tenant_id, -n.count, n.status, false, -n.count
     from unnest(p_rows) r
     cross join lateral (select key as status, value::int as count from jsonb_each_text(coalesce(r.meta->'by_status', '{}'))) n

@@ -13,5 +13,6 @@ return case p_action
   when 'JOB_RETRY_SCHEDULED' then 'retried'
   when 'JOB_RETRIED' then 'reopened'
   when 'JOB_DELETED' then 'deleted'
+  when 'JOB_DISCARDED' then 'discarded'
   else case when p_meta ? 'attempt' then case p_level when 'info' then 'succeeded' when 'error' then 'failed' end end
 end;

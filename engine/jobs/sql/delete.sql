@@ -1,11 +1,12 @@
 -- any state but running -> gone, with JOB_DELETED. Without a tenant it looks across all (operators). SQL, because it locks,
 -- deletes and records in one statement.
 with target as materialized (
-  -- the row as it is, held until the end of the transaction
-  select id, tenant_id, job_type, status
+  -- the rows as they are, held until the end of the transaction
+  select id
   from atlas.jobs
-  where id = :job_id
+  where id = any (:ids::uuid[])
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
+  order by id
   for update
 ),
 deleted as (
@@ -27,5 +28,6 @@ written as (
     atlas.audit_body(e.tenant_id, :actor_type::text, :actor_id, 'warn', 'JOB_DELETED', 'job', e.entity_id, '', e.meta)
   from event e
 )
-select exists (select from deleted) as deleted
-from target;
+select t.id, case when d.id is null then 'running' else 'deleted' end as verdict
+from target t
+left join deleted d on d.id = t.id;
