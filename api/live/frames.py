@@ -23,6 +23,9 @@ EVENTS = {
     "LEASE_EXPIRED": "job_run.failed",
     "WORKFLOW_FAILED": "job_run.failed",
     "JOB_RETRIED": "job.created",
+    "JOB_CANCEL_REQUESTED": "job.cancel_requested",
+    "JOB_DISCARDED": "job.discarded",
+    "JOB_DELETED": "job.deleted",
     "ATLAS_ONLINE": "atlas.online",
     "ATLAS_OFFLINE": "atlas.online",
     "APPROVAL_REQUESTED": "run.updated",
@@ -48,7 +51,8 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
         return {"event": kind, "run_id": row["run_id"] or row["entity_id"], "status": row["action"].lower()}
     if kind == "job.created":
         # Its row is read later, when it may run or have ended already: events of their own say so.
-        return {"event": kind, **job_facts(row), "job_run_id": None, "status": "queued", "duration_ms": None}
+        status = "waiting" if row["status"] == "waiting" and not row["attempt_count"] else "queued"
+        return {"event": kind, **job_facts(row), "job_run_id": None, "status": status, "duration_ms": None}
     return {"event": kind, **job_facts(row), "error": _error(row) if kind == "job_run.failed" else None}
 
 
@@ -57,8 +61,11 @@ def job_facts(row: Mapping[str, Any]) -> dict[str, Any]:
     attempt = row["attempt_count"]
     return {
         "job_id": row["job_id"] or row["entity_id"],
+        "tenant_id": row["tenant_id"],
         "job_run_id": f"{row['job_id']}:{attempt}" if attempt else None,
         "job_type": row["job_type"],
+        "attempt_count": attempt or 0,
+        "correlation_id": row["correlation_id"],
         "status": row["status"],
         "duration_ms": row["duration_ms"],
         "error": None,

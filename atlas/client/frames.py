@@ -18,10 +18,22 @@ RunUpdate: TypeAlias = Annotated[
 class JobEvent(ApiModel):
     """Something happened to a job."""
 
-    event: Literal["job.created", "job_run.started", "job_run.progress", "job_run.completed", "job_run.failed"]
+    event: Literal[
+        "job.created",
+        "job.cancel_requested",
+        "job.discarded",
+        "job.deleted",
+        "job_run.started",
+        "job_run.progress",
+        "job_run.completed",
+        "job_run.failed",
+    ]
     job_id: UUID
+    tenant_id: UUID | None = None
     job_run_id: str | None = None
     job_type: str | None = None
+    attempt_count: int | None = None
+    correlation_id: str | None = None
     status: KnownJobStatus | None = None
     duration_ms: int | None = None
     error: str | None = None

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
@@ -16,7 +16,8 @@ import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.cancel import cancel, cancel_many
+from atlas.engine.jobs.delete import delete_many, discard_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
@@ -111,7 +112,33 @@ async def test_a_job_is_seen_from_its_enqueue_to_its_end(server, pool):
     assert (started["job_run_id"], started["status"]) == (f"{id}:1", "running")
     assert progress["progress"]["percent"] == 50
     fields = {"event", "job_id", "job_run_id", "job_type", "status", "duration_ms", "error", "server_instance_id"}
+    fields |= {"tenant_id", "attempt_count", "correlation_id"}
     assert fields == created.keys() == started.keys()
+
+
+async def test_what_is_delayed_waits_and_what_is_stopped_discarded_or_deleted_is_told(server, pool):
+    tenant = server.world.acme.id
+    async with watching(server) as seen, pool.acquire() as conn:
+        later = NewJob("x", {}, tenant, delay=timedelta(hours=1), correlation_id="order-1")
+        await enqueue(conn, later, actor=DANA)
+        [created] = await seen.until(lambda event: event["event"] == "job.created")
+        running = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
+        await conn.execute("update atlas.jobs set status = 'running', claimed_by = 'w' where id = $1", running)
+        await cancel_many(conn, [running], actor=DANA)
+        *_, asked = await seen.until(lambda event: event["event"] == "job.cancel_requested")
+        dead = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
+        await conn.execute(
+            "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1", dead
+        )
+        await discard_many(conn, [dead], actor=DANA)
+        *_, discarded = await seen.until(lambda event: event["event"] == "job.discarded")
+        await delete_many(conn, [later.id], actor=DANA)
+        *_, deleted = await seen.until(lambda event: event["event"] == "job.deleted")
+
+    assert (created["status"], created["tenant_id"], created["correlation_id"]) == ("waiting", str(tenant), "order-1")
+    assert (asked["job_id"], asked["status"]) == (str(running), "running")
+    assert (discarded["job_id"], discarded["status"]) == (str(dead), "failed")
+    assert (deleted["job_id"], deleted["job_type"], deleted["tenant_id"]) == (str(later.id), "x", str(tenant))
 
 
 async def test_a_job_that_was_canceled_before_it_began_is_created_queued_and_took_no_time(server, pool):

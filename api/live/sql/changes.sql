@@ -2,7 +2,7 @@
 -- is about. Reads across tenants: every room then gets its own. SQL, because it has a window function over a snapshot's rows.
 with window_rows as materialized (
   select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message,
-    coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id,
+    coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id, w.meta->>'job_type' as job_type,
     case when w.entity_type = 'system_state' then (w.meta->>'since')::timestamptz end as since,
     case when w.entity_type = 'system_state' then (w.meta->>'until')::timestamptz end as until
   from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, :most::int) w
@@ -13,8 +13,9 @@ counted as (
     row_number() over (partition by tenant_id, action order by xid desc, id desc) as nth
   from window_rows
 )
-select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.since, c.until, c.of_kind, j.id as job_id, j.job_type,
-  j.status::text as status, nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
+select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.since, c.until, c.of_kind, j.id as job_id,
+  coalesce(j.job_type, c.job_type) as job_type, atlas.shown_status(j) as status, j.correlation_id,
+  nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
   -- What was canceled before it began took no time.
   case when j.finished_at is not null and j.started_at is not null then least(2147483647, extract(epoch from j.finished_at - j.started_at) * 1000) end::int
     as duration_ms

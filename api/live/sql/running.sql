@@ -2,7 +2,7 @@
 -- wanted. Reads across tenants: every room then gets its own. SQL, because it has window functions.
 select *
 from (
-  select id as job_id, tenant_id, job_type, status::text as status, attempt_count, server_instance_id, progress::text as progress,
+  select id as job_id, tenant_id, job_type, correlation_id, status::text as status, attempt_count, server_instance_id, progress::text as progress,
     coalesce(started_at, updated_at) as started_at, updated_at, null::int as duration_ms, id::text as entity_id,
     row_number() over (partition by tenant_id order by updated_at desc, id) as of_tenant,
     row_number() over (order by updated_at desc, id) as of_all
