@@ -25,6 +25,8 @@ from atlas.api.problems import AWAY, add_problem_handlers
 from atlas.api.resources import (
     approvals,
     audit,
+    bulk_actions,
+    dead_letters,
     definitions,
     events,
     host_agent,
@@ -69,6 +71,8 @@ ROUTERS = (
     host_agent.router,
     remote_worker.router,
     triggers.router,
+    bulk_actions.router,
+    dead_letters.router,
     job_actions.router,
     job_actions.unversioned,
     recurring.router,

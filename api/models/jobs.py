@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError, mode
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.api.problems import fields_of
 from atlas.bounds import MOST_RETRIES
-from atlas.client.models.jobs import Job
+from atlas.client.models.jobs import Job, ListedJob
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
 from atlas.engine.workflows.intents import NewIntent
@@ -157,14 +157,22 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
 
 def job_of(row: JobRow) -> Job:
     """A row of the queue under the API's names."""
-    values: dict[str, Any] = {name: getattr(row, name) for name in _SAME_NAMES}
-    return Job.model_construct(
-        **values,
-        status=row.shown_status,
-        definition_key=row.job_type if row.definition_id is not None else None,
-        payload=row.input,
-        queued_at=row.created_at,
-    )
+    return Job.model_construct(**_shown(row, _SAME_NAMES), payload=row.input)
+
+
+def listed_job_of(row: JobRow) -> ListedJob:
+    """The same without its payload and output."""
+    return ListedJob.model_construct(**_shown(row, _LISTED_NAMES))
+
+
+def _shown(row: JobRow, names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        **{name: getattr(row, name) for name in names},
+        "status": row.shown_status,
+        "definition_key": row.job_type if row.definition_id is not None else None,
+        "queued_at": row.created_at,
+    }
 
 
 _SAME_NAMES = tuple(name for name in Job.model_fields if name != "status" and name in JobRow.__slots__)
+_LISTED_NAMES = tuple(name for name in _SAME_NAMES if name in ListedJob.model_fields)

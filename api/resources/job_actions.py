@@ -1,51 +1,39 @@
-"""Routes for one job: read, cancel, retry, delete it; and retry dead letters."""
+"""Routes for one job: read, explain, cancel, retry, repeat, delete it."""
 
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atlas.api.models.common import Body, Id, Whole
-from atlas.api.models.jobs import RetryDeadLetters, job_of
+from atlas.api.models.jobs import job_of
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
-from atlas.api.roles import INSTALLATION, JOB_READERS, MANAGERS
+from atlas.api.resources.jobs import make_starts
+from atlas.api.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
-from atlas.client.models import Page
-from atlas.client.models.jobs import Attempt, Canceled, Job, JobExplanation, Retried, RetriedMany, Ticked
+from atlas.client.models import Listed, Page
+from atlas.client.models.jobs import Attempt, Canceled, EnqueuedJob, Job, JobExplanation, Retried, Ticked
+from atlas.engine.admission import admit
+from atlas.engine.enqueue_again import read_again
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain import explain, explain_many
 from atlas.engine.jobs.find import get_job, job_exists, list_attempts
-from atlas.engine.jobs.retry import retry_dead_letters, retry_now
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_now
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 # The address without a version that the first callers of Atlas know.
 unversioned = APIRouter(prefix="/api", route_class=GuardedRoute, include_in_schema=False)
 
+MOST_EXPLAINED = 100
 # What makes an attempt large.
 LARGE_PARTS = ("stdout_tail", "stderr_tail", "log_tail", "error_text", "result")
-
-
-@router.post(
-    "/jobs/dead-letters/retry", operation_id="retry_dead_letters", summary="Queue dead letters again, oldest first"
-)
-@requires(*MANAGERS)
-async def retry_many(body: RetryDeadLetters, call: Calling) -> RetriedMany:
-    """A job that cannot be queued, because another one holds its dedupe key, say, does not stop the others.
-
-    A job whose outcome is unknown is left out: it is retried by its id.
-    """
-    async with call.transaction() as conn:
-        found = await retry_dead_letters(
-            conn, actor=call.actor, tenant_id=call.tenant_id, job_type=body.job_type, limit=body.limit
-        )
-    retried = sum(verdict == "retried" for verdict in found.values())
-    return RetriedMany(retried=retried, verdicts={**found})
 
 
 @router.get("/jobs/{job_id:uuid}", operation_id="get_job", summary="One job")
@@ -88,6 +76,20 @@ async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
         return JobExplanation.model_validate(await explain(conn, job_id, tenant_id=call.tenant_id))
 
 
+@router.get("/jobs/explain", operation_id="explain_jobs", summary="Why jobs are not running, a sentence for each")
+@requires(*JOB_READERS)
+async def show_explanations(
+    call: Calling,
+    id: Annotated[
+        list[Id], Query(max_length=MOST_EXPLAINED, description="A job; up to 100 of them.", default_factory=list)
+    ],
+) -> Listed[JobExplanation]:
+    """For the jobs of a page, in one call. Those that do not exist are left out."""
+    async with call.transaction(read_only=True) as conn:
+        found = await explain_many(conn, id, tenant_id=call.tenant_id)
+    return Listed(items=[JobExplanation.model_validate(one) for one in found])
+
+
 @router.post(
     "/jobs/{job_id:uuid}/cancel",
     operation_id="cancel_job",
@@ -111,6 +113,26 @@ async def retry_one(job_id: Id, call: Calling) -> Retried:
     async with call.transaction() as conn:
         await retry_now(conn, job_id, actor=call.actor, tenant_id=call.tenant_id)
     return Retried(id=job_id)
+
+
+@router.post(
+    "/jobs/{job_id:uuid}/enqueue-again",
+    operation_id="enqueue_job_again",
+    status_code=201,
+    summary="Enqueue a new job like this one, with its secrets",
+)
+@requires(*JOB_MAKERS)
+async def enqueue_again(job_id: Id, call: Calling) -> EnqueuedJob:
+    """Type, payload, priority, host, timeout and correlation id are the same; it is due at once, without a dedupe key.
+
+    A workflow's run is requested again, and policy decides about it.
+    """
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
+        tenant_id, start = await read_again(conn, job_id, tenant_id=call.tenant_id)
+    async with call.transaction() as conn:
+        admitted = await admit(conn, start) if isinstance(start, NewJob) else start
+        [made] = await make_starts(conn, call, [admitted], tenant_id)
+    return EnqueuedJob.model_validate(made)
 
 
 @router.delete(

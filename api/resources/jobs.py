@@ -1,28 +1,31 @@
 """Routes to enqueue, list and count jobs."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
-from pydantic import TypeAdapter, ValidationError
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.middleware import header
-from atlas.api.models.common import Timestamp
-from atlas.api.models.jobs import MOST_JOBS, JobSource, NewJobBody, Start, job_of, start_of
-from atlas.api.paging import MOST_BYTES, IdCursor, Limit
+from atlas.api.models.job_filter import wanted_jobs
+from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
+from atlas.api.paging import MOST_BYTES, Cursor, Limit, read_cursor, write_cursor
 from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
 from atlas.client.models import Page
-from atlas.client.models.jobs import EnqueuedJob, Job, JobStatus, JobSummary
+from atlas.client.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
-from atlas.engine.jobs.find import JobFilter, list_page
+from atlas.engine.jobs.find import JobRow
+from atlas.engine.jobs.job_list import JobFilter, list_ended, list_page
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
@@ -32,13 +35,20 @@ from atlas.tracing import given_traceparent
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
-# Of each status: read in milliseconds, also where none of them is what a caller looks for.
+# Of each status: read in milliseconds, also where none of them is what a caller looks for. In the order of their ends
+# the jobs of each tenant are read.
 MOST_READ = 5_000
-STATUS_RULE = (
-    "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
-    "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error."
-)
+MOST_READ_OF_EACH = 500
 
+Wanted = Annotated[JobFilter, Depends(wanted_jobs)]
+Order = Annotated[
+    Literal["created", "ended"],
+    Query(description="`ended` lists dead letters and what failed or was canceled by its end, the last first."),
+]
+Offset = Annotated[
+    int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
+]
+ENDED_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 _ONE = TypeAdapter(NewJobBody)
 _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
 
@@ -77,7 +87,7 @@ async def create(request: Request) -> Response:
         request.scope["atlas.facts"] = {"job_id": str(one.id)}
         return json_response(json_bytes(one), 201)
     async with call.transaction() as conn:
-        made = await _make(conn, call, jobs)
+        made = await make_starts(conn, call, jobs, call.home)
     return json_response(json_bytes(made if isinstance(value, list) else made[0]), 201)
 
 
@@ -88,28 +98,60 @@ CREATE_RULES: RouteRules = rules_of(create)
 @requires(*JOB_READERS)
 async def show_list(
     call: Calling,
-    status: Annotated[JobStatus | None, Query(description=STATUS_RULE)] = None,
-    job_type: Annotated[str | None, Query(max_length=200)] = None,
-    source: JobSource | None = None,
-    correlation_id: Annotated[str | None, Query(max_length=200)] = None,
-    created_after: Timestamp | None = None,
-    created_before: Timestamp | None = None,
+    wanted: Wanted,
+    order: Order = "created",
     limit: Limit = 50,
-    cursor: IdCursor = None,
-    offset: Annotated[
-        int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
-    ] = 0,
+    cursor: Cursor = None,
+    offset: Offset = 0,
 ) -> Page[Job]:
     """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more.
 
-    A page looks at 5,000 jobs to find those of a type, a source, a correlation id or a time, and may then be empty.
+    A page looks at 5,000 jobs of a status for what no index has, such as a type, a worker or a time, and may then be
+    empty. Ids, correlation ids and parent runs are found at once.
     """
-    wanted = JobFilter(call.tenant_id, status, job_type, source, correlation_id, created_after, created_before)
+    jobs, next_cursor = await _read_list(call, wanted, order, limit, cursor, offset, whole=True)
+    return Page(items=[job_of(job) for job in jobs], next_cursor=next_cursor)
+
+
+@router.get("/jobs/brief", operation_id="list_jobs_briefly", summary="List jobs without payloads and outputs")
+@requires(*JOB_READERS)
+async def show_brief_list(
+    call: Calling,
+    wanted: Wanted,
+    order: Order = "created",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    offset: Offset = 0,
+) -> Page[ListedJob]:
+    """The same list for tables: of an error it has the beginning of the message and the type."""
+    jobs, next_cursor = await _read_list(call, wanted, order, limit, cursor, offset, whole=False)
+    return Page(items=[listed_job_of(job) for job in jobs], next_cursor=next_cursor)
+
+
+async def _read_list(
+    call: RequestContext, wanted: JobFilter, order: str, limit: int, cursor: str | None, offset: int, *, whole: bool
+) -> tuple[list[JobRow], str | None]:
+    position: UUID | tuple[datetime, UUID] | None
     async with call.transaction(read_only=True) as conn:
-        bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES, "most_read": MOST_READ}
-        found = await list_page(conn, wanted, before=cursor, **bounds)
-    next_cursor = None if found.next_before is None else str(found.next_before)
-    return Page(items=[job_of(job) for job in found.jobs], next_cursor=next_cursor)
+        if order == "ended":
+            if offset:
+                raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
+            most_read = MOST_READ_OF_EACH if call.tenant_id is None else MOST_READ
+            before = read_cursor(cursor, ENDED_POSITION)
+            ended = await list_ended(conn, wanted, before=before, limit=limit, most_read=most_read, whole=whole)
+            jobs, position = ended.jobs, ended.next_before
+        else:
+            bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES, "most_read": MOST_READ}
+            found = await list_page(conn, wanted, before=_read_id(cursor), whole=whole, **bounds)
+            jobs, position = found.jobs, found.next_before
+    return jobs, None if position is None else write_cursor(position)
+
+
+def _read_id(cursor: str | None) -> UUID | None:
+    try:
+        return None if cursor is None else UUID(cursor)
+    except ValueError:
+        raise InvalidInput("The request", [FieldError("query.cursor", "is no cursor of this list")]) from None
 
 
 @router.get(
@@ -156,16 +198,17 @@ def _admitted(
     return found
 
 
-async def _make(conn: Connection, call: RequestContext, starts: Sequence[Start]) -> list[Made]:
+async def make_starts(conn: Connection, call: RequestContext, starts: Sequence[Start], tenant_id: UUID) -> list[Made]:
+    """Enqueue admitted jobs, and request workflows for a tenant, all or none."""
     jobs = [one for one in starts if isinstance(one, NewJob)]
     intents = [one for one in starts if isinstance(one, NewIntent)]
     made = iter(await make(conn, jobs, call.actor) if jobs else [])
     if intents:
-        await request_workflows(conn, call.home, intents, requested_by=call.actor)
+        await request_workflows(conn, tenant_id, intents, requested_by=call.actor)
     now: Any = await conn.fetchval("select clock_timestamp()") if intents else None
     return [
         next(made)
         if isinstance(one, NewJob)
-        else Made(one.id, call.home, "queued", "ENGINE_RUN", None, now, deduplicated=False)
+        else Made(one.id, tenant_id, "queued", "ENGINE_RUN", None, now, deduplicated=False)
         for one in starts
     ]

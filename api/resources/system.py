@@ -34,6 +34,7 @@ from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.types import input_limit
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.up_report import read_programs
@@ -245,7 +246,8 @@ async def _read_workers(
 
 
 def _job_type(row: Any) -> JobTypeShown:
-    return JobTypeShown.model_validate({**row, "input_schema": orjson.loads(row["input_schema"])})
+    documents = {name: orjson.loads(row[name]) for name in ("input_schema", "retry_policy")}
+    return JobTypeShown.model_validate({**row, **documents, "input_limit": input_limit(row["key"])})
 
 
 def _position(finding: Alert) -> tuple[str, str, str]:

@@ -115,6 +115,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _text(value: Any) -> Any:
     """A value as httpx sends it in a query."""
+    if isinstance(value, list | tuple):
+        return [_text(one) for one in value]
     return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
 
 

@@ -8,6 +8,7 @@ from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
+from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.recurring import save_recurring
@@ -50,6 +51,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
         webhook, _ = await add_webhook(conn, tenant.id, f"https://{tenant.slug}.example/", ["job.*"], actor=DANA)
         hook, _ = await add_hook(conn, tenant.id, f"from-{tenant.slug}", actor=DANA)
+        bulk = await begin_bulk_action(conn, "discard", actor=DANA, ids=[job.id], tenant_id=tenant.id, reason="known")
     return {
         "job_id": job.id,
         "host_id": host.id,
@@ -62,6 +64,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "row_id": row,
         "webhook_id": webhook.id,
         "hook_id": hook.id,
+        "bulk_id": bulk.id,
         "slug_or_id": tenant.slug,
         "label": f"rule-{tenant.slug}",
         "key": f"greet-{tenant.slug}",

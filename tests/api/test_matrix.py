@@ -13,6 +13,7 @@ from tests.api.table import TABLE
 BODIES = {
     "POST /jobs": {"job_type": "x.work"},
     "POST /jobs/dead-letters/retry": {},
+    "POST /jobs/bulk": {"action": "retry", "filter": {"status": ["canceled"]}},
     "POST /jobs/tick": {"limit": 1},
     "POST /jobs/triggers": {"label": "n", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"},
     "POST /jobs/triggers/preview": {"cron_expr": "0 7 * * *"},

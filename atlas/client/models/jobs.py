@@ -23,6 +23,7 @@ ExplainedReason: TypeAlias = Annotated[
         *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
     ),
 ]
+KnownBulkVerb: TypeAlias = Annotated[str, known("retry", "cancel", "delete", "discard")]
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
 
@@ -61,8 +62,8 @@ class EnqueuedJob(ApiModel):
     deduplicated: bool = Field(description="True if an active job held the same dedupe key; the id is that job's.")
 
 
-class Job(ApiModel):
-    """A job. Secret fields of its payload are shown as fingerprints."""
+class ListedJob(ApiModel):
+    """A job without its payload and output. Of its error it has the beginning of the message, and the type."""
 
     id: UUID
     tenant_id: UUID
@@ -71,8 +72,6 @@ class Job(ApiModel):
     definition_id: UUID | None
     definition_key: str | None
     priority: int
-    payload: dict[str, Any]
-    output: dict[str, Any]
     error: dict[str, Any]
     cost_cents: int
     retry_count: int
@@ -104,6 +103,13 @@ class Job(ApiModel):
     def has_ended(self) -> bool:
         """True if it will not run again by itself."""
         return self.status in ENDED
+
+
+class Job(ListedJob):
+    """A job. Secret fields of its payload are shown as fingerprints."""
+
+    payload: dict[str, Any]
+    output: dict[str, Any]
 
 
 class Attempt(ApiModel):
@@ -184,6 +190,76 @@ class JobTypeShown(ApiModel):
     input_schema: Document
     max_retries: int
     timeout_seconds: int | None
+    retry_policy: Document
+    input_limit: int
     concurrency: int | None
     last_seen_at: datetime
     is_command: bool
+
+
+class JobFilterShown(ApiModel):
+    """Which jobs are meant: every field that is not null must match, as in the query of their list."""
+
+    status: list[JobStatus] | None = None
+    job_type: str | None = None
+    source: JobSource | None = None
+    correlation_id: str | None = None
+    id_prefix: str | None = None
+    worker_id: str | None = None
+    host_id: UUID | None = None
+    parent_run_id: UUID | None = None
+    error_type: str | None = None
+    error_text: str | None = None
+    error_pattern: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
+
+
+class BulkActionShown(ApiModel):
+    """An action on many jobs, and how far it is."""
+
+    id: UUID
+    tenant_id: UUID | None
+    action: KnownBulkVerb
+    status: Annotated[str, known("running", "done", "canceled")]
+    reason: str
+    filter: JobFilterShown | None
+    total: int | None
+    rate_per_second: float | None
+    changed: int
+    passed_over: int
+    verdicts: dict[str, int]
+    created_by: str
+    canceled_by: str | None
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it changes nothing more."""
+        return self.status != "running"
+
+
+class DeadLetterGroupShown(ApiModel):
+    """Dead letters of one type whose errors are alike. Its type, `error_type` and `error_pattern` filter their list."""
+
+    job_type: str
+    error_type: str | None
+    error_pattern: str | None
+    message: str | None
+    count: int
+    unknown_outcomes: int
+    first_at: datetime
+    last_at: datetime
+    sample_id: UUID
+
+
+class DeadLetterGroupsShown(ApiModel):
+    """Dead letters by cause, and how many were looked at."""
+
+    items: list[DeadLetterGroupShown]
+    examined: int
+    complete: bool

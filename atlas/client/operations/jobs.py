@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from atlas.client.methods import listing, method, operation
+from atlas.client.models.base import Document, Listed
 from atlas.client.models.jobs import (
     Attempt,
+    BulkActionShown,
     Canceled,
+    DeadLetterGroupsShown,
     EnqueuedJob,
     Job,
     JobExplanation,
     JobRequest,
     JobSummary,
     JobTypeShown,
+    ListedJob,
     Retried,
     RetriedMany,
     Ticked,
@@ -51,14 +55,47 @@ class JobOperations(ApiCaller):
     def list_jobs(
         self,
         *,
-        status: str | None = ...,
+        status: str | Sequence[str] | None = ...,
         job_type: str | None = ...,
         source: str | None = ...,
         correlation_id: str | None = ...,
+        id_prefix: str | None = ...,
+        worker_id: str | None = ...,
+        host_id: Id | None = ...,
+        parent_run_id: Id | None = ...,
+        error_type: str | None = ...,
+        error_text: str | None = ...,
+        error_pattern: str | None = ...,
         created_after: datetime | None = ...,
         created_before: datetime | None = ...,
+        finished_after: datetime | None = ...,
+        finished_before: datetime | None = ...,
+        order: str = ...,
     ) -> Job:
-        """The jobs that match, newest first."""
+        """The jobs that match, newest first; with `order="ended"` those that failed or were canceled, by their end."""
+
+    @listing("/jobs/brief")
+    def list_jobs_briefly(
+        self,
+        *,
+        status: str | Sequence[str] | None = ...,
+        job_type: str | None = ...,
+        source: str | None = ...,
+        correlation_id: str | None = ...,
+        id_prefix: str | None = ...,
+        worker_id: str | None = ...,
+        host_id: Id | None = ...,
+        parent_run_id: Id | None = ...,
+        error_type: str | None = ...,
+        error_text: str | None = ...,
+        error_pattern: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+        finished_after: datetime | None = ...,
+        finished_before: datetime | None = ...,
+        order: str = ...,
+    ) -> ListedJob:
+        """The same jobs without their payloads and outputs."""
 
     @listing("/jobs/{job_id}/attempts")
     def list_job_attempts(self, job_id: Id) -> Attempt:
@@ -67,6 +104,42 @@ class JobOperations(ApiCaller):
     @operation("GET", "/jobs/{job_id}/explain")
     def explain_job(self, job_id: Id) -> JobExplanation:
         """Why a job is not running, or who runs it."""
+
+    @operation("GET", "/jobs/explain")
+    def explain_jobs(self, *, id: Sequence[Id] = ...) -> Listed[JobExplanation]:
+        """The same for up to 100 jobs."""
+
+    @operation("POST", "/jobs/{job_id}/enqueue-again")
+    def enqueue_job_again(self, job_id: Id, *, idempotency_key: str = ...) -> EnqueuedJob:
+        """Enqueue a new job like this one, with its secrets."""
+
+    @operation("GET", "/jobs/dead-letters")
+    def group_dead_letters(self) -> DeadLetterGroupsShown:
+        """Dead letters by type and error, the largest groups first."""
+
+    @operation("POST", "/jobs/bulk")
+    def begin_bulk_action(
+        self,
+        action: str,
+        *,
+        ids: Sequence[Id] = ...,
+        filter: Document = ...,
+        rate_per_second: float | None = ...,
+        reason: str = ...,
+    ) -> BulkActionShown:
+        """Retry, cancel, delete or discard many jobs, by their ids or by the filter of a list."""
+
+    @listing("/jobs/bulk")
+    def list_bulk_actions(self) -> BulkActionShown:
+        """The actions on many jobs, newest first."""
+
+    @operation("GET", "/jobs/bulk/{bulk_id}")
+    def get_bulk_action(self, bulk_id: Id) -> BulkActionShown:
+        """How far an action on many jobs is."""
+
+    @operation("POST", "/jobs/bulk/{bulk_id}/cancel")
+    def cancel_bulk_action(self, bulk_id: Id) -> BulkActionShown:
+        """Stop an action on many jobs; what it has done stays done."""
 
     @operation("POST", "/jobs/{job_id}/cancel")
     def cancel_job(self, job_id: Id) -> Canceled:

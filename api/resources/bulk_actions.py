@@ -1,0 +1,109 @@
+"""Routes for actions on many jobs: begin one, see how far it is, stop it."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from atlas.api.models.common import Body, Id, Number
+from atlas.api.models.job_filter import JobFilterBody, filter_shown
+from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import Page
+from atlas.client.models.jobs import BulkActionShown
+from atlas.engine.jobs.bulk_actions import (
+    LONGEST_REASON,
+    MOST_IDS,
+    BulkAction,
+    begin_bulk_action,
+    cancel_bulk_action,
+    find_bulk_action,
+    list_bulk_actions,
+)
+
+router = APIRouter(prefix=f"{PREFIX}/jobs/bulk", route_class=GuardedRoute, tags=["jobs"])
+
+BulkVerbName = Literal["retry", "cancel", "delete", "discard"]
+
+
+class NewBulkAction(Body):
+    """What to do with which jobs: those with these `ids`, or those that pass a `filter`."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["filter"]}]})
+
+    action: BulkVerbName
+    # Exactly one of the two is sent.
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)] = Field(default_factory=list)
+    filter: JobFilterBody = Field(default_factory=JobFilterBody)
+    rate_per_second: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
+    reason: Annotated[str, StringConstraints(max_length=LONGEST_REASON)] = ""
+
+    @model_validator(mode="after")
+    def _names_one_selection(self) -> "NewBulkAction":
+        if len({"ids", "filter"} & self.model_fields_set) != 1:
+            raise ValueError("give either ids or filter")
+        return self
+
+
+@router.post(
+    "",
+    operation_id="begin_bulk_action",
+    status_code=201,
+    summary="Retry, cancel, delete or discard many jobs, by their ids or by a filter",
+)
+@requires(*MANAGERS)
+async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
+    """The first 200 jobs are changed at once; a scheduler goes on with the others, at `rate_per_second` if it is given.
+
+    A job that cannot be changed does not stop the others: `verdicts` counts what became of them. By a filter, what was
+    created later is not touched, and a job whose outcome is unknown is not retried. Every change is in the audit log
+    with the reason.
+    """
+    async with call.transaction() as conn:
+        begun = await begin_bulk_action(
+            conn,
+            body.action,
+            actor=call.actor,
+            ids=body.ids,
+            wanted=body.filter.wanted(call.tenant_id) if "filter" in body.model_fields_set else None,
+            tenant_id=call.tenant_id,
+            rate_per_second=body.rate_per_second,
+            reason=body.reason.strip(),
+        )
+    return _shown(begun)
+
+
+@router.get("", operation_id="list_bulk_actions", summary="List the actions on many jobs, newest first")
+@requires(*READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[BulkActionShown]:
+    """Those that ended are kept for ninety days."""
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda before, limit: list_bulk_actions(conn, tenant_id=call.tenant_id, before=before, limit=limit),
+            _shown,
+            after=cursor,
+            limit=limit,
+        )
+
+
+@router.get("/{bulk_id:uuid}", operation_id="get_bulk_action", summary="How far an action on many jobs is")
+@requires(*READERS)
+async def show_one(bulk_id: Id, call: Calling) -> BulkActionShown:
+    """`running` until nothing is left."""
+    async with call.transaction(read_only=True) as conn:
+        return _shown(await find_bulk_action(conn, bulk_id, tenant_id=call.tenant_id))
+
+
+@router.post("/{bulk_id:uuid}/cancel", operation_id="cancel_bulk_action", summary="Stop an action on many jobs")
+@requires(*MANAGERS)
+async def cancel(bulk_id: Id, call: Calling) -> BulkActionShown:
+    """What it has done stays done. 409 if it has ended."""
+    async with call.transaction() as conn:
+        return _shown(await cancel_bulk_action(conn, bulk_id, actor=call.actor, tenant_id=call.tenant_id))
+
+
+def _shown(action: BulkAction) -> BulkActionShown:
+    values = {name: getattr(action, name) for name in BulkActionShown.model_fields if name != "filter"}
+    return BulkActionShown(**values, filter=None if action.filter is None else filter_shown(action.filter))
