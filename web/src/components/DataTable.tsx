@@ -88,12 +88,14 @@ function Stale({ query }: { query: TableQuery }) {
   );
 }
 
-function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { shown: readonly Column<Row>[]; tracks: string } {
+/** The columns that are shown, their tracks, and how wide they are at least: head and rows must agree on it. */
+function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { shown: readonly Column<Row>[]; tracks: string; least: number } {
   const narrow = useNarrow();
   return useMemo(() => {
     const shown = narrow ? columns.filter((one) => one.wideOnly !== true) : columns;
-    const tracks = shown.map((one) => one.width ?? "minmax(96px, 1fr)").join(" ");
-    return { shown, tracks: chooses ? `32px ${tracks}` : tracks };
+    const widths = [...(chooses ? ["32px"] : []), ...shown.map((one) => one.width ?? "minmax(96px, 1fr)")];
+    const least = widths.reduce((sum, width) => sum + Number(/\d+/.exec(width)?.[0] ?? 0), 0);
+    return { shown, tracks: widths.join(" "), least };
   }, [columns, narrow, chooses]);
 }
 
@@ -101,7 +103,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
-  const { shown, tracks } = useColumns(columns, onChoose !== undefined);
+  const { shown, tracks, least } = useColumns(columns, onChoose !== undefined);
   const [activeKey, setActiveKey] = useState<string | null>(null);
   const active = activeKey === null ? -1 : rows.findIndex((row) => rowKey(row) === activeKey);
   // The compiler of React leaves this function alone: what the virtualizer returns changes without a new identity.
@@ -164,7 +166,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <div className={cx(styles.row, styles.head)} role="row" aria-rowindex={1} style={{ gridTemplateColumns: tracks }}>
+      <div className={cx(styles.row, styles.head)} role="row" aria-rowindex={1} style={{ gridTemplateColumns: tracks, minWidth: least }}>
         {onChoose !== undefined && (
           <div role="columnheader" className={styles.cell}>
             <input
@@ -181,7 +183,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
           </div>
         ))}
       </div>
-      <div role="rowgroup" className={styles.body} style={{ height: virtualizer.getTotalSize() }}>
+      <div role="rowgroup" className={styles.body} style={{ height: virtualizer.getTotalSize(), minWidth: least }}>
         {items.map((item) => {
           const row = rows[item.index];
           if (row === undefined) return null;

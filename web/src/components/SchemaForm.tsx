@@ -32,7 +32,7 @@ function ObjectFields({ schema, root, value, onChange, path, reasonOf }: PartPro
   const required = new Set(schema.required ?? []);
   return (
     <div className={styles.fields}>
-      {Object.entries(schema.properties ?? {}).map(([name, given]) => (
+      {byNeed(schema).map(([name, given]) => (
         <Part
           key={name}
           name={name}
@@ -47,6 +47,13 @@ function ObjectFields({ schema, root, value, onChange, path, reasonOf }: PartPro
       ))}
     </div>
   );
+}
+
+/** The fields of an object, what is required first. */
+function byNeed(schema: Schema): [string, Schema][] {
+  const required = new Set(schema.required ?? []);
+  const fields = Object.entries(schema.properties ?? {});
+  return [...fields.filter(([name]) => required.has(name)), ...fields.filter(([name]) => !required.has(name))];
 }
 
 function Part({ name, schema, root, path, required, value, onChange, reasonOf }: PartProps & { name: string; required: boolean; value: unknown; onChange: (value: unknown) => void }) {

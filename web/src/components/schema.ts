@@ -39,6 +39,12 @@ export function resolve(schema: Schema, root: Schema, steps = 0): Schema {
   const others = choices?.filter((one) => one.type !== "null");
   const [only] = others ?? [];
   if (others?.length === 1 && only !== undefined) return resolve({ ...only, ...describing(schema) }, root, steps + 1);
+  // One text or several of them, as the recipients of a mail.
+  const list = others?.find((one) => one.type === "array");
+  const plain = others?.find((one) => one.type === "string");
+  if (others?.length === 2 && list !== undefined && plain !== undefined) {
+    return resolve({ ...(Array.isArray(schema.default) ? list : plain), ...describing(schema) }, root, steps + 1);
+  }
   return schema;
 }
 

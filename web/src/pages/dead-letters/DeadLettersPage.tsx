@@ -1,5 +1,127 @@
+import { useNavigate } from "@tanstack/react-router";
+import { RotateCw, Trash2 } from "lucide-react";
+import { useMemo, useState, type MouseEvent } from "react";
+import { api, type Schemas } from "@/api/client";
+import { Button, IconButton } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { plural, whole } from "@/format/numbers";
+import type { BulkVerb } from "@/pages/jobs/bulk";
+import { BulkDialog } from "@/pages/jobs/BulkDialog";
+import { BulkProgress } from "@/pages/jobs/BulkProgress";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import styles from "./DeadLetters.module.css";
 
+type Group = Schemas["DeadLetterGroupShown"];
+type Filter = Schemas["JobFilterBody"];
+
+interface Asked {
+  verb: BulkVerb;
+  filter: Filter;
+  count: number;
+}
+
+/** Jobs that failed after their last retry, by cause: retried or discarded together. */
 export function DeadLettersPage() {
-  return <Page title="Dead letters">{null}</Page>;
+  const tenant = useTenant();
+  const navigate = useNavigate();
+  const manages = useCan(MANAGERS);
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const query = api.useQuery("get", "/api/v1/jobs/dead-letters", { params: { query: { tenant } } }, { meta: { live: ["job"] }, refetchInterval: 30_000 });
+  const groups = query.data?.items;
+  const columns = useMemo(() => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group), count: group.count }) : null), [manages]);
+  const sum = groups?.reduce((total, group) => total + group.count, 0) ?? 0;
+  const about = sum > 0 && (
+    <span className="quiet">
+      {plural(sum, "job")} in {plural(groups?.length ?? 0, "group")}
+      {query.data?.complete === false && `, of the newest ${whole(query.data.examined)}`}
+    </span>
+  );
+  const retryAll = manages && sum > 0 && (
+    <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] }, count: sum })}>
+      Retry all
+    </Button>
+  );
+  return (
+    <Page title="Dead letters" fill about={about} actions={retryAll}>
+      <BulkProgress />
+      <DataTable
+        label="Dead letters by cause"
+        rows={groups}
+        rowKey={keyOf}
+        columns={columns}
+        query={query}
+        empty={
+          <EmptyState title="No dead letters">
+            A job that fails after its last retry waits here for a person, grouped with others that failed alike. Nothing does at present.
+          </EmptyState>
+        }
+        onOpen={(group) => void navigate({ to: "/jobs", search: (before) => ({ tenant: before.tenant, ...listOf(group) }) })}
+      />
+      {asked !== null && <BulkDialog verb={asked.verb} selection={{ filter: asked.filter }} count={asked.count} onClose={() => setAsked(null)} onDone={() => void query.refetch()} />}
+    </Page>
+  );
+}
+
+function keyOf(group: Group): string {
+  return JSON.stringify([group.job_type, group.error_type, group.error_pattern]);
+}
+
+/** The filter of a group, as the list of jobs has it in its address. */
+function listOf(group: Group) {
+  return {
+    status: ["dead_letter" as const],
+    job_type: group.job_type,
+    error_type: group.error_type ?? undefined,
+    error_pattern: group.error_pattern ?? undefined,
+  };
+}
+
+function filterOf(group: Group): Filter {
+  return { status: ["dead_letter"], job_type: group.job_type, error_type: group.error_type, error_pattern: group.error_pattern };
+}
+
+function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null): Column<Group>[] {
+  const columns: Column<Group>[] = [
+    { key: "count", header: "Jobs", width: "72px", align: "end", cell: (group) => <strong>{whole(group.count)}</strong> },
+    { key: "type", header: "Type", width: "minmax(120px, 1fr)", cell: (group) => <span className="truncate" title={group.job_type}>{group.job_type}</span> },
+    { key: "error", header: "Error", width: "minmax(180px, 3fr)", cell: (group) => <Cause group={group} /> },
+    { key: "first", header: "First", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.first_at} /> },
+    { key: "last", header: "Last", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.last_at} /> },
+  ];
+  if (ask === null) return columns;
+  return [...columns, { key: "actions", header: "", width: "156px", align: "end", wideOnly: true, cell: (group) => <Actions group={group} ask={ask} /> }];
+}
+
+function Cause({ group }: { group: Group }) {
+  const message = group.message ?? "No message was recorded";
+  const words = group.error_pattern ?? message;
+  // Most messages begin with the type.
+  const rest = group.error_type !== null && words.startsWith(`${group.error_type}: `) ? words.slice(group.error_type.length + 2) : words;
+  return (
+    <span className="truncate" title={message}>
+      {group.error_type !== null && <span className={styles.kind}>{group.error_type}</span>} {rest}
+      {group.unknown_outcomes > 0 && <span className="quiet"> · {whole(group.unknown_outcomes)} may have done their work</span>}
+    </span>
+  );
+}
+
+function Actions({ group, ask }: { group: Group; ask: (verb: BulkVerb, group: Group) => void }) {
+  const on = (verb: BulkVerb) => (event: MouseEvent) => {
+    event.stopPropagation();
+    ask(verb, group);
+  };
+  return (
+    <>
+      <Button kind="ghost" icon={<RotateCw size={14} aria-hidden />} onClick={on("retry")} aria-label={`Retry ${whole(group.count)} of ${group.job_type}`}>
+        Retry
+      </Button>
+      <IconButton label={`Discard ${whole(group.count)} of ${group.job_type}`} onClick={on("discard")}>
+        <Trash2 size={14} aria-hidden />
+      </IconButton>
+    </>
+  );
 }

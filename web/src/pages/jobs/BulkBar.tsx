@@ -1,0 +1,68 @@
+import { useState } from "react";
+import { Button } from "@/components/Button";
+import { plural, whole } from "@/format/numbers";
+import { useShortcut } from "@/frame/shortcuts";
+import { APPLIES_TO, type BulkVerb, VERBS } from "./bulk";
+import { BulkDialog } from "./BulkDialog";
+import type { ListedJob } from "./jobs";
+import styles from "./Jobs.module.css";
+import type { JobFilters, JobStatus } from "./search";
+
+interface BulkBarProps {
+  chosen: ReadonlySet<string>;
+  rows: readonly ListedJob[];
+  filters: JobFilters;
+  hasMore: boolean;
+  onClear: () => void;
+  onDone: () => void;
+}
+
+const ORDER: readonly BulkVerb[] = ["retry", "cancel", "discard", "delete"];
+const MOST_IDS = 1000;
+
+/** What can be done to the chosen rows, or to all that match the filters. */
+export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: BulkBarProps) {
+  const [everything, setEverything] = useState(false);
+  const [verb, setVerb] = useState<BulkVerb | null>(null);
+  const picked = rows.filter((row) => chosen.has(row.id)).slice(0, MOST_IDS);
+  const canChooseAll = hasMore && picked.length === rows.length && Object.keys(filters).length > 0;
+  const all = everything && canChooseAll;
+  const idsOf = (one: BulkVerb): string[] => picked.filter((row) => APPLIES_TO[one].includes(row.status)).map((row) => row.id);
+  const isOffered = (one: BulkVerb): boolean => (all ? overlaps(APPLIES_TO[one], filters.status) : idsOf(one).length > 0);
+  useShortcut("r", "Retry the chosen jobs", () => setVerb("retry"), isOffered("retry"));
+  const ids = verb === null ? [] : idsOf(verb);
+  return (
+    <div className={styles.chosen} role="toolbar" aria-label="Chosen jobs">
+      <span>{all ? "All jobs that match the filters" : `${plural(picked.length, "job")} chosen`}</span>
+      {ORDER.filter(isOffered).map((one) => (
+        <Button key={one} onClick={() => setVerb(one)}>
+          {all ? VERBS[one].label : `${VERBS[one].label} ${whole(idsOf(one).length)}`}
+        </Button>
+      ))}
+      {canChooseAll && (
+        <Button kind="ghost" onClick={() => setEverything(!everything)}>
+          {all ? "Only those that are loaded" : "Choose all that match"}
+        </Button>
+      )}
+      <Button kind="ghost" onClick={onClear}>
+        Clear
+      </Button>
+      {verb !== null && (
+        <BulkDialog
+          verb={verb}
+          selection={all ? { filter: filters } : { ids }}
+          count={all ? null : ids.length}
+          onClose={() => setVerb(null)}
+          onDone={() => {
+            onClear();
+            onDone();
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function overlaps(statuses: readonly JobStatus[], wanted: readonly JobStatus[] | undefined): boolean {
+  return wanted === undefined || wanted.some((one) => statuses.includes(one));
+}

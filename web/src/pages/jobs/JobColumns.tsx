@@ -1,0 +1,108 @@
+import type { Column } from "@/components/DataTable";
+import { Id } from "@/components/Id";
+import { StatusChip, statusColour } from "@/components/StatusChip";
+import { Duration, Time } from "@/components/Time";
+import { cx } from "@/format/words";
+import type { ListedJob } from "./jobs";
+import styles from "./Jobs.module.css";
+
+const MOST_DOTS = 8;
+
+export interface ColumnOptions {
+  reasons: ReadonlyMap<string, string>;
+  /** The tenants' slugs by id, where jobs of several are listed. */
+  tenants: ReadonlyMap<string, string> | null;
+}
+
+/** The columns of the jobs table. */
+export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJob>[] {
+  const columns: (Column<ListedJob> | null)[] = [
+    { key: "status", header: "Status", width: "116px", cell: (job) => <JobStatus job={job} /> },
+    { key: "type", header: "Type", width: "minmax(96px, 1.1fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
+    { key: "id", header: "Id", width: "136px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
+    tenants === null ? null : { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (job) => <Tenant job={job} tenants={tenants} /> },
+    { key: "progress", header: "Progress or reason", width: "minmax(160px, 2.6fr)", wideOnly: true, cell: (job) => <Happening job={job} reason={reasons.get(job.id)} /> },
+    { key: "attempts", header: "Attempts", width: "84px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
+    { key: "source", header: "Source", width: "76px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
+    { key: "queued", header: "Queued", width: "88px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
+    { key: "ran", header: "Ran", width: "72px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
+    { key: "worker", header: "Worker", width: "minmax(64px, 0.7fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
+  ];
+  return columns.filter((one) => one !== null);
+}
+
+/** The status, and that it was asked to stop. */
+export function JobStatus({ job }: { job: Pick<ListedJob, "status" | "cancel_requested_at"> }) {
+  if (job.status === "running" && job.cancel_requested_at !== null) return <StatusChip status="running" label="stopping" />;
+  return <StatusChip status={job.status} />;
+}
+
+function Tenant({ job, tenants }: { job: ListedJob; tenants: ReadonlyMap<string, string> }) {
+  return <span className="truncate quiet">{tenants.get(job.tenant_id) ?? job.tenant_id.slice(0, 8)}</span>;
+}
+
+/** What a job is at: how far it is, why it waits, or why it failed. */
+function Happening({ job, reason }: { job: ListedJob; reason: string | undefined }) {
+  if (job.status === "running") return <Progress progress={job.progress} />;
+  const failed = job.status === "failed" || job.status === "dead_letter" ? textOf(job.error["message"]) : undefined;
+  const words = failed ?? reason;
+  if (words === undefined) return null;
+  return (
+    <span className={cx("truncate", failed !== undefined ? styles.error : "quiet")} title={words}>
+      {words}
+    </span>
+  );
+}
+
+/** A bar with what the handler reported last; it breathes while nothing was reported. */
+export function Progress({ progress }: { progress: Record<string, unknown> | null }) {
+  const percent = typeof progress?.["percent"] === "number" ? Math.max(0, Math.min(100, progress["percent"])) : null;
+  const message = textOf(progress?.["message"]);
+  return (
+    <span className={styles.progress} title={message}>
+      {percent !== null && (
+        <span className={styles.bar} role="progressbar" aria-label="Progress" aria-valuenow={Math.round(percent)} aria-valuemin={0} aria-valuemax={100}>
+          <span className={styles.done} style={{ width: `${percent}%` }} />
+        </span>
+      )}
+      {percent !== null && <span className={styles.percent}>{Math.round(percent)} %</span>}
+      <span className="truncate quiet">{message}</span>
+    </span>
+  );
+}
+
+/** Attempts as dots, 3 of 4 filled; as a number where there are many. */
+export function Attempts({ job }: { job: Pick<ListedJob, "attempt_count" | "max_retries" | "status" | "lost_count"> }) {
+  const allowed = Math.max(job.max_retries + 1, job.attempt_count);
+  const title = `${job.attempt_count} of at most ${job.max_retries + 1} attempts${job.lost_count > 0 ? `, ${job.lost_count} lost with their worker` : ""}`;
+  if (allowed > MOST_DOTS) return <span title={title}>{`${job.attempt_count}/${job.max_retries + 1}`}</span>;
+  return (
+    <span className={styles.dots} role="img" aria-label={title} title={title}>
+      {Array.from({ length: allowed }, (_, index) => (
+        <span
+          key={index}
+          className={styles.dot}
+          style={index < job.attempt_count ? { background: index === job.attempt_count - 1 ? statusColour(job.status) : "var(--failed)", borderColor: "transparent" } : undefined}
+        />
+      ))}
+    </span>
+  );
+}
+
+function RunTime({ job }: { job: ListedJob }) {
+  if (job.started_at === null || (job.status !== "running" && job.finished_at === null)) return <span className="quiet">–</span>;
+  return <Duration from={job.started_at} to={job.status === "running" ? null : job.finished_at} />;
+}
+
+function Worker({ job }: { job: ListedJob }) {
+  if (job.claimed_by === null) return null;
+  return (
+    <span className="truncate quiet mono" title={job.claimed_by}>
+      {job.claimed_by}
+    </span>
+  );
+}
+
+export function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}

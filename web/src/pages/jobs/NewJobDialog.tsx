@@ -1,0 +1,159 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input, Select, TextArea } from "@/components/Form";
+import { SchemaForm } from "@/components/SchemaForm";
+import { initialValue, type JsonObject, type Schema } from "@/components/schema";
+import { useToast } from "@/components/Toast";
+import { useSeesAll } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import styles from "./Jobs.module.css";
+
+const MOST = 200;
+/** Runs are requested where workflows are. */
+const NOT_HERE = new Set(["ENGINE_RUN"]);
+const DEFAULT_TYPE = "EMAIL_SEND";
+
+interface Options {
+  priority: string;
+  delay: string;
+  correlation: string;
+  dedupe: string;
+}
+
+/** Enqueues one job; its form is made from what its type says about its input. */
+export function NewJobDialog({ onClose, onMade }: { onClose: () => void; onMade: (id: string) => void }) {
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, { staleTime: 60_000 });
+  const known = (types.data?.items ?? []).filter((one) => !NOT_HERE.has(one.key));
+  const [chosen, setChosen] = useState<string>();
+  const type = known.find((one) => one.key === chosen) ?? known.find((one) => one.key === DEFAULT_TYPE) ?? known[0];
+  return type === undefined ? <NoTypes onClose={onClose} loaded={types.isSuccess} /> : <JobForm key={type.key} type={type} types={known.map((one) => one.key)} onType={setChosen} onClose={onClose} onMade={onMade} />;
+}
+
+function NoTypes({ onClose, loaded }: { onClose: () => void; loaded: boolean }) {
+  const words = loaded ? "No worker has published a job type yet. Start one with `atlas worker --all`." : "Loading the job types.";
+  return <ConfirmDialog open onClose={onClose} title="New job" description={words} action="Enqueue" disabled onConfirm={onClose} />;
+}
+
+interface JobFormProps {
+  type: Schemas["JobTypeShown"];
+  types: string[];
+  onType: (key: string) => void;
+  onClose: () => void;
+  onMade: (id: string) => void;
+}
+
+function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
+  const chosenTenant = useTenant();
+  const [tenant, setTenant] = useState(chosenTenant);
+  const schema = type.input_schema as Schema;
+  const hasForm = schema.properties !== undefined;
+  const [payload, setPayload] = useState<JsonObject>(() => (hasForm ? (initialValue(schema) as JsonObject) : {}));
+  const [text, setText] = useState("{}");
+  const [options, setOptions] = useState<Options>({ priority: "", delay: "", correlation: "", dedupe: "" });
+  const toast = useToast();
+  const make = useMutation({
+    mutationFn: async () => {
+      // What is left out has its default.
+      const body = { job_type: type.key, payload: hasForm ? payload : (JSON.parse(text) as JsonObject), ...optionsOf(options) } as Schemas["NewJobBody"];
+      const { data } = await client.POST("/api/v1/jobs", { params: { query: { tenant } }, body });
+      return Array.isArray(data) ? data[0] : data;
+    },
+    onSuccess: (made) => {
+      if (made === undefined) return;
+      toast(made.deduplicated ? "An active job holds this dedupe key" : "The job is queued", { action: { label: "Open", run: () => onMade(made.id) } });
+      onClose();
+    },
+  });
+  const reasonOf = (path: string): string | undefined => {
+    const problem = make.error;
+    return problem instanceof Problem ? problem.reasonOf(path) ?? problem.reasonOf(`payload.${path}`) : undefined;
+  };
+  const wrongJson = !hasForm && !isObject(text);
+  return (
+    <ConfirmDialog open onClose={onClose} title="New job" description={type.description} action="Enqueue" busy={make.isPending} error={make.error} disabled={wrongJson} onConfirm={() => make.mutate()}>
+      <div className={styles.two}>
+        <Field label="Type">
+          {(control) => (
+            <Select {...control} value={type.key} onChange={(event) => onType(event.target.value)}>
+              {types.map((key) => (
+                <option key={key}>{key}</option>
+              ))}
+            </Select>
+          )}
+        </Field>
+        <TenantField value={tenant} onChange={setTenant} />
+      </div>
+      {hasForm ? (
+        <SchemaForm schema={schema} value={payload} onChange={setPayload} reasonOf={reasonOf} />
+      ) : (
+        <Field label="Input" hint="A JSON object" error={wrongJson ? "This is not a JSON object yet." : undefined}>
+          {(control) => <TextArea {...control} value={text} onChange={(event) => setText(event.target.value)} />}
+        </Field>
+      )}
+      <details>
+        <summary>Options</summary>
+        <OptionFields options={options} onChange={setOptions} retries={type.max_retries} limit={type.input_limit} />
+      </details>
+    </ConfirmDialog>
+  );
+}
+
+function TenantField({ value, onChange }: { value: string | undefined; onChange: (tenant: string | undefined) => void }) {
+  const seesAll = useSeesAll();
+  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { enabled: seesAll, staleTime: 60_000 });
+  if (!seesAll) return null;
+  return (
+    <Field label="Tenant">
+      {(control) => (
+        <Select {...control} value={value ?? ""} onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value)}>
+          <option value="">Atlas itself</option>
+          {tenants.data?.items.map((one) => (
+            <option key={one.id} value={one.slug}>
+              {one.name}
+            </option>
+          ))}
+        </Select>
+      )}
+    </Field>
+  );
+}
+
+function OptionFields({ options, onChange, retries, limit }: { options: Options; onChange: (options: Options) => void; retries: number; limit: number }) {
+  const field = (name: keyof Options, label: string, hint: string, type = "text") => (
+    <Field label={label} hint={hint}>
+      {(control) => <Input {...control} type={type} value={options[name]} onChange={(event) => onChange({ ...options, [name]: event.target.value })} />}
+    </Field>
+  );
+  return (
+    <div className={styles.two}>
+      {field("priority", "Priority", "Higher goes first.", "number")}
+      {field("delay", "Delay in seconds", "Not before so long from now.", "number")}
+      {field("correlation", "Correlation id", "Finds what belongs together.")}
+      {field("dedupe", "Dedupe key", "While a job under this key is active, no other is made.")}
+      <p className="quiet">
+        Up to {Math.round(limit / 1024)} KiB of input; {retries} retries.
+      </p>
+    </div>
+  );
+}
+
+function optionsOf({ priority, delay, correlation, dedupe }: Options): Partial<Schemas["NewJobBody"]> {
+  return {
+    ...(priority !== "" && { priority: Number(priority) }),
+    ...(delay !== "" && { delay_seconds: Number(delay) }),
+    ...(correlation !== "" && { correlation_id: correlation }),
+    ...(dedupe !== "" && { dedupe_key: dedupe }),
+  };
+}
+
+function isObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
