@@ -47,6 +47,7 @@ async def atlas(*arguments: str, url: str, home: str, **environment: str) -> str
     return output.decode()
 
 
+@pytest.mark.slow
 async def test_two_installations_share_a_database_and_a_hostile_search_path(databases, tmp_path):
     """Jobs of one are not seen by the other, and nothing goes by the search path of the login."""
     async with databases.database(migrated=False) as url:

@@ -60,7 +60,7 @@ def table(minutes: list[tuple[datetime, datetime]], fixed: bool, meant: Callable
     return {at for wall, at in first.items() if meant(wall)}
 
 
-@pytest.mark.parametrize("name", ZONES.split(",") if PROOF else ["Australia/Lord_Howe", *ZONES.split(",")[::6]])
+@pytest.mark.parametrize("name", ZONES.split(",") if PROOF else ["Australia/Lord_Howe", *ZONES.split(",")[::20]])
 def test_around_every_clock_change_each_due_time_comes_exactly_once(name):
     zone = ZoneInfo(name)
     year = datetime(YEARS[0], 1, 1, tzinfo=UTC), datetime(YEARS[-1], 12, 31, tzinfo=UTC)
