@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import createFetchClient, { type Middleware } from "openapi-fetch";
 import createQueryClient from "openapi-react-query";
-import { isUnreachable, Problem, readProblem } from "./problem";
+import { isUnreachable, Problem, readProblem, Unreachable } from "./problem";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -28,6 +28,8 @@ const middleware: Middleware = {
     if (problem.status === 401 && schemaPath !== "/api/v1/session") queryClient.setQueryData(SESSION_KEY, null);
     throw problem;
   },
+  // The browser says of a failed request no more than a program says of a fault in itself: a TypeError.
+  onError: ({ error }) => (error instanceof TypeError ? new Unreachable(error) : undefined),
 };
 
 /** Typed calls: `client.GET("/api/v1/jobs", { params })`. A refused one throws a Problem. */

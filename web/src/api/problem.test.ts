@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isUnreachable, readProblem } from "./problem";
+import { isUnreachable, readProblem, Unreachable } from "./problem";
 
 describe("a refused request", () => {
   it("becomes a problem with its remedy, its request id and the reasons of its fields", async () => {
@@ -10,6 +10,11 @@ describe("a refused request", () => {
     expect(problem.reasonOf("to")).toBe("is required");
     expect(problem.reasonOf("from")).toBeUndefined();
     expect(isUnreachable(problem)).toBe(false);
+  });
+
+  it("that found no server is told apart from a fault in the page", () => {
+    expect(isUnreachable(new Unreachable(new TypeError("Failed to fetch")))).toBe(true);
+    expect(isUnreachable(new TypeError("x is undefined"))).toBe(false);
   });
 
   it("of a proxy, which answers in HTML, is described by its status", async () => {

@@ -35,9 +35,17 @@ function isProblem(value: unknown): value is ProblemBody {
   return typeof value === "object" && value !== null && "detail" in value && "status" in value && "errors" in value;
 }
 
-/** Whether the server was reached at all: a request that found no server fails without a problem. */
+/** A request that found no server. */
+export class Unreachable extends Error {
+  constructor(cause: unknown) {
+    super("The API cannot be reached.", { cause });
+    this.name = "Unreachable";
+  }
+}
+
+/** Whether the server was not reached: there is none, or a proxy answers in its place. */
 export function isUnreachable(error: unknown): boolean {
-  return error instanceof TypeError || (error instanceof Problem && error.status >= 502);
+  return error instanceof Unreachable || (error instanceof Problem && error.status >= 502);
 }
 
 export function isStatus(error: unknown, status: number): boolean {
