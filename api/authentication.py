@@ -23,7 +23,7 @@ from atlas.api.middleware import header
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.refused_credentials import RefusedCredentials
 from atlas.api.ttl_cache import TtlCache
-from atlas.engine.sessions import Session, csrf_token, find_session
+from atlas.engine.sessions import Session, csrf_token, find_link, find_session
 from atlas.engine.tokens import Role, Token, valid_token
 
 # A third of the 30 s within which a revocation must take effect, so that an open WebSocket's own check fits in too.
@@ -114,6 +114,15 @@ class Callers:
     async def by_session(self, clear: str, address: str | None) -> Caller:
         """The caller behind a session's cookie."""
         return await self._cached(b"s" + _digest(clear), clear, address, self._find_session)
+
+    async def by_link(self, clear: str, address: str | None) -> Caller:
+        """The caller that a link signs in. Whether it was used already is found when it is exchanged."""
+        async with self._failures.lookup(address), self._db.connection(within=READ_SECONDS) as conn:
+            token = await find_link(conn, clear)
+        if token is None:
+            self.refused.count(address)
+            raise self._failures.count(address)
+        return Caller(token)
 
     def forget(self) -> None:
         """Empty the cache: a credential has changed."""

@@ -36,6 +36,7 @@ COMMANDS = {
     "hooks": "atlas.cli.hooks:app",
     "tenant": "atlas.cli.tenant:app",
     "token": "atlas.cli.token:app",
+    "sign-in": "atlas.cli.sign_in:sign_in",
     "grant": "atlas.cli.grant:app",
     "host": "atlas.cli.host:app",
     "definition": "atlas.cli.definition:app",

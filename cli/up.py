@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import httpx
@@ -16,18 +15,18 @@ from atlas.cli.output import Json, say
 from atlas.cli.ports import RELEASE_SECONDS, require_port
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import execute, open_atlas
+from atlas.cli.sign_in import operator_token, sign_in_link
 from atlas.cli.source_files import notify_changes
 from atlas.cli.worker import App
 from atlas.db.failures import shown
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.gate import switch
-from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 from atlas.source import atlas_command
-from atlas.up_report import OPERATOR_TOKEN, UpReport, reporting
+from atlas.up_report import UpReport, reporting
 from atlas.workers.email import EMAIL_SEND
 from atlas.workers.user_modules import load_apps
 
@@ -94,12 +93,14 @@ async def start(
     async with open_atlas(settings, migrate=True, size=2) as atlas:
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
-            token = await _sign_in_token(conn, settings)
+            token = await operator_token(conn, settings, actor=ACTOR)
+            link = await sign_in_link(conn, token, actor=ACTOR) if serves else None
             if demo:
                 await load_demo(conn, actor=ACTOR)
         address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
-        document = {"address": address, "token": token, "database": database}
+        sign_in = None if address is None else f"{address}/{link}"
+        document = {"address": address, "sign_in": sign_in, "token": token, "database": database}
         with reporting(settings.home, [program.name for program in tree], address=address) as report:
             announcing = asyncio.create_task(_announce(document, settings, json=json))
             try:
@@ -120,6 +121,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
                 await asyncio.sleep(ANSWER_PAUSE)
     lines = [
         f"Atlas is ready on {address}" if address else "Atlas is ready.",
+        *([f"Sign in, once within 15 minutes: {document['sign_in']}"] if address else []),
         f"Token: {document['token']}",
         f"A first job, in another terminal: {atlas_command()} {FIRST_JOB} --wait",
         "Ctrl-C stops it.",
@@ -148,29 +150,3 @@ async def _run(tree: Sequence[ChildProcess], grace: float, report: UpReport, wat
 async def _open_a_new_gate(conn: Connection) -> None:
     if await fetch_value(conn, NEVER_SWITCHED):
         await switch(conn, online=True, actor=ACTOR, reason="first start")
-
-
-async def _sign_in_token(conn: Connection, settings: Settings) -> str:
-    """The operator token: the one in the settings, or the one kept in ATLAS_HOME, made at the first start."""
-    if settings.atlas_operator_token is not None:
-        await ensure_operator_token(conn, settings.atlas_operator_token, actor=ACTOR)
-        return settings.atlas_operator_token
-    file = settings.home / OPERATOR_TOKEN
-    try:
-        kept = file.read_text().strip() if file.exists() else ""
-        if kept and await authenticate(conn, kept) is not None:
-            return kept
-        _, clear = await add_token(conn, subject="operator", role="operator", actor=ACTOR)
-        _write_secret(file, clear)
-    except OSError as error:
-        raise SettingsError(
-            f"{file} cannot be used: {error.strerror}.",
-            remedy="Make the folder writable, or set ATLAS_HOME to one that is.",
-        ) from error
-    return clear
-
-
-def _write_secret(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
-        handle.write(text + "\n")

@@ -2,6 +2,9 @@
 
 A session is valid until it is ended or expires, and only while its token is valid: revoking a token ends every session
 that was opened with it.
+
+A link signs a person in without the token: `atlas up` prints one. It is stored like a session, is valid for minutes,
+and opens one session.
 """
 
 import hashlib
@@ -17,15 +20,18 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.tokens import Token, token_of
+from atlas.errors import Conflict
 from atlas.ids import new_id
 
 OPEN = statement("engine/sql/open_session.sql")
 FIND = statement("engine/sql/find_session.sql")
 SEEN = statement("engine/sql/session_seen.sql")
 END = statement("engine/sql/end_session.sql")
+USE_LINK = statement("engine/sql/use_link.sql")
 DELETE_EXPIRED = statement("engine/sql/delete_expired_sessions.sql")
 
 LIFETIME = timedelta(hours=12)
+LINK_LIFETIME = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +46,61 @@ class Session:
 
 
 async def open_session(
-    conn: Connection, token: Token, *, actor: Actor, before: str | None = None, lifetime: timedelta = LIFETIME
+    conn: Connection,
+    token: Token,
+    *,
+    actor: Actor,
+    before: str | None = None,
+    link: str | None = None,
+    lifetime: timedelta = LIFETIME,
 ) -> tuple[Session, str]:
     """Sign in: returns the session and its secret, which is not shown again.
 
-    `before` is the secret of the session that the browser had until now: it ends.
+    `before` is the secret of the session that the browser had until now: it ends. So does the link that was followed.
     """
-    clear = secrets.token_urlsafe(32)
     async with conn.transaction():
+        if link is not None and not await fetch_value(conn, USE_LINK, hash=_hash(link)):
+            raise Conflict("The link has been used.", remedy="Print another one with `atlas sign-in`.")
         left = None if before is None else await find_session(conn, before)
         if left is not None:
             await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
-        row = await fetch_row(
-            conn, OPEN, id=new_id(), token_id=token.id, hash=_hash(clear), seconds=lifetime.total_seconds()
-        )
-        assert row is not None
-        session = Session(row["id"], token, row["created_at"], row["expires_at"], lifetime.total_seconds())
+        session, clear = await _insert(conn, token, lifetime)
         await record(conn, _event("SIGNED_IN", session, actor))
     return session, clear
 
 
+async def make_link(conn: Connection, token: Token, *, actor: Actor, lifetime: timedelta = LINK_LIFETIME) -> str:
+    """A code that opens one session with this token, without showing the token."""
+    async with conn.transaction():
+        await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
+        link, clear = await _insert(conn, token, lifetime, is_link=True)
+        await record(conn, _event("SIGN_IN_LINK_MADE", link, actor))
+    return clear
+
+
+async def _insert(conn: Connection, token: Token, lifetime: timedelta, *, is_link: bool = False) -> tuple[Session, str]:
+    clear, seconds = secrets.token_urlsafe(32), lifetime.total_seconds()
+    about = {"token_id": token.id, "hash": _hash(clear), "seconds": seconds, "is_link": is_link}
+    row = await fetch_row(conn, OPEN, id=new_id(), **about)
+    assert row is not None
+    return Session(row["id"], token, row["created_at"], row["expires_at"], seconds), clear
+
+
 async def find_session(conn: Connection, clear: str) -> Session | None:
     """The session of a secret, if it is valid now by the database's clock."""
-    row = await fetch_row(conn, FIND, hash=_hash(clear))
+    row = await fetch_row(conn, FIND, hash=_hash(clear), is_link=False)
     if row is None:
         return None
     await fetch(conn, SEEN, id=row["session_id"])
     session = row["session_id"], token_of(row), row["session_created_at"], row["session_expires_at"]
     return Session(*session, row["seconds_left"])
+
+
+async def find_link(conn: Connection, clear: str) -> Token | None:
+    """The token of a link, if it is valid now by the database's clock and was not used."""
+    row = await fetch_row(conn, FIND, hash=_hash(clear), is_link=True)
+    return None if row is None else token_of(row)
 
 
 async def end_session(conn: Connection, session: Session, *, actor: Actor) -> None:

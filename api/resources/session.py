@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import StringConstraints
+from pydantic import ConfigDict, StringConstraints
 
 from atlas.actors import Actor
 from atlas.api.app_state import AppState
@@ -15,33 +15,45 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models.tenants import SessionShown
 from atlas.engine.sessions import csrf_token, end_session, open_session
 from atlas.engine.tokens import ROLES
+from atlas.errors import FieldError, InvalidInput
 
 router = APIRouter(prefix=f"{PREFIX}/session", route_class=GuardedRoute, tags=["session"])
 
 PEOPLES_ROLES = ("operator", "tenant_admin", "enqueuer", "auditor")
 
 
+Secret = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+
+
 class SignIn(Body):
-    """A token of a person."""
+    """A token of a person, or the code of a link that `atlas up` or `atlas sign-in` has printed."""
 
-    token: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"token": "atl_k3v9q2xa_…"}]})
+
+    token: Secret | None = None
+    code: Secret | None = None
 
 
-@router.post("", operation_id="sign_in", status_code=201, summary="Exchange a token for a session's cookie")
+@router.post("", operation_id="sign_in", status_code=201, summary="Exchange a token or a link for a session's cookie")
 @requires(no_key="a session's cookie is returned once and never stored")
 async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
-    """It ends the session that the browser had before."""
+    """It ends the session that the browser had before. A link can be used once, within 15 minutes."""
     api: AppState = request.app.state.api
     _refuse_other_sites(request)
     address = address_of(request)
-    caller = await api.callers.by_token(body.token.strip(), address)
+    if (body.token is None) == (body.code is None):
+        raise InvalidInput("The sign-in", [FieldError("token", "or a code must be given, not both")])
+    if body.token is not None:
+        caller = await api.callers.by_token(body.token.strip(), address)
+    else:
+        caller = await api.callers.by_link(body.code or "", address)
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in PEOPLES_ROLES:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
     async with api.db.connection(share=caller.share) as conn:
         before = request.cookies.get(cookie_name(request))
-        session, clear = await open_session(conn, caller.token, actor=actor, before=before)
+        session, clear = await open_session(conn, caller.token, actor=actor, before=before, link=body.code)
     if before is not None:
         api.callers.forget()
     secure = request.url.scheme == "https"

@@ -1,4 +1,4 @@
--- One session that is valid now, with its token, and for how long both are. It reads across tenants: the session says which tenant.
+-- One session, or link, that is valid now, with its token, and for how long both are. It reads across tenants: the session says which tenant.
 -- Called by engine/sessions.py. SQL, because it is valid or not by the database's clock.
 select s.id as session_id, s.created_at as session_created_at, s.expires_at as session_expires_at,
   extract(epoch from least(s.expires_at, t.expires_at) - clock_timestamp())::float8 as seconds_left,
@@ -6,6 +6,7 @@ select s.id as session_id, s.created_at as session_created_at, s.expires_at as s
 from atlas.sessions s
 join atlas.api_tokens t on t.id = s.token_id
 where s.hash = :hash
+  and s.is_link = :is_link
   and s.ended_at is null
   and s.expires_at > clock_timestamp()
   and t.revoked_at is null

@@ -1,6 +1,7 @@
 -- Sessions of people, responses kept for repeated requests, actions on many jobs, webhooks to and from others.
 
--- A person's sign-in: an opaque cookie, good for as long as the token it was exchanged for is.
+-- A person's sign-in: an opaque cookie, good for as long as the token it was exchanged for is. A link is one that is exchanged for
+-- a session of its own, once.
 create table sessions (
   id           uuid primary key default gen_random_uuid(),
   token_id     uuid not null references api_tokens (id) on delete cascade,
@@ -8,7 +9,8 @@ create table sessions (
   created_at   timestamptz(6) not null default clock_timestamp(),
   last_seen_at timestamptz(6) not null default clock_timestamp(),
   expires_at   timestamptz(6) not null,
-  ended_at     timestamptz(6)
+  ended_at     timestamptz(6),
+  is_link      boolean not null default false
 );
 create index sessions_token_id_idx on sessions (token_id);
 create index sessions_expires_at_idx on sessions (expires_at);

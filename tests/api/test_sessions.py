@@ -6,10 +6,12 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from atlas.actors import system
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
 from atlas.audit.sealer import seal_and_sign
-from atlas.engine.sessions import delete_expired_sessions
+from atlas.engine.sessions import delete_expired_sessions, make_link
+from atlas.engine.tokens import authenticate
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"
 
@@ -225,3 +227,46 @@ async def test_expired_sessions_are_deleted(world, page, owner):
     await delete_expired_sessions(owner)
 
     assert await owner.fetchval("select count(*) from atlas.sessions") == 0
+
+
+@pytest.fixture
+async def code(world, owner):
+    """The code of a link that signs in as acme's administrator."""
+    token = await authenticate(owner, world.tokens["acme", "tenant_admin"])
+    return await make_link(owner, token, actor=system("test"))
+
+
+async def test_a_link_signs_in_once_and_is_no_session(world, owner, code):
+    client = browser(world)
+    client.cookies.set("atlas", code)
+    assert (await client.get("/session")).status_code == 401
+    client.cookies.clear()
+
+    answers = await asyncio.gather(*(browser(world).post("/session", json={"code": code}) for _ in range(4)))
+
+    assert sorted(answer.status_code for answer in answers) in (
+        [201, 401, 401, 401],
+        [201, 401, 401, 409],
+        [201, 401, 409, 409],
+        [201, 409, 409, 409],
+    )
+    [signed_in] = [answer for answer in answers if answer.status_code == 201]
+    assert signed_in.json()["subject"] == "tenant_admin@acme"
+    assert (await browser(world).post("/session", json={"code": code})).status_code == 401
+    actions = "select array_agg(action order by id) from atlas.audit_log where entity_type = 'session'"
+    assert await owner.fetchval(actions) == ["SIGN_IN_LINK_MADE", "SIGNED_IN"]
+
+
+async def test_a_link_expires_and_ends_with_its_token(world, owner, code):
+    await owner.execute("update atlas.sessions set expires_at = clock_timestamp() where is_link")
+    assert (await browser(world).post("/session", json={"code": code})).status_code == 401
+    await owner.execute("update atlas.sessions set expires_at = clock_timestamp() + interval '1 minute' where is_link")
+    await owner.execute(
+        "update atlas.api_tokens set revoked_at = clock_timestamp() where subject = 'tenant_admin@acme'"
+    )
+    assert (await browser(world).post("/session", json={"code": code})).status_code == 401
+
+
+@pytest.mark.parametrize("body", [{}, {"token": "atl_a_b", "code": "c"}, {"code": ""}])
+async def test_a_sign_in_has_a_token_or_a_code(world, body):
+    assert (await browser(world).post("/session", json=body)).status_code == 422

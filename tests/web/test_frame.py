@@ -5,6 +5,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from atlas.actors import system
+from atlas.engine.sessions import make_link
+from atlas.engine.tokens import authenticate
 from tests.web.conftest import PHONE, Visit, serious_violations
 
 PAGES = {
@@ -38,6 +41,22 @@ def test_a_person_signs_in_where_the_link_leads_and_signs_out(site, visit: Visit
     expect(page.get_by_role("heading", name="Sign in to Atlas")).to_be_visible()
     page.reload()
     expect(page.get_by_role("heading", name="Sign in to Atlas")).to_be_visible()
+
+
+def test_a_link_signs_in_once_and_leaves_no_trace_in_the_address(site, visit: Visit):
+    async def make() -> str:
+        async with site.pool.acquire() as conn:
+            token = await authenticate(conn, site.world.tokens["acme", "tenant_admin"])
+            return await make_link(conn, token, actor=system("test"))
+
+    code = site.run(make())
+    page = visit(f"/jobs#sign-in={code}", role=None)
+    expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
+    expect(page).to_have_url(re.compile("/jobs$"))
+
+    second = visit(f"/#sign-in={code}", role=None)
+    expect(second.get_by_role("heading", name="Sign in to Atlas")).to_be_visible()
+    expect(second.get_by_role("alert")).to_be_visible()
 
 
 def test_the_rail_shows_what_a_role_may_read(visit: Visit):

@@ -3,14 +3,14 @@ import { Button } from "@/components/Button";
 import { Field, Input } from "@/components/Form";
 import { ProblemLine } from "@/components/ProblemView";
 import { Command } from "@/components/EmptyState";
-import { signIn } from "./session";
+import { failedLink, signIn } from "./session";
 import styles from "./SignInPage.module.css";
 
 /** Signs a person in with a token. */
 export function SignInPage() {
   const [token, setToken] = useState("");
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const [error, setError] = useState<unknown>(failedLink);
 
   useEffect(() => {
     document.title = "Sign in · Atlas";
@@ -36,9 +36,9 @@ export function SignInPage() {
           Sign in
         </Button>
         <p className={styles.help}>
-          On the machine that runs Atlas, <code>atlas up</code> prints a token. Another one is made by
+          On the machine that runs Atlas, this prints a link that signs you in:
         </p>
-        <Command text="atlas token add dana --role operator" />
+        <Command text="atlas sign-in" />
       </form>
     </main>
   );

@@ -44,7 +44,26 @@ export async function signOut(): Promise<void> {
   begin(null);
 }
 
+/** `atlas up` prints a link that ends so. What follows is sent once, and is in no log: a fragment stays in the browser. */
+const LINK = "#sign-in=";
+let linkError: unknown = null;
+
+/** Why the link that was followed did not sign in; null if none was, or it did. */
+export function failedLink(): unknown {
+  return linkError;
+}
+
+/** Signs in by the link that was followed, if one was. */
+async function followLink(): Promise<void> {
+  if (!window.location.hash.startsWith(LINK)) return;
+  const code = window.location.hash.slice(LINK.length);
+  window.history.replaceState(null, "", window.location.pathname + window.location.search);
+  linkError = null;
+  await client.POST("/api/v1/session", { body: { code } }).catch((error: unknown) => (linkError = error));
+}
+
 async function readSession(): Promise<Session | null> {
+  await followLink();
   try {
     const { data } = await client.GET("/api/v1/session");
     setCsrfToken(data?.csrf_token ?? null);
