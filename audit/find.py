@@ -15,8 +15,8 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import AuditEntryWhereInput, DateTimeFilter, StringFilter
+    from atlas.generated import models
+    from atlas.generated.types import AuditEntryWhereInput, DateTimeFilter, StringFilter
 
 FIND_ALL = statement("audit/sql/find_all.sql")
 HORIZON = statement("audit/sql/find_horizon.sql")

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prisma import Json
-from prisma.models import Job
+from atlas.generated import Json
+from atlas.generated.models import Job
 
 from atlas.db.pool import Pool, Queryable, open_pool
 from atlas.prisma_client import AsyncpgPrisma, packaged_schema

@@ -15,7 +15,7 @@ from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import Conflict, no_tenant
 
 if TYPE_CHECKING:
-    from prisma.enums import WorkflowKind
+    from atlas.generated.enums import WorkflowKind
 
 TAKE = statement("engine/sql/take_quota.sql")
 

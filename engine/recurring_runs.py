@@ -16,8 +16,8 @@ from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.recurring import Key
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import RecurringRunWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import RecurringRunWhereInput
 
 CLAIM = statement("engine/sql/claim_recurring.sql")
 RENEW = statement("engine/sql/renew_recurring.sql")

@@ -26,8 +26,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, no_tenant
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import TenantUpdateInput, TenantWhereInput, TenantWhereUniqueInput
+    from atlas.generated import models
+    from atlas.generated.types import TenantUpdateInput, TenantWhereInput, TenantWhereUniqueInput
 
 HOLD = statement("engine/sql/hold_tenant.sql")
 

@@ -31,8 +31,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsE
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import ApiTokenWhereInput, ApiTokenWhereUniqueInput
+    from atlas.generated import models
+    from atlas.generated.types import ApiTokenWhereInput, ApiTokenWhereUniqueInput
 
 Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)

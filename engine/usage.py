@@ -11,8 +11,8 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import (
+    from atlas.generated import models
+    from atlas.generated.types import (
         SortOrder,
         UsageHourlyGroupByOutput,
         UsageHourlyScalarFieldKeys,

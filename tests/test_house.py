@@ -31,7 +31,7 @@ ARROWS = {
 BESIDE = {"bench", "tests"}
 # It names what users import, from every floor, and loads it when it is used.
 PUBLIC_NAMES = ROOT / "atlas" / "__init__.py"
-NOT_OURS = {".git", ".venv", ".types", "build", ".atlas", "node_modules", "__pycache__", "results", "dist"}
+NOT_OURS = {".git", ".venv", ".types", "build", "generated", ".atlas", "node_modules", "__pycache__", "results", "dist"}
 
 
 def files(folder: Path, *endings: str) -> Iterator[Path]:

@@ -17,8 +17,7 @@ from atlas.errors import AtlasError
 from atlas.source import setup_command
 
 if TYPE_CHECKING:
-    from prisma import Base64, Json
-
+    from atlas.generated import Base64, Json
     from atlas.prisma_client import AsyncpgPrisma
 
 
@@ -50,7 +49,7 @@ def prisma_on(conn: Queryable) -> "AsyncpgPrisma":
 def as_json(value: Any) -> "Json":
     """A value of a Json field, as calls take it. Read, such a field is the value itself."""
     load_client()
-    from prisma import Json
+    from atlas.generated import Json
 
     return Json(value)
 
@@ -58,7 +57,7 @@ def as_json(value: Any) -> "Json":
 def as_base64(value: bytes) -> "Base64":
     """A value of a Bytes field, as calls take it. Read, such a field has `decode()`."""
     load_client()
-    from prisma import Base64
+    from atlas.generated import Base64
 
     return Base64.encode(value)
 

@@ -1,12 +1,8 @@
 """Prisma's generated, typed client over asyncpg: no Rust engine, no second process, the shared pool."""
 
-from atlas.db.generated_prisma import prepare_import
-
-prepare_import()  # before the modules below import it
-
-from atlas.prisma_client.client import AsyncpgPrisma  # noqa: E402
-from atlas.prisma_client.errors import ConnectionLost, UnsupportedQuery  # noqa: E402
-from atlas.prisma_client.schema import (  # noqa: E402
+from atlas.prisma_client.client import AsyncpgPrisma
+from atlas.prisma_client.errors import ConnectionLost, UnsupportedQuery
+from atlas.prisma_client.schema import (
     Default,
     Enum,
     Field,

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from prisma import Prisma
-from prisma.client import Batch
+from atlas.generated import Prisma
+from atlas.generated.client import Batch
 
 Queued = list[dict[str, Any]]
 

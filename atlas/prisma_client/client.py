@@ -6,13 +6,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import asyncpg
-from prisma import Prisma, actions, models
-from prisma._base_client import USE_CLIENT_DEFAULT, AsyncBasePrisma, UseClientDefault
-from prisma._constants import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
-from prisma._types import PrismaMethod
-from prisma.client import Batch
-from prisma.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
-from prisma.metadata import PRISMA_MODELS
+from atlas.generated import Prisma, actions, models
+from atlas.generated._base_client import USE_CLIENT_DEFAULT, AsyncBasePrisma, UseClientDefault
+from atlas.generated._constants import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
+from atlas.generated._types import PrismaMethod
+from atlas.generated.client import Batch
+from atlas.generated.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
+from atlas.generated.metadata import PRISMA_MODELS
 from pydantic import BaseModel
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable

@@ -19,11 +19,11 @@ import re
 from typing import Any, TypeVar
 
 import asyncpg
-from prisma import errors as prisma
-from prisma.engine.errors import EngineConnectionError
 
 from atlas.db.pool import UNREACHABLE
 from atlas.errors import AtlasError, DatabaseUnreachable
+from atlas.generated import errors as prisma
+from atlas.generated.engine.errors import EngineConnectionError
 from atlas.prisma_client.schema import Field, Model
 
 _DataErrorT = TypeVar("_DataErrorT", bound=prisma.DataError)

@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from prisma.fields import Base64, Json
 from pydantic import BaseModel
 
 from atlas.db.pool import Connection
+from atlas.generated.fields import Base64, Json
 from atlas.prisma_client.errors import wrong_value
 from atlas.prisma_client.schema import Model, Schema
 from atlas.prisma_client.values import Unfit, as_bytes, as_timestamp, dump_json

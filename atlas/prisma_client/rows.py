@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from prisma import models
+from atlas.generated import models
 from pydantic import BaseModel
 
 from atlas.prisma_client.nested_data import Row

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from prisma.client import PACKAGED_SCHEMA_PATH
-
+from atlas.generated.client import PACKAGED_SCHEMA_PATH
 from atlas.prisma_client.schema_text import WITH_FIELDS, Attribute, Block, SchemaLine, items, read_blocks, unquote
 
 # Postgres's own short names (udt_name in information_schema) for Prisma's types and for `@db.` types.

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import asyncpg
-from prisma.errors import TransactionExpiredError
 
 from atlas.db.pool import Connection, Pool
+from atlas.generated.errors import TransactionExpiredError
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import asyncpg
-from prisma import Prisma
-from prisma._transactions import AsyncTransactionManager
-from prisma.errors import TransactionError, TransactionNotStartedError
 
 from atlas.db.pool import UNREACHABLE, Connection
+from atlas.generated import Prisma
+from atlas.generated._transactions import AsyncTransactionManager
+from atlas.generated.errors import TransactionError, TransactionNotStartedError
 from atlas.prisma_client.errors import translate
 from atlas.prisma_client.source import Bound, Pooled, Source, closed, too_late
 

@@ -17,10 +17,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from prisma.fields import Base64, Json
-
 from atlas.db.pg_json import read_stored
 from atlas.db.schema import qualified
+from atlas.generated.fields import Base64, Json
 from atlas.prisma_client.errors import UnsupportedQuery, inconsistent_value, missing_value, wrong_value
 from atlas.prisma_client.schema import Enum, Field
 

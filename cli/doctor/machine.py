@@ -10,7 +10,7 @@ from atlas.audit.keys import is_open_to_others, key_file
 from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.setup import client_is_current
-from atlas.db.generated_prisma import generated_folder
+from atlas.db.generated_prisma import FOLDER
 from atlas.settings import Settings
 from atlas.source import setup_command
 
@@ -41,8 +41,7 @@ def _python() -> Diagnosis:
 
 
 def _prisma_client() -> Diagnosis:
-    folder = generated_folder()
-    current = folder is not None and client_is_current(folder)
+    current = client_is_current(FOLDER)
     return finding(
         "prisma client",
         "generated from the current schema.prisma" if current else "not generated from the current schema.prisma",

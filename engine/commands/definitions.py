@@ -24,8 +24,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import (
+    from atlas.generated import models
+    from atlas.generated.types import (
         JobDefinitionCreateInput,
         JobDefinitionUpdateInput,
         JobDefinitionWhereInput,

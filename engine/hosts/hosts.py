@@ -20,8 +20,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import HostWhereInput, HostWhereUniqueInput
+    from atlas.generated import models
+    from atlas.generated.types import HostWhereInput, HostWhereUniqueInput
 
 EXISTS = statement("engine/hosts/sql/host_exists.sql")
 HOLD = statement("engine/hosts/sql/hold_host.sql")

@@ -20,8 +20,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import ServerInstanceWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import ServerInstanceWhereInput
 
 HOLD = statement("engine/hosts/sql/hold_server_instance.sql")
 HOLD_JOBS = statement("engine/hosts/sql/hold_server_jobs.sql")

@@ -33,8 +33,8 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import BulkActionCreateInput, BulkActionWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import BulkActionCreateInput, BulkActionWhereInput
 
 HOLD = statement("engine/jobs/sql/hold_bulk_action.sql")
 ADVANCE = statement("engine/jobs/sql/advance_bulk_action.sql")

@@ -11,8 +11,8 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import JobRunWhereInput, JobWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import JobRunWhereInput, JobWhereInput
 
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")

@@ -5,7 +5,6 @@ from typing import Any, Self
 from uuid import UUID
 
 import asyncpg
-from prisma._types import PrismaMethod
 from pydantic import BaseModel
 
 from atlas.actors import Actor, system
@@ -14,6 +13,7 @@ from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.enqueue import Enqueued, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.prisma_rules import WRITES, check_write, chosen, with_choice
+from atlas.generated._types import PrismaMethod
 from atlas.prisma_client import AsyncpgPrisma, Schema
 from atlas.prisma_client.errors import missing_value, translate, wrong_value
 from atlas.prisma_client.source import Bound

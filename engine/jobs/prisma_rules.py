@@ -8,10 +8,9 @@ few columns of a job may be changed, and every other write is refused before any
 from collections.abc import Mapping
 from typing import Any
 
-from prisma.errors import PrismaError
-from prisma.fields import Json
-
 from atlas.errors import Refused
+from atlas.generated.errors import PrismaError
+from atlas.generated.fields import Json
 from atlas.prisma_client.compile.draft import as_dict, scalar
 from atlas.prisma_client.errors import missing_value
 from atlas.prisma_client.schema import Model

@@ -18,8 +18,8 @@ from atlas.engine.triggers.spec import TriggerSpec
 from atlas.errors import NotFound
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import JobTriggerWhereInput, TriggerFireWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import JobTriggerWhereInput, TriggerFireWhereInput
 
 DESCRIBE = statement("engine/triggers/sql/describe.sql")
 

@@ -23,8 +23,8 @@ from atlas.errors import no_tenant
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma.enums import MisfirePolicy, TriggerType
-    from prisma.types import JobTriggerCreateInput
+    from atlas.generated.enums import MisfirePolicy, TriggerType
+    from atlas.generated.types import JobTriggerCreateInput
 
 STAY = statement("engine/triggers/sql/stay.sql")
 CLOCK = statement("engine/triggers/sql/clock.sql")

@@ -22,8 +22,8 @@ from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import InboundHookCreateInput, InboundHookWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import InboundHookCreateInput, InboundHookWhereInput
 
 FIND = statement("engine/webhooks/sql/find_hook.sql")
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")

@@ -22,8 +22,8 @@ from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import WebhookCreateInput, WebhookWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import WebhookCreateInput, WebhookWhereInput
 
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")

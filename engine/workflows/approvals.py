@@ -22,9 +22,9 @@ from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.enums import ApprovalStatus
-    from prisma.types import ApprovalWhereInput
+    from atlas.generated import models
+    from atlas.generated.enums import ApprovalStatus
+    from atlas.generated.types import ApprovalWhereInput
 
 LOCK = statement("engine/workflows/sql/lock_approval.sql")
 DECIDE = statement("engine/workflows/sql/decide_approval.sql")

@@ -12,9 +12,9 @@ from atlas.db.statements import statement
 from atlas.engine.workflows.rows import check_status, id_filter
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.enums import IntentStatus
-    from prisma.types import IntentWhereInput
+    from atlas.generated import models
+    from atlas.generated.enums import IntentStatus
+    from atlas.generated.types import IntentWhereInput
 
 ENGINE = statement("engine/workflows/sql/engine_state.sql")
 

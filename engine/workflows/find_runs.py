@@ -14,8 +14,8 @@ from atlas.engine.workflows.rows import check_status, id_filter, read_rows
 from atlas.errors import NotFound
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import WorkflowRunStateWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import WorkflowRunStateWhereInput
 
 STEPS = statement("engine/workflows/sql/list_steps.sql")
 

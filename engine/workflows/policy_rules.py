@@ -18,9 +18,9 @@ from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.enums import PolicyEffect
-    from prisma.types import PolicyRuleWhereInput
+    from atlas.generated import models
+    from atlas.generated.enums import PolicyEffect
+    from atlas.generated.types import PolicyRuleWhereInput
 
 
 async def add_rule(

@@ -10,7 +10,7 @@ from atlas.db.statements import Statement
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from prisma.types import StringFilter
+    from atlas.generated.types import StringFilter
 
 
 async def read_rows(

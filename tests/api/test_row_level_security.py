@@ -2,12 +2,12 @@
 
 import asyncpg
 import pytest
-from prisma import Json
-from prisma.errors import PrismaError
 
 from atlas import AtlasPrisma
 from atlas.db.prisma import prisma_on
 from atlas.errors import NotFound
+from atlas.generated import Json
+from atlas.generated.errors import PrismaError
 from atlas.prisma_client import packaged_schema
 from tests.api.given import furnish_installation, furnish_tenant
 

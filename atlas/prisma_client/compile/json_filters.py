@@ -6,8 +6,7 @@ column is compared as `jsonb`, which alone can be.
 
 from typing import Any
 
-from prisma.fields import Json
-
+from atlas.generated.fields import Json
 from atlas.prisma_client.compile.draft import Draft, named
 from atlas.prisma_client.compile.filters import like_pattern
 from atlas.prisma_client.errors import missing_value, wrong_input, wrong_value

@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 import orjson
-from prisma.errors import UnknownRelationalFieldError
 from pydantic import BaseModel
 
+from atlas.generated.errors import UnknownRelationalFieldError
 from atlas.prisma_client.compile.draft import Draft, Included, as_dict, column, quoted, scalar
 from atlas.prisma_client.compile.pages import PAGE_ARGUMENTS, page_sql, parse_page
 from atlas.prisma_client.compile.where import join_sql, target_of

@@ -24,7 +24,7 @@ from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from prisma import models
+    from atlas.generated import models
 
 HOLD = statement("engine/workflows/declared/sql/hold_workflow.sql")
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")

@@ -55,34 +55,51 @@ async def test_a_model_that_does_not_exist_is_named(conn):
     "module", ["atlas.engine.tenants", "atlas.cli.main", "atlas.cli.tenant", "atlas.workers.worker"]
 )
 def test_the_generated_code_is_imported_by_the_first_call_alone(module):
-    loaded = f"import sys, {module}; print('prisma' in sys.modules)"
+    loaded = f"import sys, {module}; print('atlas.generated' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "False"
 
 
-def test_types_that_only_type_checkers_read_are_made_when_one_is_asked_for():
+def test_what_only_type_checkers_and_the_generator_read_is_imported_when_it_is_asked_for():
     code = """
-from atlas.db.prisma import load_client
-load_client()
-import prisma, sys
-made = len(vars(prisma.types)) > 1000
-from prisma.types import TenantWhereInput
-again = prisma.types.TenantWhereInput is TenantWhereInput is sys.modules["prisma.types"].TenantWhereInput
-print(made, again, hasattr(prisma.types, "Nothing"))
+import sys
+from atlas.prisma import types
+before = [len(vars(types)) > 1000, "jinja2" in sys.modules, "prisma" in sys.modules]
+from atlas.generated.types import TenantWhereInput
+again = types.TenantWhereInput is TenantWhereInput is sys.modules["atlas.generated.types"].TenantWhereInput
+import atlas.generated.generator.models
+from atlas.generated.generator import Generator
+kind = atlas.generated.generator.models.EngineType.__mro__[1]
+print(*before, again, hasattr(types, "Nothing"), Generator.__name__, kind.__name__)
 """
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "True", "False"]
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert printed == ["False", "False", "False", "True", "False", "Generator", "str"]
+
+
+def test_a_client_that_the_application_generated_stays_its_own(tmp_path):
+    (tmp_path / "prisma").mkdir()
+    (tmp_path / "prisma" / "__init__.py").write_text("OWNER = 'the application'")
+    code = """
+import atlas.generated as prisma
+from atlas import AtlasPrisma
+from atlas.prisma import Json
+print(prisma.OWNER, Json.__module__, vars(prisma).keys() >= {"models"})
+"""
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True, cwd=tmp_path, env={"PYTHONPATH": "."})
+    assert printed == "the application atlas.generated._fields False\n"
 
 
 def test_no_module_of_the_application_imports_the_generated_code_with_itself():
     """Commands and workers that make no typed call do not wait for it."""
     sources = [path for floor in ("atlas", *FLOORS) for path in (ROOT / floor).rglob("*.py")]
-    own = [ROOT / "engine" / "jobs" / name for name in ("prisma_client.py", "prisma_rules.py")]
+    own = [ROOT / "atlas" / "prisma.py", ROOT / "engine" / "jobs" / "prisma_client.py"]
+    own.append(ROOT / "engine" / "jobs" / "prisma_rules.py")
     found = [
         path.relative_to(ROOT)
         for path in sources
         if path not in own and ROOT / "atlas" / "prisma_client" not in path.parents
         for node in ast.parse(path.read_text()).body
         for name in _imported(node)
-        if name.split(".")[0] == "prisma" or name.startswith("atlas.prisma_client")
+        if name.startswith(("prisma", "atlas.generated", "atlas.prisma"))
     ]
     assert found == []
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from prisma import Json
-
+from atlas.generated import Json
 from tests.atlas.prisma_client.recording import Call
 
 DAY = datetime(2024, 1, 2, tzinfo=UTC)

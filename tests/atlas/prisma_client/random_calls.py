@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
-from prisma import Json
 
+from atlas.generated import Json
 from tests.atlas.prisma_client.recording import Call
 
 NUMBERS = st.integers(-2, 3)

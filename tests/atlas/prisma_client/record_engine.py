@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
-from prisma import Json, Prisma
-from prisma._builder import QueryBuilder, dumps, serializer
-from prisma.engine.utils import handle_response_errors
 
 from atlas.db.pool import connect
+from atlas.generated import Json, Prisma
+from atlas.generated._builder import QueryBuilder, dumps, serializer
+from atlas.generated.engine.utils import handle_response_errors
 from atlas.prisma_client import AsyncpgPrisma
 from atlas.prisma_client.schema import parse_schema
 from atlas.test_databases import TestDatabases

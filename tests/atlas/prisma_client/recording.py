@@ -10,11 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prisma import Base64, Json
-from prisma.errors import PrismaError
 from pydantic import BaseModel
 
 from atlas.db.pool import Connection
+from atlas.generated import Base64, Json
+from atlas.generated.errors import PrismaError
 
 RECORDED = Path(__file__).with_name("recorded.json")
 

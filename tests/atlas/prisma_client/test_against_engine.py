@@ -14,11 +14,11 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import prisma.errors
 import pytest
 import pytest_asyncio
 
 from atlas.db.pool import Connection, connect
+from atlas.generated import errors
 from atlas.prisma_client import AsyncpgPrisma
 from atlas.prisma_client.schema import parse_schema
 from atlas.test_databases import TestDatabases
@@ -77,11 +77,9 @@ def is_same(found: dict[str, Any], recorded: dict[str, Any]) -> bool:
     """
     ours, theirs = found["answer"], recorded["answer"]
     if isinstance(theirs, dict) and "error" in theirs and isinstance(ours, dict) and "error" in ours:
-        kind = getattr(prisma.errors, ours["error"], prisma.errors.DataError)
+        kind = getattr(errors, ours["error"], errors.DataError)
         codes = {theirs["code"], "P2012" if theirs["code"] == "P2009" else None}
-        is_known = issubclass(kind, getattr(prisma.errors, theirs["error"])) and (
-            not theirs["code"] or ours["code"] in codes
-        )
+        is_known = issubclass(kind, getattr(errors, theirs["error"])) and (not theirs["code"] or ours["code"] in codes)
         return is_known and found["changes"] == recorded["changes"]
     return found == recorded
 

@@ -6,23 +6,23 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import ClassVar
 
-import prisma
 import pytest
-from prisma import Base64, Prisma
-from prisma.actions import JobActions
-from prisma.bases import _PrismaModel
-from prisma.errors import (
+from pydantic import BaseModel
+
+from atlas.errors import AtlasError
+from atlas.generated import Base64, Prisma, register
+from atlas.generated.actions import JobActions
+from atlas.generated.bases import _PrismaModel
+from atlas.generated.errors import (
     DataError,
     ForeignKeyViolationError,
     InvalidModelError,
     MissingRequiredValueError,
+    PrismaError,
     TableNotFoundError,
     UnknownModelError,
 )
-from prisma.models import Job, Tenant
-from pydantic import BaseModel
-
-from atlas.errors import AtlasError
+from atlas.generated.models import Job, Tenant
 from atlas.prisma_client import AsyncpgPrisma, UnsupportedQuery, packaged_schema
 from atlas.prisma_client.schema import parse_schema
 
@@ -43,8 +43,8 @@ class Clock(_PrismaModel):
 async def test_it_is_a_prisma_client_and_serves_the_models_methods(db, monkeypatch):
     assert isinstance(db, Prisma)
     assert await Tenant.prisma(db).count() == 1
-    monkeypatch.setattr("prisma._registry._registered_client", None)
-    prisma.register(db)
+    monkeypatch.setattr("atlas.generated._registry._registered_client", None)
+    register(db)
     assert db.is_registered()
     assert (await Tenant.prisma().find_first_or_raise()).slug == "system"
 
@@ -85,7 +85,7 @@ async def test_a_type_it_cannot_carry_is_named(clean_pool):
     with pytest.raises(UnsupportedQuery, match=r"the type of Clock.time, Time\(6\)") as refusal:
         await JobActions(AsyncpgPrisma(clean_pool, schema=schema), Clock).find_many()
     assert isinstance(refusal.value, AtlasError)
-    assert isinstance(refusal.value, prisma.errors.PrismaError)
+    assert isinstance(refusal.value, PrismaError)
     assert refusal.value.remedy
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 import pytest_asyncio
-from prisma import Base64, Json
-from prisma.errors import FieldNotFoundError
+
+from atlas.generated import Base64, Json
+from atlas.generated.errors import FieldNotFoundError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -218,6 +219,6 @@ async def test_hostile_names_are_refused_wherever_a_name_can_stand(db, jobs, ten
     for call in calls:
         with pytest.raises(Exception) as refusal:
             await call()
-        assert type(refusal.value).__module__ in ("prisma.errors", "atlas.prisma_client.errors"), refusal.value
+        assert type(refusal.value).__module__ in ("atlas.generated.errors", "atlas.prisma_client.errors"), refusal.value
         assert refusal.value.__cause__ is None, "it reached the database"
     assert await jobs.count() == len(ROWS)

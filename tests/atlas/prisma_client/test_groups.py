@@ -5,8 +5,9 @@ from decimal import Decimal
 
 import pytest
 import pytest_asyncio
-from prisma import Base64, Json
-from prisma.errors import FieldNotFoundError, InputError, MissingRequiredValueError
+
+from atlas.generated import Base64, Json
+from atlas.generated.errors import FieldNotFoundError, InputError, MissingRequiredValueError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -2,8 +2,8 @@
 
 import pytest
 import pytest_asyncio
-from prisma.errors import DataError, FieldNotFoundError
 
+from atlas.generated.errors import DataError, FieldNotFoundError
 from atlas.prisma_client import UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

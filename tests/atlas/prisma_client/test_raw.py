@@ -5,12 +5,12 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import pytest
-from prisma import Base64, Json
-from prisma.enums import JobSource
-from prisma.errors import FieldNotFoundError, ForeignKeyViolationError, RawQueryError
-from prisma.models import Job, JobWorker
 from pydantic import BaseModel
 
+from atlas.generated import Base64, Json
+from atlas.generated.enums import JobSource
+from atlas.generated.errors import FieldNotFoundError, ForeignKeyViolationError, RawQueryError
+from atlas.generated.models import Job, JobWorker
 from tests.atlas.prisma_client.workshop import Gadget
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -2,7 +2,8 @@
 
 import pytest
 import pytest_asyncio
-from prisma.errors import (
+
+from atlas.generated.errors import (
     DataError,
     FieldNotFoundError,
     ForeignKeyViolationError,
@@ -11,7 +12,6 @@ from prisma.errors import (
     UniqueViolationError,
     UnknownRelationalFieldError,
 )
-
 from atlas.prisma_client import UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from prisma import Base64, Json
-from prisma.bases import BaseTenant
+from atlas.generated import Base64, Json
+from atlas.generated.bases import BaseTenant
 
 from atlas.prisma_client import client
 

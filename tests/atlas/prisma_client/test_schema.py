@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from prisma.metadata import PRISMA_MODELS, RELATIONAL_FIELD_MAPPINGS
 
+from atlas.generated.metadata import PRISMA_MODELS, RELATIONAL_FIELD_MAPPINGS
 from atlas.prisma_client import load_schema, packaged_schema
 from atlas.prisma_client.schema import Default, Schema, parse_schema
 from tests.atlas.prisma_client.workshop import SCHEMA

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import asyncpg
 import pytest
-from prisma.errors import (
+
+from atlas.generated.errors import (
     ClientNotConnectedError,
     DataError,
     TransactionError,
@@ -13,7 +14,6 @@ from prisma.errors import (
     TransactionNotStartedError,
     UniqueViolationError,
 )
-
 from atlas.prisma_client import AsyncpgPrisma, ConnectionLost, UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -323,14 +323,14 @@ async def test_engine_features_are_refused_by_name(db):
 
 
 async def test_no_engine_process_and_no_dotenv_are_involved(db, monkeypatch, tmp_path):
-    import prisma._base_client
-    import prisma.engine._query
+    from atlas.generated import _base_client
+    from atlas.generated.engine._query import AsyncQueryEngine
 
     def never(*args, **kwargs):
         raise AssertionError
 
-    monkeypatch.setattr(prisma._base_client, "load_env", never)
-    monkeypatch.setattr(prisma.engine._query.AsyncQueryEngine, "connect", never)
+    monkeypatch.setattr(_base_client, "load_env", never)
+    monkeypatch.setattr(AsyncQueryEngine, "connect", never)
     monkeypatch.delenv("DATABASE_URL", raising=False)
     async with AsyncpgPrisma(db._source.pool) as client:
         assert await client.jobtype.count() == 0

@@ -5,9 +5,9 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from prisma import Base64, Json
-from prisma.errors import DataError, FieldNotFoundError, MissingRequiredValueError
 
+from atlas.generated import Base64, Json
+from atlas.generated.errors import DataError, FieldNotFoundError, MissingRequiredValueError
 from atlas.prisma_client import UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,8 +6,9 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import pytest
-from prisma import Base64, Json
-from prisma.errors import (
+
+from atlas.generated import Base64, Json
+from atlas.generated.errors import (
     DataError,
     FieldNotFoundError,
     ForeignKeyViolationError,
@@ -15,7 +16,6 @@ from prisma.errors import (
     RecordNotFoundError,
     UniqueViolationError,
 )
-
 from atlas.prisma_client import UnsupportedQuery
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

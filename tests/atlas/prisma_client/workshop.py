@@ -4,10 +4,9 @@ import datetime
 import decimal
 from typing import Any, ClassVar, Optional
 
-from prisma import fields
-from prisma.actions import JobActions
-from prisma.bases import _PrismaModel
-
+from atlas.generated import fields
+from atlas.generated.actions import JobActions
+from atlas.generated.bases import _PrismaModel
 from atlas.prisma_client import AsyncpgPrisma
 from atlas.prisma_client.schema import parse_schema
 

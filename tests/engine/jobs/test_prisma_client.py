@@ -7,9 +7,6 @@ from types import SimpleNamespace
 import asyncpg
 import orjson
 import pytest
-from prisma import Json
-from prisma.enums import JobStatus
-from prisma.errors import FieldNotFoundError, MissingRequiredValueError, PrismaError
 from pydantic import BaseModel
 
 from atlas import Actor, AtlasPrisma, JobsRepository, WriteRefused, job
@@ -18,6 +15,9 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_rules import VERBS, WRITES
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
+from atlas.generated import Json
+from atlas.generated.enums import JobStatus
+from atlas.generated.errors import FieldNotFoundError, MissingRequiredValueError, PrismaError
 from atlas.prisma_client import packaged_schema
 from tests.support import DANA, given_tenant, publish
 

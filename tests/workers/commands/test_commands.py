@@ -268,7 +268,7 @@ async def main(url):
     pool = await open_pool(url, size=4)
     ran = await Ticker(Settings())(pool, url)
     await pool.close()
-    print(ran.succeeded, "prisma" in sys.modules)
+    print(ran.succeeded, "atlas.generated" in sys.modules)
 
 asyncio.run(main(sys.argv[1]))
 """
