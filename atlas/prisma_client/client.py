@@ -6,6 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import asyncpg
+from pydantic import BaseModel
+
+from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable
 from atlas.generated import Prisma, actions, models
 from atlas.generated._base_client import USE_CLIENT_DEFAULT, AsyncBasePrisma, UseClientDefault
 from atlas.generated._constants import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TX_MAX_WAIT, DEFAULT_TX_TIMEOUT
@@ -13,9 +16,6 @@ from atlas.generated._types import PrismaMethod
 from atlas.generated.client import Batch
 from atlas.generated.errors import ClientNotConnectedError, InvalidModelError, UnknownModelError
 from atlas.generated.metadata import PRISMA_MODELS
-from pydantic import BaseModel
-
-from atlas.db.pool import UNREACHABLE, Connection, Pool, Queryable
 from atlas.prisma_client.batch import Queued, WriteBatch
 from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
@@ -186,9 +186,7 @@ class AsyncpgPrisma(Prisma):
         else:
             call = Operation(self._schema, asked, model, arguments, root_selection or [])
             result = await OPERATIONS[method](conn, call)
-        if method in ROWS and arguments.get("include") is None:
-            return as_models(asked, model, result)
-        return result
+        return as_models(asked, model, result) if method in ROWS else result
 
     async def _raw(
         self, conn: Connection, method: str, arguments: dict[str, Any], result: type[BaseModel] | None

@@ -12,7 +12,7 @@ from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from atlas.generated import models
     from atlas.generated.types import InboundHookCreateInput, InboundHookWhereInput
 
-FIND = statement("engine/webhooks/sql/find_hook.sql")
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
 
 # How far the timestamp of a message may be from the database's clock.
@@ -120,8 +119,12 @@ async def list_hooks(
 
 async def load_secret(conn: Connection, key: str) -> HookSecret | None:
     """The hook behind a key; None if there is none. The caller sees the hooks of all tenants."""
-    row = await fetch_row(conn, FIND, key=key)
-    return None if row is None else HookSecret(row["id"], row["tenant_id"], row["event_name"], read_secret(row))
+    row = await prisma_on(conn).inboundhook.find_unique(where={"key": key})
+    if row is None:
+        return None
+    id, tenant_id = UUID(row.id), UUID(row.tenantId)
+    stored = {"key_id": row.keyId, "nonce": row.nonce.decode(), "ciphertext": row.ciphertext.decode()}
+    return HookSecret(id, tenant_id, row.eventName, read_secret({"id": id, "tenant_id": tenant_id, **stored}))
 
 
 def check_signature(hook: HookSecret, headers: Mapping[str, str], body: bytes) -> None:

@@ -12,14 +12,14 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Parameter
+from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, Parameter
 from atlas.prisma_client.schema import Schema
 
 # Applications may filter in endless ways; a few are everyday ones.
 MOST_SHAPES = 1000
 _VALUES = (str, int, float, bool, datetime, Decimal, UUID, list, tuple)
 # These change a statement by more than a value, and are rare.
-_COMPOSED = ("cursor", "include", "distinct")
+_COMPOSED = ("cursor", "distinct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,13 @@ class ComposedPage:
 
     sql: str
     parameters: list[Parameter]
+    included: tuple[Included, ...]
     backwards: bool
 
     def statement(self, values: list[Any]) -> CompiledQuery:
         """The statement for these values."""
         encoded = [parameter.encode(value) for parameter, value in zip(self.parameters, values, strict=True)]
-        return CompiledQuery(self.sql, encoded, backwards=self.backwards)
+        return CompiledQuery(self.sql, encoded, self.included, self.backwards)
 
 
 class _NoShape(Exception):
@@ -67,7 +68,8 @@ def _composed(statement: CompiledQuery, draft: Draft, values: list[Any]) -> Comp
     taken = draft.taken
     if len(taken) != len(values) or any(one.value is not value for one, value in zip(taken, values, strict=True)):
         return None
-    return ComposedPage(statement.sql, [one._replace(value=None) for one in taken], statement.backwards)
+    parameters = [one._replace(value=None) for one in taken]
+    return ComposedPage(statement.sql, parameters, statement.included, statement.backwards)
 
 
 def _are_distinct(values: list[Any]) -> bool:
@@ -83,7 +85,7 @@ def _shape_of_page(arguments: Mapping[str, Any], values: list[Any]) -> tuple[Any
     where = _shape(arguments.get("where"), values)
     take = _shape_of_number(arguments.get("take"), values)
     skip = _shape_of_number(arguments.get("skip"), values)
-    return where, take, skip, _by_value(arguments.get("order_by"))
+    return where, take, skip, _by_value(arguments.get("order_by")), _shape_of_include(arguments.get("include"))
 
 
 def _shape(tree: Any, values: list[Any]) -> Any:
@@ -106,6 +108,22 @@ def _shape_of_number(number: Any, values: list[Any]) -> Any:
         return type(number), number
     values.append(number)
     return int
+
+
+def _shape_of_include(include: Any) -> Any:
+    if include is None:
+        return None
+    if not isinstance(include, dict):
+        raise _NoShape
+    return tuple([(name, _shape_of_relation(wanted)) for name, wanted in include.items()])
+
+
+def _shape_of_relation(wanted: Any) -> Any:
+    if isinstance(wanted, bool):
+        return wanted
+    if not isinstance(wanted, dict) or not wanted.keys() <= {"order_by", "include"}:
+        raise _NoShape
+    return _by_value(wanted.get("order_by")), _shape_of_include(wanted.get("include"))
 
 
 def _by_value(tree: Any) -> Any:

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
+
 from atlas.generated import Base64, Json
 from atlas.generated.bases import BaseTenant
-
 from atlas.prisma_client import client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -18,10 +18,10 @@ DOCUMENT = {"a": [1, 2.5, None, "x"], "b": {"c": True}}
 def validated(monkeypatch):
     """Reads with pydantic's validation instead."""
 
-    async def read(actions):
+    async def read(actions, **options):
         with monkeypatch.context() as patched:
             patched.setattr(client, "as_models", lambda model, result, rows: rows)
-            return await actions.find_many()
+            return await actions.find_many(**options)
 
     return read
 
@@ -49,6 +49,21 @@ async def test_an_instance_is_what_validation_would_make_of_its_row(db, tenant, 
         assert made == checked
         assert [one.model_dump() for one in made] == [one.model_dump() for one in checked]
         assert [list(dict(one)) for one in made] == [list(dict(one)) for one in checked]
+
+
+async def test_relations_that_are_included_are_validated_alike(db, tenant, validated):
+    for name in ("a", "b"):
+        host = await db.host.create({"tenantId": tenant.id, "name": name})
+    await db.serverinstance.create({"tenantId": tenant.id, "hostId": host.id, "name": "i"})
+    for include in ({"instances": True}, {"instances": {"include": {"host": True}}, "tenant": True}):
+        for _ in range(2):
+            made = await db.host.find_many(include=include, order={"name": "asc"})
+            checked = await validated(db.host, include=include, order={"name": "asc"})
+            assert made == checked
+            assert [one.model_dump() for one in made] == [one.model_dump() for one in checked]
+            assert [list(dict(one)) for one in made] == [list(dict(one)) for one in checked]
+            assert [one.model_fields_set for one in made] == [one.model_fields_set for one in checked]
+    assert [len(one.instances) for one in made] == [0, 1]
 
 
 async def test_instances_share_nothing(db):

@@ -50,6 +50,9 @@ async def test_what_decides_more_than_a_value_is_another_shape(db, composed):
         {"where": {"slug": "a"}, "order": {"slug": "desc"}},
         {"take": 1},
         {"skip": 1},
+        {"include": {"hosts": True}},
+        {"include": {"hosts": {"order_by": {"name": "asc"}}}},
+        {"include": {"hosts": {"include": {"instances": True}}}},
     ]
     for call in calls * 2:
         await db.tenant.find_many(**call)
