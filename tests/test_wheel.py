@@ -78,6 +78,23 @@ def test_the_wheel_brings_the_web_pages(venv):
     assert {path.suffix for path in (pages / "assets").iterdir()} >= {".js", ".css", ".br", ".gz"}
 
 
+async def test_every_program_of_the_wheel_finds_its_files(venv, tmp_path):
+    """SQL is read where it is imported."""
+    code = """
+from importlib import import_module
+for name in ("main", "up", "api", "worker", "scheduler", "agent", "doctor", "backup", "audit", "workflow", "trigger"):
+    import_module(f"atlas.cli.{name}")
+import atlas.api.app
+from atlas.db.migrations import load_migrations
+from atlas.engine.workflows.declared.examples import example_workflows
+print(len(load_migrations()), len(example_workflows()))"""
+    ran = await run(
+        [str(venv / "bin" / "python"), "-c", code], cwd=tmp_path, env=environment(tmp_path, PYTHONPATH=None)
+    )
+    assert (ran.code, ran.stdout.split()) == (0, ["8", "3"]), ran.stderr
+
+
+@pytest.mark.slow
 async def test_a_project_with_packages_named_like_ours_runs_its_jobs(venv, project, tmp_path):
     env = environment(tmp_path / "home", PYTHONPATH=None)
 

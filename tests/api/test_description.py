@@ -15,8 +15,8 @@ from atlas.engine.jobs.job_list import STATUSES
 from atlas.engine.jobs.retry import RetryVerdict
 from tests.support import PROOF, ROOT
 
-EXAMPLES = 200 if PROOF else 2
-PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples,fuzzing"
+EXAMPLES = 200 if PROOF else 1
+PHASES = "examples,coverage,fuzzing,stateful" if PROOF else "examples"
 CALLERS = [("all", "operator"), ("acme", "tenant_admin"), ("acme", "host"), ("acme", "worker")]
 CONFIG = Path(__file__).parent / "schemathesis.toml"
 

@@ -11,7 +11,7 @@ from tests.audit.chaos import kill_sealers, seal_in_the_wrong_order, writers
 from tests.audit.given import event, kinds, write
 from tests.support import PROOF
 
-SECONDS = 30.0 if PROOF else 5.0
+SECONDS = 30.0 if PROOF else 2.5
 
 
 async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, conn, installation):

@@ -14,7 +14,7 @@ from atlas.cli.process_group import ChildProcess
 from atlas.cli.up import start
 from atlas.settings import load_settings
 from atlas.up_report import read_programs
-from tests.cli.conftest import environment, run
+from tests.cli.conftest import environment
 from tests.cli.test_process_group import SLEEPER, stopped
 from tests.support import ROOT, until
 
@@ -59,21 +59,16 @@ async def up(tmp_path: Path):
             await process.wait()
 
 
-async def atlas(tmp_path: Path, *arguments: str):
-    argv = [sys.executable, "-P", "-m", "atlas.cli.main", *arguments, "--json"]
-    return (await run(argv, cwd=tmp_path, env=environment(tmp_path / "home"))).document
-
-
-async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_path):
+async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, atlas, tmp_path):
     first, before = await up("worker")
-    gate = (await atlas(tmp_path, "status"))["gate"]
-    await atlas(tmp_path, "tenant", "add", "acme")
+    gate = (await atlas("status", "--json", DATABASE_URL=None)).document["gate"]
+    await atlas("tenant", "add", "acme", DATABASE_URL=None)
     first.kill()
     await first.wait()
     await until(lambda: stopped(tmp_path) == ["worker"])
 
     second, after = await up("worker")
-    tenants = await atlas(tmp_path, "tenant", "list")
+    tenants = (await atlas("tenant", "list", "--json", DATABASE_URL=None)).document
     second.send_signal(signal.SIGINT)
 
     assert await second.wait() == 0
@@ -84,15 +79,13 @@ async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, tmp_p
     await until(lambda: not (tmp_path / "home" / "postgres" / "data" / "postmaster.pid").exists())
 
 
-async def test_a_program_that_cannot_live_is_reported_and_the_rest_goes_on(up, tmp_path, database_url):
+async def test_a_program_that_cannot_live_is_reported_and_the_rest_goes_on(up, atlas, tmp_path, database_url):
     (tmp_path / "go").touch()
     process, _ = await up("worker", "broken:ends:1", DATABASE_URL=database_url)
-    argv = [sys.executable, "-P", "-m", "atlas.cli.main", "status"]
-    env = environment(tmp_path / "home", DATABASE_URL=database_url)
     await until(lambda: any(program.ends for program in read_programs(tmp_path / "home")))
 
-    shown = await run(argv, cwd=tmp_path, env=env)
-    [worker, broken] = (await run([*argv, "--json"], cwd=tmp_path, env=env)).document["programs"]
+    shown = await atlas("status")
+    [worker, broken] = (await atlas("status", "--json")).document["programs"]
     process.terminate()
 
     assert await process.wait() == 0
@@ -101,7 +94,8 @@ async def test_a_program_that_cannot_live_is_reported_and_the_rest_goes_on(up, t
     assert read_programs(tmp_path / "home") == []
 
 
-async def test_mails_workflows_and_the_rest_have_a_worker_each(tmp_path, database_url, conn):
+@pytest.mark.slow
+async def test_mails_workflows_and_the_rest_have_a_worker_each(tmp_path, atlas, database_url, conn):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     process = await asyncio.create_subprocess_exec(
@@ -112,9 +106,7 @@ async def test_mails_workflows_and_the_rest_have_a_worker_each(tmp_path, databas
     )
     try:
         await until(lambda: alive(conn, 3), within=60)
-        argv = [sys.executable, "-P", "-m", "atlas.cli.main", "status", "--json"]
-        env = environment(tmp_path / "home", DATABASE_URL=database_url)
-        status = (await run(argv, cwd=tmp_path, env=env)).document
+        status = (await atlas("status", "--json")).document
         process.terminate()
         assert await process.wait() == 0
     finally:
@@ -135,17 +127,15 @@ async def alive(conn, count: int) -> bool:
     return await conn.fetchval("select count(*) from atlas.job_workers where dead_at is null") == count
 
 
-async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, tmp_path, database_url):
+async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, atlas, database_url):
     conn_settings = {"DATABASE_URL": database_url}
     first, _ = await up("worker", **conn_settings)
     first.terminate()
     await first.wait()
-    argv = [sys.executable, "-P", "-m", "atlas.cli.main"]
-    env = environment(tmp_path / "home", **conn_settings)
-    await run([*argv, "offline", "--reason", "night"], cwd=tmp_path, env=env)
+    await atlas("offline", "--reason", "night")
 
     second, _ = await up("worker", **conn_settings)
-    status = await run([*argv, "status", "--json"], cwd=tmp_path, env=env)
+    status = await atlas("status", "--json")
     second.terminate()
     await second.wait()
 
@@ -162,13 +152,12 @@ async def test_the_operator_token_of_the_environment_is_used_instead_of_a_new_on
     assert not (tmp_path / "home" / "operator-token").exists()
 
 
-async def test_a_token_that_was_revoked_is_replaced(up, tmp_path, database_url):
+async def test_a_token_that_was_revoked_is_replaced(up, atlas, database_url):
     first, before = await up("worker", DATABASE_URL=database_url)
     first.terminate()
     await first.wait()
     prefix = before["token"].split("_")[1]
-    env = environment(tmp_path / "home", DATABASE_URL=database_url)
-    await run([sys.executable, "-P", "-m", "atlas.cli.main", "token", "revoke", prefix], cwd=tmp_path, env=env)
+    await atlas("token", "revoke", prefix)
 
     second, after = await up("worker", DATABASE_URL=database_url)
     second.terminate()

@@ -126,7 +126,7 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
 async def test_events_published_while_schedulers_are_killed_fire_each_trigger_once(
     pool, conn, acme, scheduler, eventually
 ):
-    events, triggers, kills = (1000, 5, 12) if PROOF else (200, 5, 2)
+    events, triggers, kills = (1000, 5, 12) if PROOF else (100, 5, 1)
     for n in range(triggers):
         template = {"n": "{{ event.n }}", "trigger": n}
         await given_event_trigger(conn, acme, "load.*", dedupe_window_seconds=0, payload_template=template)

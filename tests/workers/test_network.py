@@ -32,6 +32,7 @@ async def effects(owner) -> None:
     await owner.execute("create table effects (job_id uuid, attempt int); grant all on effects to public")
 
 
+@pytest.mark.slow
 async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, given, effects, eventually):
     """The response to a commit is lost again and again: unknown claims are released, outcomes are recorded once."""
     jobs = await given("test.effect", *({"n": n} for n in range(600)))
@@ -86,6 +87,7 @@ async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, 
     await through.close()
 
 
+@pytest.mark.slow
 async def test_a_worker_goes_on_over_new_connections_when_all_it_had_are_dead(pool, proxy, given, eventually):
     """As in a failover: the old connections neither respond nor are reset."""
     through = await open_pool(proxy.url, size=8)
@@ -105,6 +107,7 @@ async def test_a_worker_goes_on_over_new_connections_when_all_it_had_are_dead(po
     await through.close()
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_the_lease_is_over(
     pool, proxy, given, eventually, monkeypatch
 ):
@@ -124,6 +127,7 @@ async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
+@pytest.mark.slow
 async def test_an_outcome_is_recorded_when_only_the_connections_of_the_claim_loop_are_dead(
     database_url, pool, proxy, given, eventually
 ):

@@ -18,7 +18,7 @@ from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted
 from atlas.workers.worker import Worker
-from tests.support import DANA
+from tests.support import DANA, PROOF
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
 from tests.workers.processes import workers
 
@@ -559,7 +559,7 @@ async def test_what_was_prefetched_behind_slow_jobs_goes_back_once(pool, given, 
         await eventually(
             "select count(*) > 9 from atlas.jobs where status = 'running' and job_type = 'test.sleeps'", equals=True
         )
-        await asyncio.sleep(5)
+        await asyncio.sleep(5 if PROOF else 2.5)
         assert await pool.fetchval("select count(*) from atlas.jobs where status = 'running'") == 10
         assert await pool.fetchval("select max(attempt_count) from atlas.jobs") <= 3
 

@@ -198,6 +198,7 @@ async def test_senders_do_not_wait_for_each_other(post, server):
     assert [(await post.job(job_id)).status for job_id in jobs] == ["succeeded"] * 3
 
 
+@pytest.mark.slow
 async def test_an_account_that_allows_two_requests_a_second_refuses_none(post, server, monkeypatch):
     default = Settings.model_fields["resend_messages_per_minute"].default
     post.use("resend", resend_messages_per_minute=default, agent_emails={"A": "a@atlas.example"})
