@@ -1,25 +1,28 @@
-"""Reads the audit log: pages of events, newest first, and new events as they are committed."""
+"""Reads the audit log: pages of events, newest first, one by its id, and new events as they are committed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import orjson
 
 from atlas.db.pool import Connection, Pool
 from atlas.db.prisma import prisma_on
-from atlas.db.statements import fetch, fetch_row, statement
-from atlas.errors import FieldError, InvalidInput
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from atlas.generated import models
+    from atlas.generated.enums import AuditLevel
     from atlas.generated.types import AuditEntryWhereInput, DateTimeFilter, StringFilter
 
 FIND_ALL = statement("audit/sql/find_all.sql")
+SEALS_OF = statement("audit/sql/find_seals.sql")
 HORIZON = statement("audit/sql/find_horizon.sql")
+WINDOW_SIZE = statement("audit/sql/window_size.sql")
 NEW = statement("audit/sql/find_new.sql")
 
 LARGEST_PAGE = 1000
@@ -38,6 +41,17 @@ class Query:
     since: datetime | None = None
     until: datetime | None = None
     text: str | None = None
+    levels: tuple[str, ...] | None = None
+
+    def filters(self) -> dict[str, Any]:
+        """The values that every statement of a search takes."""
+        return {
+            "actor_id": self.actor_id,
+            "actions": None if self.actions is None else list(self.actions),
+            "levels": None if self.levels is None else list(self.levels),
+            "entity_type": self.entity_type,
+            "text": self.text,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,9 @@ class AuditRow:
     """One row of the audit log, without its bytes."""
 
     id: int
+    # The transaction that wrote it, in the epoch's cluster.
+    epoch: int
+    xid: int
     created_at: datetime
     tenant_id: UUID | None
     actor_type: str
@@ -72,6 +89,11 @@ class LogPosition:
     epoch: int
     snapshot: str
 
+    @property
+    def end(self) -> int:
+        """The first transaction that had not begun there."""
+        return int(self.snapshot.split(":")[1])
+
 
 async def find(
     conn: Connection, query: Query | None = None, *, limit: int = 50, cursor: str | None = None
@@ -92,20 +114,8 @@ async def find(
 
 async def _find_all(conn: Connection, wanted: Query, before: tuple[int, int, int], size: int) -> AuditPage:
     epoch, xid, id = before
-    rows = await fetch(
-        conn,
-        FIND_ALL,
-        actor_id=wanted.actor_id,
-        actions=None if wanted.actions is None else list(wanted.actions),
-        entity_type=wanted.entity_type,
-        since=wanted.since,
-        until=wanted.until,
-        text=wanted.text,
-        before_epoch=epoch,
-        before_xid=str(xid),
-        before_id=id,
-        limit=size + 1,
-    )
+    about = {**wanted.filters(), "since": wanted.since, "until": wanted.until}
+    rows = await fetch(conn, FIND_ALL, **about, before_epoch=epoch, before_xid=str(xid), before_id=id, limit=size + 1)
     more = f"{rows[size - 1]['epoch']}.{rows[size - 1]['xid']}.{rows[size - 1]['id']}" if len(rows) > size else None
     return AuditPage(tuple(_entry(row) for row in rows[:size]), more)
 
@@ -117,28 +127,61 @@ async def log_position(conn: Connection) -> LogPosition:
     return LogPosition(row["epoch"], row["snapshot"])
 
 
+async def find_one(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> AuditRow:
+    """One row; with a tenant, only one of its own."""
+    where: AuditEntryWhereInput = {"id": id} if tenant_id is None else {"id": id, "tenantId": str(tenant_id)}
+    row = await prisma_on(conn).auditentry.find_first(where=where, order={"epoch": "asc"})
+    if row is None:
+        raise NotFound("audit row", id, remedy="Rows of pruned seals are gone.")
+    return _typed_entry(row)
+
+
+async def seals_of(conn: Connection, rows: Sequence[AuditRow]) -> dict[int, int]:
+    """The numbers of the seals that these rows are in, by the id of the row; those of no seal are left out.
+
+    The caller sees the seals of the whole installation.
+    """
+    found = await fetch(
+        conn,
+        SEALS_OF,
+        ids=[row.id for row in rows],
+        epochs=[row.epoch for row in rows],
+        xids=[str(row.xid) for row in rows],
+        times=[row.created_at for row in rows],
+    )
+    return {row["id"]: row["n"] for row in found}
+
+
+async def find_new(
+    conn: Connection, query: Query, *, since: LogPosition, most: int | None = None
+) -> tuple[LogPosition, tuple[AuditRow, ...] | None]:
+    """What was committed after a position, none left out and none twice, and the position to go on from.
+
+    None in place of the rows where the audit log grew by more than `most` rows, of whomever. The caller sees all rows.
+    """
+    now = await log_position(conn)
+    window = {"prev": since.snapshot, "cur": now.snapshot}
+    if most is not None:
+        # Snapshots of another cluster, or of one that was restored to an earlier state, say nothing here.
+        if since.epoch != now.epoch or since.end > now.end:
+            return now, None
+        if await fetch_value(conn, WINDOW_SIZE, epoch=now.epoch, **window, most=most + 1) > most:
+            return now, None
+    about = {**query.filters(), "tenant_id": query.tenant_id, "entity_id": query.entity_id}
+    epochs = range(since.epoch, now.epoch + 1)
+    rows = [row for epoch in epochs for row in await fetch(conn, NEW, epoch=epoch, **window, **about)]
+    return now, tuple(_entry(row) for row in rows)
+
+
 async def follow(
     pool: Pool, query: Query | None = None, *, since: LogPosition, every: timedelta
 ) -> AsyncIterator[AuditRow]:
     """Entries as they are committed after a position, none left out and none twice."""
-    wanted = query or Query()
-    filters = {
-        "tenant_id": wanted.tenant_id,
-        "actor_id": wanted.actor_id,
-        "actions": None if wanted.actions is None else list(wanted.actions),
-        "entity_type": wanted.entity_type,
-        "entity_id": wanted.entity_id,
-        "text": wanted.text,
-    }
     while True:
         async with pool.acquire() as conn:
-            now = await log_position(conn)
-            window = {"prev": since.snapshot, "cur": now.snapshot}
-            epochs = range(since.epoch, now.epoch + 1)
-            rows = [row for epoch in epochs for row in await fetch(conn, NEW, epoch=epoch, **window, **filters)]
-        since = now
-        for row in rows:
-            yield _entry(row)
+            since, rows = await find_new(conn, query or Query(), since=since)
+        for row in rows or ():
+            yield row
         await asyncio.sleep(every.total_seconds())
 
 
@@ -152,6 +195,8 @@ def _filter(wanted: Query, before_id: int) -> "AuditEntryWhereInput":
         where["actorId"] = wanted.actor_id
     if wanted.actions is not None:
         where["action"] = {"in": list(wanted.actions)}
+    if wanted.levels is not None:
+        where["AND"] = [{"OR": [{"level": cast("AuditLevel", level)} for level in wanted.levels]}]
     if wanted.entity_type is not None:
         where["entityType"] = wanted.entity_type
     times: DateTimeFilter = {}
@@ -176,6 +221,8 @@ def _filter(wanted: Query, before_id: int) -> "AuditEntryWhereInput":
 def _typed_entry(row: "models.AuditEntry") -> AuditRow:
     return AuditRow(
         id=row.id,
+        epoch=row.epoch,
+        xid=int(row.xid),
         created_at=row.createdAt,
         tenant_id=None if row.tenantId is None else UUID(row.tenantId),
         actor_type=row.actorType,
@@ -190,10 +237,10 @@ def _typed_entry(row: "models.AuditEntry") -> AuditRow:
 
 
 def _entry(row: Any) -> AuditRow:
-    facts = {name: row[name] for name in AuditRow.__dataclass_fields__ if name not in ("tenant_id", "meta")}
+    facts = {name: row[name] for name in AuditRow.__dataclass_fields__ if name not in ("tenant_id", "meta", "xid")}
     # The driver's own kind of UUID is not known to JSON writers.
     tenant_id = None if row["tenant_id"] is None else UUID(bytes=row["tenant_id"].bytes)
-    return AuditRow(**facts, tenant_id=tenant_id, meta=orjson.loads(row["meta"]))
+    return AuditRow(**facts, xid=int(row["xid"]), tenant_id=tenant_id, meta=orjson.loads(row["meta"]))
 
 
 def _read_cursor(cursor: str) -> tuple[int, int, int]:

@@ -60,6 +60,16 @@ async def prove(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> 
     }
 
 
+async def leaf_position(conn: Connection, id: int, *, tenant_id: UUID | None = None) -> tuple[int, int] | None:
+    """The number of the seal that a row is in, and its index among the leaves of the tree; None before it is sealed."""
+    row = await fetch_row(conn, ROW, id=id, tenant_id=tenant_id)
+    try:
+        seal, position, _ = await _position(conn, row["head"]) if row is not None else (None, 0, 0)
+    except NotSealed:
+        return None
+    return None if seal is None else (seal.n, seal.first_index + position)
+
+
 def _bytes(body: bytes) -> dict[str, str]:
     """A row's bytes in a document: as text, or in base64 where they are not UTF-8."""
     try:

@@ -17,7 +17,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 
 CHANGES = statement("api/live/sql/changes.sql")
-SIZE = statement("api/live/sql/size.sql")
+SIZE = statement("audit/sql/window_size.sql")
 RUNNING = statement("api/live/sql/running.sql")
 
 # A window of more rows is not read: its watchers are sent a refetch instead.
@@ -71,7 +71,7 @@ async def read_place(conn: Connection) -> LogPosition:
 async def read_window(conn: Connection, since: LogPosition, actions: list[str], *, most_each: int) -> JobChanges:
     """Everything since a place: the newest of each tenant and kind whole, the rest as counts."""
     now = await read_place(conn)
-    if since.epoch != now.epoch or _end_of(since) > _end_of(now):
+    if since.epoch != now.epoch or since.end > now.end:
         # Of another cluster, or of one that was restored to an earlier state: its snapshots say nothing here.
         return JobChanges(now, [], None)
     bounds = {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot, "most": MOST_ROWS + 1}
@@ -119,8 +119,3 @@ def place_of(text: str) -> LogPosition | None:
     if not 0 < int(low) <= int(high) < 2**63 or not ordered:
         return None
     return LogPosition(int(found[1]), found[2])
-
-
-def _end_of(place: LogPosition) -> int:
-    """The first transaction that had not begun."""
-    return int(place.snapshot.split(":")[1])

@@ -1,37 +1,37 @@
-"""Routes for the audit log: search it, prove a row, export a part."""
+"""Routes for the audit log: search it, follow it, prove a row, export a part."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import StringConstraints
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from atlas.api.live.changes import place_of, write_place
 from atlas.api.models.common import Document, Timestamp
-from atlas.api.paging import Limit, NumberCursor, read_page
+from atlas.api.paging import Limit
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.export import Extract, export
+from atlas.audit.find import AuditRow, find, find_new, find_one, log_position, seals_of
 from atlas.audit.find import Query as AuditQuery
-from atlas.audit.find import find
-from atlas.audit.keys import public_key_files
-from atlas.audit.proof import prove
+from atlas.audit.proof import leaf_position, prove
 from atlas.client.models import Page
-from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown
-from atlas.db.prisma import prisma_on
-from atlas.db.statements import fetch, statement
-from atlas.errors import NotFound
+from atlas.client.models.audit import EntryDetails, EntryShown, NewEntries
+from atlas.errors import FieldError, InvalidInput
 from atlas.logs import get_logger
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
-SEALS = statement("api/sql/seals.sql")
 NEWEST = 2**63 - 1
+# A follower that is more rows behind, of all tenants together, reads the first page again.
+MOST_NEW = 5000
 # An export ends when its reader takes nothing for so long, or falls so far behind the least rate, in bytes a second.
 # Few can export at the same time.
 READ_SECONDS = 60.0
@@ -41,91 +41,73 @@ log = get_logger("api")
 
 Text = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
+Level = Literal["info", "warn", "error"]
+RowId = Annotated[int, Path(ge=1, le=NEWEST)]
+
+
+async def _read_filters(
+    call: Calling,
+    actor_id: Text = None,
+    action: Annotated[list[Action] | None, Query(max_length=50)] = None,
+    level: Annotated[list[Level] | None, Query(max_length=3)] = None,
+    entity_type: Text = None,
+    entity_id: Text = None,
+    text: Annotated[
+        str | None, Query(max_length=200, description="Searched in action, entity, actor, message and meta.")
+    ] = None,
+) -> AuditQuery:
+    """What a search and a follower both filter by."""
+    return AuditQuery(
+        call.tenant_id,
+        actor_id,
+        None if action is None else tuple(action),
+        entity_type,
+        entity_id,
+        text=text,
+        levels=None if level is None else tuple(level),
+    )
+
+
+Filters = Annotated[AuditQuery, Depends(_read_filters)]
 
 
 @router.get("", operation_id="list_audit_rows", summary="What happened, newest first")
 @requires(*READERS)
 async def show_list(
     call: Calling,
-    actor_id: Text = None,
-    action: Annotated[list[Action] | None, Query(max_length=50)] = None,
-    entity_type: Text = None,
-    entity_id: Text = None,
+    filters: Filters,
     since: Timestamp | None = None,
     until: Timestamp | None = None,
-    text: Annotated[
-        str | None, Query(max_length=200, description="Searched in action, entity, actor, message and meta.")
-    ] = None,
     limit: Limit = 50,
     cursor: Annotated[
         str | None, Query(pattern=r"^\d{1,9}\.\d{1,19}\.\d{1,18}$", description="The `next_cursor` of the page before.")
     ] = None,
 ) -> Page[EntryShown]:
     """Of the caller's tenant; those that belong to none are for callers without a tenant."""
-    wanted = AuditQuery(
-        call.tenant_id,
-        actor_id,
-        None if action is None else tuple(action),
-        entity_type,
-        entity_id,
-        since,
-        until,
-        text,
-    )
     async with call.transaction(read_only=True) as conn:
-        found = await find(conn, wanted, limit=limit, cursor=cursor)
-    return Page(items=[EntryShown.model_validate(one) for one in found.entries], next_cursor=found.cursor)
+        found = await find(conn, replace(filters, since=since, until=until), limit=limit, cursor=cursor)
+    return Page(items=await _shown(call, found.entries), next_cursor=found.cursor)
 
 
-@router.get("/seals", operation_id="list_seals", summary="The seals, newest first")
-@requires("operator", "auditor", whole=True)
-async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[SealShown]:
-    """Within a second new rows become leaves of the tree, a batch at a time."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: fetch(conn, SEALS, before=before or NEWEST, limit=limit),
-            lambda row: SealShown.model_validate(dict(row)),
-            after=cursor,
-            limit=limit,
-            key=lambda row: row["n"],
-        )
-
-
-@router.get("/checkpoints", operation_id="list_checkpoints", summary="The signed checkpoints, newest first")
-@requires(*READERS, by_tenant=False)
-async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[CheckpointShown]:
-    """They show the size of the audit log and that it has not changed, nothing of its content."""
+@router.get("/new", operation_id="list_new_audit_rows", summary="What was recorded since a place, to follow the log")
+@requires(*READERS)
+async def show_new(
+    call: Calling,
+    filters: Filters,
+    place: Annotated[
+        str | None, Query(max_length=2100, description="From the response before; none: from now on.")
+    ] = None,
+) -> NewEntries:
+    """Each row once, also one whose transaction took long. Call it every second or two."""
+    since = None if place is None else place_of(place)
+    if place is not None and since is None:
+        raise InvalidInput("The request", [FieldError("query.place", "is not one that a response named")])
     async with call.transaction(read_only=True, all_tenants=True) as conn:
-        return await read_page(
-            lambda before, limit: prisma_on(conn).auditcheckpoint.find_many(
-                limit, where={"size": {"lt": before or NEWEST}}, order=[{"size": "desc"}, {"keyName": "desc"}]
-            ),
-            lambda row: CheckpointShown(
-                size=row.size, key_name=row.keyName, epoch=row.epoch, signed_at=row.signedAt, note=row.note
-            ),
-            after=cursor,
-            limit=limit,
-            key=lambda row: row.size,
-        )
-
-
-@router.get(
-    "/key",
-    operation_id="get_audit_key",
-    response_class=PlainTextResponse,
-    summary="The public keys that verify checkpoints, one per line",
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-)
-@requires(*READERS, by_tenant=False)
-async def show_key(call: Calling) -> str:
-    """The newest first, then the older ones, which verify what they signed.
-
-    A machine without keys has none to show; they are where the audit log is signed.
-    """
-    files = public_key_files(call.api.settings)
-    if not files:
-        raise NotFound("public key", "on this machine", remedy="Copy audit.pub here from the machine that signs.")
-    return "".join(f"{path.read_text().strip()}\n" for path in files)
+        if since is None:
+            return NewEntries(items=[], place=write_place(await log_position(conn)), is_cut=False)
+        now, rows = await find_new(conn, filters, since=since, most=MOST_NEW)
+    items = await _shown(call, rows or ())
+    return NewEntries(items=items, place=write_place(now), is_cut=rows is None)
 
 
 @router.get(
@@ -160,16 +142,40 @@ async def export_rows(
     return _Export(first, lines, headers)
 
 
+@router.get("/{row_id:int}", operation_id="get_audit_row", summary="One row of the audit log")
+@requires(*READERS)
+async def show_one(row_id: RowId, call: Calling) -> EntryDetails:
+    """With the seal that it is in and its place in the tree. 404 once its seal was pruned."""
+    async with call.transaction(read_only=True) as conn:
+        row = await find_one(conn, row_id, tenant_id=call.tenant_id)
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
+        seal, index = await leaf_position(conn, row_id, tenant_id=call.tenant_id) or (None, None)
+    return EntryDetails(**_facts(row), seal=seal, index=index)
+
+
 @router.get(
-    "/{row_id}/proof",
+    "/{row_id:int}/proof",
     operation_id="get_audit_proof",
     summary="A proof that one row is in the signed tree, for anyone with the public key",
 )
 @requires(*READERS)
-async def show_proof(row_id: Annotated[int, Path(ge=1, le=NEWEST)], call: Calling) -> Document:
+async def show_proof(row_id: RowId, call: Calling) -> Document:
     """404 until the row is sealed and a checkpoint over it is signed, a few seconds after it was written."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
+
+
+async def _shown(call: RequestContext, rows: Sequence[AuditRow]) -> list[EntryShown]:
+    """The rows with the numbers of their seals, which belong to the installation and hold nothing of their rows."""
+    if not rows:
+        return []
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
+        seals = await seals_of(conn, rows)
+    return [EntryShown(**_facts(row), seal=seals.get(row.id)) for row in rows]
+
+
+def _facts(row: AuditRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in EntryShown.model_fields if name != "seal"}
 
 
 async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes, None]:

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent
     from atlas.client.methods import AsyncPages, Pages
     from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
-    from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown, VerificationShown
+    from atlas.client.models.audit import (
+        AuditStatus,
+        CheckpointShown,
+        EntryDetails,
+        EntryShown,
+        NewEntries,
+        SealShown,
+        VerificationResult,
+        VerificationShown,
+    )
     from atlas.client.models.base import Listed, Page, ProblemField
     from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
     from atlas.client.models.jobs import (
@@ -103,6 +112,7 @@ __all__ = [
     "AsyncPages",
     "AtlasClient",
     "Attempt",
+    "AuditStatus",
     "Canceled",
     "Checked",
     "CheckpointShown",
@@ -111,6 +121,7 @@ __all__ = [
     "DefinitionShown",
     "EngineStatus",
     "EnqueuedJob",
+    "EntryDetails",
     "EntryShown",
     "Event",
     "EventPublished",
@@ -138,6 +149,7 @@ __all__ = [
     "JobTypeShown",
     "Listed",
     "NeedShown",
+    "NewEntries",
     "NotEnded",
     "OccurrenceShown",
     "OverviewShown",
@@ -182,6 +194,7 @@ __all__ = [
     "Unavailable",
     "Unreachable",
     "UsageShown",
+    "VerificationResult",
     "VerificationShown",
     "WebhookMade",
     "WebhookShown",

@@ -22,6 +22,7 @@ where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_
       order by s.sealed_at desc limit 1), '0'))
   and (:actor_id::text is null or a.actor_id = :actor_id)
   and (:actions::text[] is null or a.action = any (:actions))
+  and (:levels::text[] is null or a.level::text = any (:levels))
   and (:entity_type::text is null or a.entity_type = :entity_type)
   and (:since is null or a.created_at >= :since)
   and (:until::timestamptz is null or a.created_at < :until)

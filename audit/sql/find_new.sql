@@ -8,6 +8,7 @@ from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapsho
 where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:actor_id::text is null or w.actor_id = :actor_id)
   and (:actions::text[] is null or w.action = any (:actions))
+  and (:levels::text[] is null or w.level::text = any (:levels))
   and (:entity_type::text is null or w.entity_type = :entity_type)
   and (:entity_id::text is null or w.entity_id = :entity_id)
   and (:text::text is null or strpos(lower(w.action), lower(:text)) > 0 or strpos(lower(w.entity_id), lower(:text)) > 0

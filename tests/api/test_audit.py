@@ -13,7 +13,9 @@ import pytest
 
 import atlas.api.resources.audit
 import atlas.api.resources.verifications
+from atlas.api.resources.audit import MOST_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
+from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
 from atlas.audit.sealer import seal_and_sign
 from atlas.audit.verifier.__main__ import main
@@ -88,14 +90,107 @@ async def test_a_row_that_is_not_sealed_yet_has_no_proof_yet(audit_log, admin, c
     assert (await admin.get(f"/audit/{row['id']}/proof")).status_code == 409
 
 
-async def test_seals_are_for_callers_without_a_tenant_and_checkpoints_for_every_reader(audit_log, auditor, admin):
+async def test_seals_and_checkpoints_are_for_every_reader_and_a_tenants_seals_count_its_rows(
+    audit_log, auditor, admin, conn, world
+):
     seals = (await auditor.get("/audit/seals")).json()["items"]
+    own = (await admin.get("/audit/seals")).json()["items"]
     checkpoints = (await admin.get("/audit/checkpoints")).json()["items"]
+    rows = "select count(*) from atlas.audit_log where tenant_id = $1"
 
     assert seals[0]["size"] == checkpoints[0]["size"]
     assert [one["n"] for one in seals] == sorted((one["n"] for one in seals), reverse=True)
     assert checkpoints[0]["note"].startswith(checkpoints[0]["key_name"].split("+")[0])
-    assert (await admin.get("/audit/seals")).status_code == 403
+    assert sum(one["rows"] for one in seals) == await conn.fetchval("select count(*) from atlas.audit_log")
+    assert sum(one["rows"] for one in own) == await conn.fetchval(rows, world.acme.id)
+    assert {one["root"] for one in own} <= {one["root"] for one in seals}
+
+
+async def test_each_row_names_its_seal_and_its_place_in_the_tree(audit_log, admin, world, conn, pool, settings):
+    await admin.post("/hosts", json={"name": "new"})
+    rows = (await admin.get("/audit", params={"limit": 200})).json()["items"]
+    held = {one["n"]: one["rows"] for one in (await admin.get("/audit/seals")).json()["items"]}
+    numbers = [row["seal"] for row in rows]
+    foreign = await conn.fetchval("select max(id) from atlas.audit_log where tenant_id = $1", world.other.id)
+
+    assert numbers[0] is None  # too young
+    assert {n: numbers.count(n) for n in held} == held
+    for row in rows[:3]:
+        shown = (await admin.get(f"/audit/{row['id']}")).json()
+        proof = (await admin.get(f"/audit/{row['id']}/proof")).json()
+        assert shown == {**row, "index": proof.get("index")}
+    assert (await admin.get(f"/audit/{foreign}")).status_code == 404
+    assert (await world.client().get(f"/audit/{foreign}")).json()["id"] == foreign
+    await seal_and_sign(pool, settings)
+    assert (await admin.get(f"/audit/{rows[0]['id']}")).json()["seal"] == max(held) + 1
+
+
+async def test_a_late_commit_is_in_the_seal_that_its_row_names(audit_log, world, pool, settings, owner):
+    operator = world.client()
+    async with pool.acquire() as late, late.transaction():
+        await record(late, Event("LATE", "thing", "1", DANA))
+        await operator.post("/hosts", json={"name": "early"}, params={"tenant": "acme"})
+        await seal_and_sign(pool, settings)
+    await seal_and_sign(pool, settings)
+    rows = (await operator.get("/audit", params={"action": ["LATE", "HOST_ADDED"], "limit": 2})).json()["items"]
+    seals = {row["action"]: row["seal"] for row in rows}
+
+    assert seals["LATE"] == seals["HOST_ADDED"] + 1
+    for row in rows:
+        assert (await operator.get(f"/audit/{row['id']}")).json()["seal"] == row["seal"]
+
+
+async def test_rows_are_filtered_by_level(audit_log, admin, world, pool):
+    async with pool.acquire() as conn:
+        await record(conn, Event("ODD", "thing", "1", DANA, world.acme.id, level="warn"))
+
+    found = (await admin.get("/audit", params={"level": ["warn", "error"]})).json()["items"]
+    assert [one["action"] for one in found] == ["ODD"]
+    assert "ODD" not in [one["action"] for one in (await admin.get("/audit", params={"level": "info"})).json()["items"]]
+
+
+async def test_the_log_is_followed_without_a_gap(audit_log, admin, world, pool):
+    place = (await admin.get("/audit/new")).json()["place"]
+
+    async def new(**query):
+        nonlocal place
+        answer = (await admin.get("/audit/new", params={"place": place, **query})).json()
+        place = answer["place"]
+        return [(one["action"], one["seal"]) for one in answer["items"]], answer["is_cut"]
+
+    async with pool.acquire() as late, late.transaction():
+        await record(late, Event("LATE", "thing", "1", DANA, world.acme.id))
+        await admin.post("/hosts", json={"name": "h1"})
+        await world.client("other", "tenant_admin").post("/hosts", json={"name": "h1"})
+        assert await new() == ([("HOST_ADDED", None)], False)
+    await admin.post("/hosts", json={"name": "h2"})
+    assert await new(action="LATE") == ([("LATE", None)], False)
+    assert await new() == ([], False)
+
+    async with pool.acquire() as conn:
+        await enqueue_many(conn, [NewJob("x.work", {}, world.other.id) for _ in range(MOST_NEW + 1)], actor=DANA)
+    assert await new() == ([], True)
+    assert await new() == ([], False)
+    for wrong in ("x", "1.5:3:", "1.1:2:7"):
+        assert (await admin.get("/audit/new", params={"place": wrong})).status_code == 422
+    place = "7.1:2:"
+    assert await new() == ([], True)
+
+
+async def test_the_status_says_how_far_the_log_is_sealed_signed_and_verified(audit_log, admin, auditor):
+    sealed = (await admin.get("/audit/status")).json()
+    await admin.post("/hosts", json={"name": "new"})
+    waiting = (await admin.get("/audit/status")).json()
+
+    assert sealed["signed_size"] == sealed["size"] > 60
+    assert (sealed["unsealed"], sealed["lag_seconds"], sealed["verified"]) == (0, 0, None)
+    assert waiting["unsealed"] == 1
+    assert waiting["lag_seconds"] > 0
+    started = (await auditor.post("/audit/verifications")).json()
+    await ended(auditor, f"/audit/verifications/{started['id']}")
+    verified = (await admin.get("/audit/status")).json()["verified"]
+    assert verified["status"] == "whole"
+    assert verified["size"] > sealed["size"]
 
 
 async def test_an_export_verifies_offline_and_holds_only_ones_own_rows(

@@ -4,6 +4,8 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
 from atlas.client.models.base import ApiModel, Document, known
 
 
@@ -21,6 +23,21 @@ class EntryShown(ApiModel):
     entity_id: str
     message: str
     meta: Document
+    seal: int | None = Field(description="The number of the seal that it is in; null before it is sealed.")
+
+
+class EntryDetails(EntryShown):
+    """One row of the audit log, and where it is in the tree."""
+
+    index: int | None = Field(description="Its place among the leaves of the tree, from 0; null before it is sealed.")
+
+
+class NewEntries(ApiModel):
+    """What was recorded since a place, in the order in which it will be sealed, and the place to continue from."""
+
+    items: list[EntryShown]
+    place: str
+    is_cut: bool = Field(description="True if too much was recorded, or too long ago: read the first page again.")
 
 
 class SealShown(ApiModel):
@@ -33,6 +50,7 @@ class SealShown(ApiModel):
     size: int
     sealed_at: datetime
     root: str
+    rows: int = Field(description="How many rows it has, of the tenant where one is meant.")
 
 
 class CheckpointShown(ApiModel):
@@ -62,3 +80,24 @@ class VerificationShown(ApiModel):
     def has_ended(self) -> bool:
         """True if it is over, however it ended."""
         return self.status != "running"
+
+
+class VerificationResult(ApiModel):
+    """How the last verification of the whole audit log ended."""
+
+    status: Annotated[str, known("whole", "damaged")]
+    verified_at: datetime
+    size: int
+
+
+class AuditStatus(ApiModel):
+    """How far the audit log is sealed, signed and verified."""
+
+    seal: int | None
+    size: int
+    sealed_at: datetime | None
+    signed_size: int | None
+    signed_at: datetime | None
+    unsealed: int
+    lag_seconds: float
+    verified: VerificationResult | None

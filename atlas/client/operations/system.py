@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from atlas.client.methods import listing, method, operation, stream
-from atlas.client.models.audit import CheckpointShown, EntryShown, SealShown, VerificationShown
+from atlas.client.models.audit import (
+    AuditStatus,
+    CheckpointShown,
+    EntryDetails,
+    EntryShown,
+    NewEntries,
+    SealShown,
+    VerificationShown,
+)
 from atlas.client.models.base import Document
 from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
 from atlas.client.models.system import FindingShown, GateStatus, SystemStatus, UsageShown, WorkerStatus
@@ -75,6 +83,7 @@ class SystemOperations(ApiCaller):
         *,
         actor_id: str | None = ...,
         action: Sequence[str] | None = ...,
+        level: Sequence[str] | None = ...,
         entity_type: str | None = ...,
         entity_id: str | None = ...,
         since: datetime | None = ...,
@@ -82,6 +91,28 @@ class SystemOperations(ApiCaller):
         text: str | None = ...,
     ) -> EntryShown:
         """What happened, newest first."""
+
+    @operation("GET", "/audit/new")
+    def list_new_audit_rows(
+        self,
+        *,
+        place: str | None = ...,
+        actor_id: str | None = ...,
+        action: Sequence[str] | None = ...,
+        level: Sequence[str] | None = ...,
+        entity_type: str | None = ...,
+        entity_id: str | None = ...,
+        text: str | None = ...,
+    ) -> NewEntries:
+        """What was recorded since the place of the response before, each row once."""
+
+    @operation("GET", "/audit/status")
+    def get_audit_status(self) -> AuditStatus:
+        """How far the audit log is sealed, signed and verified."""
+
+    @operation("GET", "/audit/{row_id}")
+    def get_audit_row(self, row_id: int) -> EntryDetails:
+        """One row of the audit log, with its seal and its place in the tree."""
 
     @operation("GET", "/audit/{row_id}/proof")
     def get_audit_proof(self, row_id: int) -> Document:
@@ -97,7 +128,7 @@ class SystemOperations(ApiCaller):
     ) -> bytes:
         """The audit log, or a tenant's part of it, as lines that `atlas audit verify --export` checks."""
 
-    @listing("/audit/seals", by_tenant=False)
+    @listing("/audit/seals")
     def list_seals(self) -> SealShown:
         """The seals, newest first."""
 
