@@ -122,8 +122,9 @@ def _given_id(scope: Scope) -> str | None:
 
 
 def _headers(scope: Scope, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
-    added = [*HEADERS]
     names = {name for name, _ in given}
+    # A document that may be framed has a policy of its own: two would both hold.
+    added = HEADERS[1:] if b"content-security-policy" in names else [*HEADERS]
     if b"x-request-id" not in names:
         added.append((b"x-request-id", request_id.encode()))
     if scope["scheme"] == "https":

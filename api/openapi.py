@@ -90,6 +90,7 @@ OWN_HEADERS = {
     "sign_in 201": ["Set-Cookie"],
     "sign_out 204": ["Set-Cookie"],
     "export_audit_log 200": ["Content-Disposition"],
+    "download_mail 200": ["Content-Disposition"],
 }
 BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 IDEMPOTENCY_KEY = {

@@ -27,13 +27,13 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
+from atlas.engine.outbox_files import list_mails, outbox_folder
 from atlas.ids import new_id
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import Settings
 from atlas.workers.email import register_email
 from atlas.workers.email.outbox import write_mail
-from atlas.workers.email.outbox_files import list_mails, outbox_folder
 from atlas.workers.worker import Worker, WorkerOptions
 
 LIMIT_RATIO = 0.6

@@ -9,10 +9,10 @@ import typer
 
 from atlas.cli.output import Json, say, table
 from atlas.db.pg_json import stored_text
+from atlas.engine.outbox_files import OutboxMail, attachments_of, body_of, list_mails, outbox_folder, read_mail
 from atlas.errors import NotFound
 from atlas.ids import as_id
 from atlas.settings import load_settings
-from atlas.workers.email.outbox_files import OutboxMail, attachment_names, body_of, list_mails, outbox_folder, read_mail
 
 app = typer.Typer(
     help="The mails that were written as files instead of being sent.", no_args_is_help=True, add_completion=False
@@ -46,7 +46,7 @@ def show_one(
     if raw and not json and not sys.stdout.isatty():
         typer.echo(content, nl=False)
         return
-    body, files = body_of(message), attachment_names(message)
+    body, files = body_of(message) or "", [one.name for one in attachments_of(message)]
     headers = {stored_text(name): stored_text(str(value)) for name, value in message.items()}
     # Atlas writes only ASCII, but other programs may write there too.
     text = content.decode("utf-8", "replace")

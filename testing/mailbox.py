@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import UUID
 
+from atlas.engine.outbox_files import list_mails, outbox_folder, read_mail
 from atlas.settings import load_settings
 from atlas.workers.email import register_email
-from atlas.workers.email.outbox_files import list_mails, outbox_folder, read_mail
 
 # Without these no provider can send, also where a tenant of the test has its own list of providers.
 _CREDENTIALS = dict.fromkeys(("resend_api_key", "ms_client_secret", "smtp_host", "smtp_user", "smtp_password"))

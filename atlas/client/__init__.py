@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         RetriedMany,
         Ticked,
     )
+    from atlas.client.models.outbox import AttachmentShown, MailDetails, MailHeader, MailShown
     from atlas.client.models.overview import (
         FailedJobShown,
         FlowShown,
@@ -111,6 +112,7 @@ __all__ = [
     "ApprovalSummary",
     "AsyncPages",
     "AtlasClient",
+    "AttachmentShown",
     "Attempt",
     "AuditStatus",
     "Canceled",
@@ -148,6 +150,9 @@ __all__ = [
     "JobSummary",
     "JobTypeShown",
     "Listed",
+    "MailDetails",
+    "MailHeader",
+    "MailShown",
     "NeedShown",
     "NewEntries",
     "NotEnded",
@@ -212,6 +217,7 @@ _MODULES = (
     "models.base",
     "models.hosts",
     "models.jobs",
+    "models.outbox",
     "models.overview",
     "models.system",
     "models.tenants",

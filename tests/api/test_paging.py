@@ -9,6 +9,7 @@ import atlas.api.paging
 from atlas.api.resources.verifications import _keep
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.alerts import Alert, save_findings
+from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
 
@@ -57,6 +58,12 @@ async def things(pool, world, settings, operator):
         await operator.post("/tenants", json={"slug": f"n{n}", "name": "n"})
         await operator.post("/policies", json={"label": f"p{n}", "effect": "allow"})
         await operator.post("/admin/jobs/definitions", json={"key": f"d{n}", "argv": ["/bin/true"]})
+        await admin.post("/events", json={"name": f"e{n}"})
+        await operator.post("/session", json={"token": world.tokens["acme", "tenant_admin"]})
+        operator.cookies.clear()
+        folder = outbox_folder(settings.home) / "acme"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{new_id()}.eml").write_text(f"Subject: {n}")
         await seal_and_sign(pool, settings)
     async with pool.acquire() as conn:
         ids = (found["run_id"], world.acme.id, found["job_id"], found["trigger_id"])

@@ -8,9 +8,9 @@ import secrets
 import threading
 from uuid import UUID
 
+from atlas.engine.outbox_files import ENDING, outbox_folder
 from atlas.settings import Settings
 from atlas.workers.email.mime import render
-from atlas.workers.email.outbox_files import ENDING, outbox_folder
 from atlas.workers.email.providers import NotSent, Outgoing
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC

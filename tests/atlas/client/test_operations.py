@@ -23,6 +23,7 @@ LEFT_OUT = {
     "receive_message": "for the servers of others, which sign what they post",
     "sign_in": "for pages: a program sends its token with every call",
     "sign_out": "for pages: a program sends its token with every call",
+    "show_mail_html": "for the frame of a page; `download_mail` has the mail",
 }
 # The operations whose methods have another name.
 RENAMED = {"enqueue": "enqueue_jobs", "_enqueue_list": "enqueue_jobs"}

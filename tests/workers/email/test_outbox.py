@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from atlas.cli.main import app
+from atlas.engine.outbox_files import MailUnreadable, list_mails, outbox_folder
 from atlas.engine.tenants import add_tenant
 from atlas.ids import new_id
 from atlas.settings import Settings
@@ -21,7 +22,6 @@ from atlas.workers.email.addresses import Address
 from atlas.workers.email.message import EmailInput
 from atlas.workers.email.mime import render
 from atlas.workers.email.outbox import write_mail
-from atlas.workers.email.outbox_files import MailUnreadable, list_mails, outbox_folder
 from atlas.workers.email.routing import Routes
 from tests.support import DANA, PROOF
 from tests.workers.email.given import MAIL

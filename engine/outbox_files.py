@@ -1,20 +1,24 @@
 """Reads the outbox: the mails in `<home>/outbox/<tenant>/<job id>.eml`, as lists and one by one."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.errors import MessageError
 from email.message import EmailMessage
 from heapq import nlargest
 from pathlib import Path
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, NotFound
 
 ENDING = ".eml"
+# Where a mail is in the list: when it was written, and its job.
+MailPosition: TypeAlias = tuple[datetime, str]
 # What the parser of the standard library raises on malformed headers.
 _MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -32,6 +36,20 @@ class OutboxMail:
     size: int = 0
     problem: str | None = None
 
+    @property
+    def position(self) -> MailPosition:
+        """Where it is in the list."""
+        return self.written_at, self.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class MailFile:
+    """A file that goes with a mail."""
+
+    name: str
+    content_type: str
+    size: int
+
 
 class MailUnreadable(AtlasError):
     """A file of the outbox, or its folder, is there and cannot be read."""
@@ -42,14 +60,18 @@ def outbox_folder(home: Path) -> Path:
     return home / "outbox"
 
 
-def list_mails(folder: Path, *, tenant: str | None = None, limit: int = 50) -> list[OutboxMail]:
-    """The newest mails first, of one tenant or of all; a file that cannot be read is listed too."""
+def list_mails(
+    folder: Path, *, tenant: str | None = None, limit: int = 50, before: MailPosition | None = None
+) -> list[OutboxMail]:
+    """The newest mails first, of one tenant or all, or those before one; a file that cannot be read is listed too."""
     found = []
     for path in _paths(folder, tenant):
         # The file may be gone by now, or be a link to one that is.
         with suppress(FileNotFoundError):
-            found.append((path.lstat().st_mtime, path))
-    return [_summary(path, written_at) for written_at, path in nlargest(limit, found)]
+            position = _time(path.lstat()), stored_text(path.stem)
+            if before is None or position < before:
+                found.append((position, path))
+    return [_summary(path, position[0]) for position, path in nlargest(limit, found)]
 
 
 def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple[OutboxMail, EmailMessage, bytes]:
@@ -57,7 +79,7 @@ def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple
     for path in _paths(folder, tenant):
         if path.stem == str(job_id):
             try:
-                content, written_at = path.read_bytes(), path.stat().st_mtime
+                content, written_at = path.read_bytes(), _time(path.stat())
                 message = message_from_bytes(content, policy=policy.default)
                 message.items()  # A header is parsed, and may be refused, when it is read.
                 return _described(path, written_at, message, len(content)), message, content
@@ -66,11 +88,11 @@ def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple
     raise NotFound("mail of job", job_id, remedy="`atlas outbox list` shows the mails there are.")
 
 
-def body_of(message: EmailMessage) -> str:
-    """The text of a mail: the plain one where it has one."""
-    part = message.get_body(preferencelist=("plain", "html"))
+def body_of(message: EmailMessage, forms: Sequence[Literal["plain", "html"]] = ("plain", "html")) -> str | None:
+    """The text of a mail in the first of these forms that it has; None if it has none of them."""
+    part = message.get_body(preferencelist=forms)
     if part is None:
-        return ""
+        return None
     try:
         return stored_text(str(part.get_content()))
     except (LookupError, UnicodeError):
@@ -79,9 +101,15 @@ def body_of(message: EmailMessage) -> str:
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
-def attachment_names(message: EmailMessage) -> list[str]:
-    """The names of the files that go with a mail."""
-    return [stored_text(part.get_filename() or "") for part in message.iter_attachments()]
+def attachments_of(message: EmailMessage) -> list[MailFile]:
+    """The files that go with a mail."""
+    return [_file(part) for part in message.iter_attachments()]
+
+
+def _file(part: EmailMessage) -> MailFile:
+    content = part.get_payload(decode=True)
+    size = len(content) if isinstance(content, bytes) else 0
+    return MailFile(stored_text(part.get_filename() or ""), stored_text(part.get_content_type()), size)
 
 
 def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
@@ -94,7 +122,7 @@ def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
             yield from one.glob(f"*{ENDING}")
 
 
-def _summary(path: Path, written_at: float) -> OutboxMail:
+def _summary(path: Path, written_at: datetime) -> OutboxMail:
     try:
         content = path.read_bytes()
         message = message_from_bytes(content, policy=policy.default)
@@ -103,13 +131,20 @@ def _summary(path: Path, written_at: float) -> OutboxMail:
         return replace(_named(path, written_at), problem=_reason(path, error))
 
 
-def _described(path: Path, written_at: float, message: EmailMessage, size: int) -> OutboxMail:
+def _described(path: Path, written_at: datetime, message: EmailMessage, size: int) -> OutboxMail:
     sender, to, subject = (stored_text(str(message[name] or "")) for name in ("From", "To", "Subject"))
     return replace(_named(path, written_at), sender=sender, to=to, subject=subject, size=size)
 
 
-def _named(path: Path, written_at: float) -> OutboxMail:
-    return OutboxMail(stored_text(path.stem), stored_text(path.parent.name), datetime.fromtimestamp(written_at, UTC))
+def _named(path: Path, written_at: datetime) -> OutboxMail:
+    return OutboxMail(stored_text(path.stem), stored_text(path.parent.name), written_at)
+
+
+def _time(facts: os.stat_result) -> datetime:
+    """When a file was written. Exact, so that it can be compared with a position."""
+    return datetime.fromtimestamp(facts.st_mtime_ns // 1_000_000_000, UTC) + timedelta(
+        microseconds=facts.st_mtime_ns % 1_000_000_000 // 1000
+    )
 
 
 def _unreadable(path: Path, error: Exception) -> MailUnreadable:
