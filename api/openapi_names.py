@@ -239,6 +239,7 @@ DESCRIPTIONS: dict[str, str] = {
     "sender": "Who it is from.",
     "sentence": "The same as a sentence for people.",
     "server_instance_id": "The server that it is about.",
+    "session_id": "The session.",
     "signed_at": "When it was signed.",
     "signed_size": "How many rows the last signed checkpoint covers; null before the first.",
     "silent_seconds": "How long no scheduler has looked at intents, in seconds.",

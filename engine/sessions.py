@@ -28,6 +28,7 @@ FIND = statement("engine/sql/find_session.sql")
 SEEN = statement("engine/sql/session_seen.sql")
 END = statement("engine/sql/end_session.sql")
 USE_LINK = statement("engine/sql/use_link.sql")
+LIST = statement("engine/sql/list_sessions.sql")
 DELETE_EXPIRED = statement("engine/sql/delete_expired_sessions.sql")
 
 LIFETIME = timedelta(hours=12)
@@ -43,6 +44,21 @@ class Session:
     created_at: datetime
     expires_at: datetime
     seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that is valid now, as others see it: whose it is, and when it was used last, within a minute."""
+
+    id: UUID
+    subject: str
+    role: str
+    tenant_id: UUID | None
+    token_id: UUID
+    prefix: str
+    created_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime
 
 
 async def open_session(
@@ -108,6 +124,29 @@ async def end_session(conn: Connection, session: Session, *, actor: Actor) -> No
     async with conn.transaction():
         if await fetch_value(conn, END, id=session.id):
             await record(conn, _event("SIGNED_OUT", session, actor))
+
+
+async def list_sessions(
+    conn: Connection,
+    *,
+    tenant_id: UUID | None = None,
+    subject: str | None = None,
+    id: UUID | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[OpenSession]:
+    """The sessions that are valid now, newest first: of one tenant or all, of one subject there, or one by its id."""
+    wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": before, "limit": limit}
+    return [OpenSession(*row) for row in await fetch(conn, LIST, **wanted)]
+
+
+async def end_other_session(conn: Connection, session: OpenSession, *, actor: Actor) -> None:
+    """End a session from outside of it. A second call does nothing."""
+    async with conn.transaction():
+        if await fetch_value(conn, END, id=session.id):
+            meta = {"prefix": session.prefix, "subject": session.subject}
+            event = Event("SESSION_ENDED", "session", str(session.id), actor, session.tenant_id, meta=meta)
+            await record(conn, event)
 
 
 async def delete_expired_sessions(conn: Connection, *, most: int = 1000) -> int:

@@ -68,6 +68,8 @@ class Token:
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    # Who created it.
+    created_by: str
 
 
 async def add_token(
@@ -193,6 +195,7 @@ async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Tok
             scopes=orjson.dumps(draft.scopes).decode(),
             expires_at=draft.expires_at,
             maker=actor.token,
+            created_by=actor.id,
         )
         if row is None:
             return None
@@ -279,6 +282,7 @@ def _token(row: "models.ApiToken") -> Token:
         expires_at=row.expiresAt,
         last_used_at=row.lastUsedAt,
         revoked_at=row.revokedAt,
+        created_by=row.createdBy,
     )
 
 

@@ -73,7 +73,14 @@ if TYPE_CHECKING:
         UsageShown,
         WorkerStatus,
     )
-    from atlas.client.models.tenants import SessionShown, TenantRemoval, TenantShown, TokenMade, TokenShown
+    from atlas.client.models.tenants import (
+        OpenSessionShown,
+        SessionShown,
+        TenantRemoval,
+        TenantShown,
+        TokenMade,
+        TokenShown,
+    )
     from atlas.client.models.triggers import (
         Fired,
         FireShown,
@@ -157,6 +164,7 @@ __all__ = [
     "NewEntries",
     "NotEnded",
     "OccurrenceShown",
+    "OpenSessionShown",
     "OverviewShown",
     "Page",
     "Pages",

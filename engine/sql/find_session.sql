@@ -2,7 +2,7 @@
 -- Called by engine/sessions.py. SQL, because it is valid or not by the database's clock.
 select s.id as session_id, s.created_at as session_created_at, s.expires_at as session_expires_at,
   extract(epoch from least(s.expires_at, t.expires_at) - clock_timestamp())::float8 as seconds_left,
-  t.id, t.prefix, t.subject, t.role, t.tenant_id, t.scopes, t.created_at, t.expires_at, t.last_used_at, t.revoked_at
+  t.id, t.prefix, t.subject, t.role, t.tenant_id, t.scopes, t.created_at, t.expires_at, t.last_used_at, t.revoked_at, t.created_by
 from atlas.sessions s
 join atlas.api_tokens t on t.id = s.token_id
 where s.hash = :hash

@@ -4,4 +4,4 @@ update atlas.api_tokens
 set revoked_at = clock_timestamp()
 where id = :id
   and revoked_at is null
-returning id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at;
+returning id, prefix, subject, role, tenant_id, scopes, created_at, expires_at, last_used_at, revoked_at, created_by;

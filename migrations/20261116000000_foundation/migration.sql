@@ -66,6 +66,8 @@ create table api_tokens (
   -- The token that this one was created with; null where it was created on the machine itself. Who asked for work may not
   -- approve it with a token that goes back to theirs. No foreign key: tokens are revoked, and deleted with their tenant only.
   made_with    uuid,
+  -- The subject that created it.
+  created_by   text not null default 'system',
   constraint only_operators_have_no_tenant check (tenant_id is not null or role in ('operator', 'auditor'))
 );
 create index api_tokens_tenant_id_idx on api_tokens (tenant_id);

@@ -270,3 +270,45 @@ async def test_a_link_expires_and_ends_with_its_token(world, owner, code):
 @pytest.mark.parametrize("body", [{}, {"token": "atl_a_b", "code": "c"}, {"code": ""}])
 async def test_a_sign_in_has_a_token_or_a_code(world, body):
     assert (await browser(world).post("/session", json=body)).status_code == 422
+
+
+async def test_sessions_are_listed_to_those_who_may_see_them(world, page):
+    auditor, operator = browser(world), browser(world)
+    await sign_in(auditor, world, ("acme", "auditor"))
+    await sign_in(operator, world, ("all", "operator"))
+    await sign_in(browser(world), world, ("other", "tenant_admin"))
+
+    async def seen(client):
+        return {(one["subject"], one["is_current"]) for one in (await client.get("/sessions")).json()["items"]}
+
+    assert await seen(page) == {("tenant_admin@acme", True), ("auditor@acme", False)}
+    assert await seen(auditor) == {("auditor@acme", True)}
+    assert len(await seen(operator)) == 4
+    assert await seen(world.client("acme", "enqueuer")) == set()
+
+
+async def test_a_session_is_ended_from_outside_at_once(world, page, conn):
+    auditor, foreign = browser(world), browser(world)
+    await sign_in(auditor, world, ("acme", "auditor"))
+    await sign_in(foreign, world, ("other", "tenant_admin"))
+    [other] = (await foreign.get("/sessions")).json()["items"]
+    [own] = (await auditor.get("/sessions")).json()["items"]
+    [mine] = [one for one in (await page.get("/sessions")).json()["items"] if one["is_current"]]
+
+    assert (await page.delete(f"/sessions/{other['id']}")).status_code == 404
+    assert (await world.client("acme", "enqueuer").delete(f"/sessions/{own['id']}")).status_code == 404
+    assert (await page.delete(f"/sessions/{own['id']}")).status_code == 204
+    assert (await auditor.get("/session")).status_code == 401
+    assert (await page.delete(f"/sessions/{own['id']}")).status_code == 404
+    event = await conn.fetchrow("select * from atlas.audit_log where action = 'SESSION_ENDED'")
+    assert (event["actor_id"], event["entity_id"]) == ("tenant_admin@acme", own["id"])
+    assert (await page.delete(f"/sessions/{mine['id']}")).status_code == 204
+    assert (await page.get("/session")).status_code == 401
+
+
+async def test_a_token_names_who_made_it(world, admin):
+    made = (await admin.post("/tokens", json={"subject": "billing", "role": "enqueuer"})).json()
+    listed = {one["subject"]: one["created_by"] for one in (await admin.get("/tokens")).json()["items"]}
+
+    assert made["created_by"] == listed["billing"] == "tenant_admin@acme"
+    assert listed["tenant_admin@acme"] == "dana"

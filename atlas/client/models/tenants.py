@@ -49,6 +49,7 @@ class TokenShown(ApiModel):
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    created_by: str
 
 
 class TokenMade(TokenShown):
@@ -66,3 +67,18 @@ class SessionShown(ApiModel):
     tenant: str | None = Field(description="The tenant's slug; null for those who see all.")
     csrf_token: str | None
     expires_at: datetime | None
+
+
+class OpenSessionShown(ApiModel):
+    """A session that is valid now."""
+
+    id: UUID
+    subject: str
+    role: KnownRole
+    tenant_id: UUID | None
+    token_id: UUID
+    prefix: str
+    created_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime
+    is_current: bool = Field(description="True for the session that asks.")

@@ -73,6 +73,14 @@ class TenantOperations(ApiCaller):
     def get_session(self) -> SessionShown:
         """Whose token this is, its role and its tenant."""
 
+    @listing("/sessions")
+    def list_sessions(self) -> OpenSessionShown:
+        """Who is signed in, newest first."""
+
+    @operation("DELETE", "/sessions/{session_id}", keyed=False)
+    def end_session(self, session_id: Id) -> None:
+        """End a session of a page."""
+
     @listing("/hosts")
     def list_hosts(self) -> HostShown:
         """The hosts, oldest first, with the names of their servers."""
