@@ -1,16 +1,24 @@
-"""The route to publish an event. It wakes runs that wait for it and fires triggers on its name."""
+"""Routes for events: publish one, which wakes waiting runs and fires triggers, and look at those that came."""
 
-from fastapi import APIRouter
-from pydantic import ConfigDict, Field
+from typing import Annotated
 
-from atlas.api.models.common import Body, Document, Name
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
+
+from atlas.api.models.common import Body, Document, Id, Name, Timestamp
+from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import JOB_MAKERS
+from atlas.api.roles import JOB_MAKERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.workflows import EventPublished
+from atlas.client.models import Page
+from atlas.client.models.workflows import EventPublished, EventShown
 from atlas.engine.workflows.events import publish_event
+from atlas.engine.workflows.find_events import EventPosition, EventQuery, find_event, list_events
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
+
+POSITION: TypeAdapter[EventPosition] = TypeAdapter(tuple[AwareDatetime, Id])
+Text = Annotated[str | None, Query(min_length=1, max_length=200)]
 
 
 class NewEvent(Body):
@@ -23,6 +31,42 @@ class NewEvent(Body):
     name: Name
     context: Document = Field(default_factory=dict)
     correlation_id: Name | None = None
+
+
+@router.get("/events", operation_id="list_events", summary="List the events, newest first")
+@requires(*READERS)
+async def show_list(
+    call: Calling,
+    name: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="A name, or all that begin alike: `invoice.*`.")
+    ] = None,
+    created_by: Text = None,
+    correlation_id: Text = None,
+    run_id: Id | None = None,
+    since: Timestamp | None = None,
+    until: Timestamp | None = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[EventShown]:
+    """Those that the tenant's retention keeps; the audit log has them all, without what they held."""
+    wanted = EventQuery(call.tenant_id, name, created_by, correlation_id, run_id, since, until)
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda before, limit: list_events(conn, wanted, before=before, limit=limit),
+            EventShown.model_validate,
+            after=read_cursor(cursor, POSITION),
+            limit=limit,
+            key=lambda one: (one.created_at, one.id),
+            contents=lambda one: one.context,
+        )
+
+
+@router.get("/events/{event_id:uuid}", operation_id="get_event", summary="One event")
+@requires(*READERS)
+async def show_one(event_id: Id, call: Calling) -> EventShown:
+    """With what it holds."""
+    async with call.transaction(read_only=True) as conn:
+        return EventShown.model_validate(await find_event(conn, event_id, tenant_id=call.tenant_id))
 
 
 @router.post("/events", operation_id="publish_event", status_code=201, summary="Publish an event")

@@ -1,6 +1,6 @@
 """Routes for triggers, which start work at a time or after an event."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.etags import IfMatch
-from atlas.api.models.common import Body, Document, Flag, Id, Name, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Timestamp, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
@@ -23,6 +23,8 @@ from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, r
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
+# Schedules are not computed before it.
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 FIRE_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 
 
@@ -82,6 +84,7 @@ class PreviewBody(Body):
     cron_expr: Name
     timezone: Name | None = None
     count: Annotated[Whole, Field(ge=1, le=100)] = 20
+    start: Timestamp | None = Field(default=None, description="From this time on; now where it is not sent.")
 
 
 @router.get("", operation_id="list_triggers", summary="List the triggers, oldest first")
@@ -114,7 +117,8 @@ async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[Occurrenc
     """With a note about each time that a clock change touches."""
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
-    return await _occurrences(call, read_cron(body.cron_expr, body.timezone or zone), now, body.count)
+    cron = read_cron(body.cron_expr, body.timezone or zone)
+    return await _occurrences(call, cron, _before(body.start) or now, body.count)
 
 
 @router.get("/{trigger_id:uuid}", operation_id="get_trigger", summary="One trigger")
@@ -191,13 +195,20 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: C
 @router.get("/{trigger_id:uuid}/preview", operation_id="preview_trigger", summary="The next times of a schedule")
 @requires(*READERS)
 async def preview_trigger(
-    trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20
+    trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20, start: Timestamp | None = None
 ) -> Listed[OccurrenceShown]:
     """None for a trigger on an event."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)
-    return Listed(items=[]) if trigger.spec.cron_expr is None else await _occurrences(call, trigger.cron, now, count)
+    if trigger.spec.cron_expr is None:
+        return Listed(items=[])
+    return await _occurrences(call, trigger.cron, _before(start) or now, count)
+
+
+def _before(start: datetime | None) -> datetime | None:
+    """The last time before one: what is due at it counts."""
+    return None if start is None else max(start, EARLIEST) - timedelta(microseconds=1)
 
 
 async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: int) -> Listed[OccurrenceShown]:

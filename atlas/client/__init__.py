@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from atlas.client.models.workflows import (
         Checked,
         EventPublished,
+        EventShown,
         IntentShown,
         RunId,
         RunShown,
@@ -134,6 +135,7 @@ __all__ = [
     "EntryShown",
     "Event",
     "EventPublished",
+    "EventShown",
     "Events",
     "FailedJobShown",
     "FindingShown",

@@ -34,6 +34,9 @@ class Trigger:
     zone: str
     # False while its job type is not published, or its workflow not saved. Those who fire do not read it.
     target_exists: bool
+    # What became of its last firing, and what that started; they are not read either.
+    last_result: str | None
+    last_job_id: UUID | None
     last_fire_at: datetime | None
     next_fire_at: datetime | None
     last_error: dict[str, Any] | None
@@ -73,6 +76,8 @@ class Trigger:
         facts = (
             "zone",
             "target_exists",
+            "last_result",
+            "last_job_id",
             "last_fire_at",
             "next_fire_at",
             "last_error",
@@ -157,8 +162,8 @@ async def list_fires(
 async def describe(conn: Queryable, rows: Sequence["models.JobTrigger"]) -> list[Trigger]:
     """The triggers of these rows, but for those whose tenant was removed meanwhile."""
     found = await conn.fetch(DESCRIBE.sql, *DESCRIBE.bind({"ids": [row.id for row in rows]}))
-    facts = {str(row["id"]): (row["zone"], row["target_exists"]) for row in found}
-    return [_trigger(row, *facts[row.id]) for row in rows if row.id in facts]
+    facts = {str(row["id"]): row for row in found}
+    return [_trigger(row, facts[row.id]) for row in rows if row.id in facts]
 
 
 def trigger_of(row: Any) -> Trigger:
@@ -172,6 +177,8 @@ def trigger_of(row: Any) -> Trigger:
         spec=TriggerSpec.model_construct(**fields),
         zone=row["zone"],
         target_exists=True,
+        last_result=None,
+        last_job_id=None,
         last_fire_at=row["last_fire_at"],
         next_fire_at=row["next_fire_at"],
         last_error=None if error is None else orjson.loads(error),
@@ -183,7 +190,7 @@ def trigger_of(row: Any) -> Trigger:
     )
 
 
-def _trigger(row: "models.JobTrigger", zone: str, target_exists: bool) -> Trigger:
+def _trigger(row: "models.JobTrigger", facts: Any) -> Trigger:
     return Trigger(
         id=UUID(row.id),
         tenant_id=UUID(row.tenantId),
@@ -201,8 +208,10 @@ def _trigger(row: "models.JobTrigger", zone: str, target_exists: bool) -> Trigge
             dedupe_window_seconds=row.dedupeWindowSeconds,
             misfire=row.misfire,
         ),
-        zone=zone,
-        target_exists=target_exists,
+        zone=facts["zone"],
+        target_exists=facts["target_exists"],
+        last_result=facts["last_result"],
+        last_job_id=facts["last_job_id"],
         last_fire_at=row.lastFireAt,
         next_fire_at=row.nextFireAt,
         last_error=cast("dict[str, Any] | None", row.lastError),

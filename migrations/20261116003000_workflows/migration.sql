@@ -31,6 +31,8 @@ create index events_by_name on events (tenant_id, name, seq);
 create index events_unhandled on events (seq) where handled_at is null and run_id is null;
 
 create index events_age on events (tenant_id, created_at);
+-- The list of operators, across tenants.
+create index events_newest on events (created_at);
 
 create table workflows (
   id           uuid primary key default gen_random_uuid(),

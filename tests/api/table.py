@@ -48,6 +48,8 @@ TABLE = {
     "GET /admin/jobs/definitions/{key}": WHOLE,
     "PATCH /admin/jobs/definitions/{key}": "operator",
     "DELETE /admin/jobs/definitions/{key}": "operator",
+    "GET /events": READERS,
+    "GET /events/{event_id}": READERS,
     "POST /events": MAKERS,
     "POST /hooks/{key}": "everyone",
     "GET /inbound-hooks": READERS,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from atlas.client.models.base import ApiModel, Document, known
 
+FireResult: TypeAlias = Annotated[str, known("fired", "swallowed", "failed")]
 RecurringOutcome: TypeAlias = Annotated[str, known("succeeded", "failed", "timeout", "stopped", "lost")]
 
 
@@ -30,6 +31,8 @@ class TriggerShown(ApiModel):
     misfire: Annotated[str, known("skip", "latest", "all")]
     zone: str
     target_exists: bool = Field(description="False while its job type or workflow is not published: nothing runs it.")
+    last_result: FireResult | None
+    last_job_id: UUID | None
     last_fire_at: datetime | None
     next_fire_at: datetime | None
     last_error: Document | None
@@ -54,7 +57,7 @@ class FireShown(ApiModel):
     due_at: datetime | None
     event_id: UUID | None
     fired_at: datetime
-    result: Annotated[str, known("fired", "swallowed", "failed")]
+    result: FireResult
     job_id: UUID | None
     error: str | None
     created_by: str

@@ -4,6 +4,8 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
+from pydantic import Field
+
 from atlas.client.models.base import ApiModel, Document, ProblemField, known
 from atlas.client.models.jobs import JobSource
 
@@ -154,6 +156,20 @@ class Signaled(ApiModel):
 
     id: UUID
     woken: int
+
+
+class EventShown(ApiModel):
+    """An event. `handled_at`: when the triggers on its name were looked at; a signal to one run has none."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    context: Document
+    run_id: UUID | None = Field(description="The one run that it was sent to; null for every run and trigger.")
+    correlation_id: str | None
+    created_by: str
+    created_at: datetime
+    handled_at: datetime | None
 
 
 class EventPublished(ApiModel):

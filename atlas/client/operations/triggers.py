@@ -3,6 +3,7 @@
 # mypy: disable-error-code="empty-body"
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from atlas.client.methods import listing, operation
@@ -83,12 +84,14 @@ class TriggerOperations(ApiCaller):
         """The firings of a trigger, newest first."""
 
     @operation("GET", "/jobs/triggers/{trigger_id}/preview")
-    def preview_trigger(self, trigger_id: Id, *, count: int = ...) -> Listed[OccurrenceShown]:
+    def preview_trigger(
+        self, trigger_id: Id, *, count: int = ..., start: datetime | None = ...
+    ) -> Listed[OccurrenceShown]:
         """The next times of a trigger's schedule; none for a trigger on an event."""
 
     @operation("POST", "/jobs/triggers/preview", keyed=False)
     def preview_schedule(
-        self, cron_expr: str, *, timezone: str | None = ..., count: int = ...
+        self, cron_expr: str, *, timezone: str | None = ..., count: int = ..., start: datetime | None = ...
     ) -> Listed[OccurrenceShown]:
         """The next times of a schedule, before it is saved."""
 

@@ -1,0 +1,106 @@
+"""Events as they are read: a list, newest first, and one by its id."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from uuid import UUID
+
+from atlas.db.pool import Queryable
+from atlas.db.prisma import prisma_on
+from atlas.errors import NotFound
+
+if TYPE_CHECKING:
+    from prisma import models
+    from prisma.types import EventWhereInput
+
+# Where an event is in the list: its time, and its id among those of the same time.
+EventPosition: TypeAlias = tuple[datetime, UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """Filters of events; None filters nothing. A name that ends in `.*` means every name under it."""
+
+    tenant_id: UUID | None = None
+    name: str | None = None
+    created_by: str | None = None
+    correlation_id: str | None = None
+    run_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as it is stored."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    context: dict[str, Any]
+    run_id: UUID | None
+    correlation_id: str | None
+    created_by: str
+    created_at: datetime
+    handled_at: datetime | None
+
+
+async def list_events(
+    conn: Queryable, query: EventQuery, *, before: EventPosition | None = None, limit: int = 50
+) -> list[EventRow]:
+    """Events, newest first, or those before one."""
+    where = _filter(query)
+    if before is not None:
+        created_at, id = before
+        # The first is a bound for the index.
+        where["AND"] = [{"createdAt": {"lte": created_at}}]
+        where["OR"] = [{"createdAt": {"lt": created_at}}, {"id": {"lt": str(id)}}]
+    rows = await prisma_on(conn).event.find_many(limit, where=where, order=[{"createdAt": "desc"}, {"id": "desc"}])
+    return [_event(row) for row in rows]
+
+
+async def find_event(conn: Queryable, event_id: UUID, *, tenant_id: UUID | None = None) -> EventRow:
+    """One event; `NotFound` if there is none, or if it is another tenant's."""
+    where: EventWhereInput = {"id": str(event_id)}
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    row = await prisma_on(conn).event.find_first(where=where)
+    if row is None:
+        raise NotFound("event", event_id)
+    return _event(row)
+
+
+def _filter(query: EventQuery) -> "EventWhereInput":
+    where: EventWhereInput = {}
+    if query.tenant_id is not None:
+        where["tenantId"] = str(query.tenant_id)
+    if query.name is not None:
+        under = query.name.removesuffix("*")
+        where["name"] = {"startswith": under} if query.name.endswith(".*") else query.name
+    if query.created_by is not None:
+        where["createdBy"] = query.created_by
+    if query.correlation_id is not None:
+        where["correlationId"] = query.correlation_id
+    if query.run_id is not None:
+        where["runId"] = str(query.run_id)
+    if query.since is not None and query.until is not None:
+        where["createdAt"] = {"gte": query.since, "lt": query.until}
+    elif query.since is not None:
+        where["createdAt"] = {"gte": query.since}
+    elif query.until is not None:
+        where["createdAt"] = {"lt": query.until}
+    return where
+
+
+def _event(row: "models.Event") -> EventRow:
+    return EventRow(
+        id=UUID(row.id),
+        tenant_id=UUID(row.tenantId),
+        name=row.name,
+        context=cast("dict[str, Any]", row.context),
+        run_id=None if row.runId is None else UUID(row.runId),
+        correlation_id=row.correlationId,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+        handled_at=row.handledAt,
+    )
