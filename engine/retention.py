@@ -69,7 +69,7 @@ class Ages:
 async def read_ages(conn: Queryable) -> list[Ages]:
     """The ages of every tenant, with the database's time."""
     rows = await conn.fetch(AGES.sql)
-    return [Ages(row["id"], row["now"], _known(orjson.loads(row["retention"]))) for row in rows]
+    return [Ages(row["id"], row["now"], ages_of(orjson.loads(row["retention"]))) for row in rows]
 
 
 async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[Pruned]:
@@ -144,7 +144,7 @@ def id_at(time: datetime) -> UUID:
     return UUID(int=max(0, int(time.astimezone(UTC).timestamp() * 1000)) << 80)
 
 
-def _known(stored: Any) -> dict[str, float | None]:
+def ages_of(stored: Any) -> dict[str, float | None]:
     """The default ages, replaced by a tenant's own where these are valid."""
     own = stored if isinstance(stored, dict) else {}
     return {kind: own[kind] if kind in own and _is_age(own[kind]) else days for kind, days in DEFAULT_DAYS.items()}

@@ -48,7 +48,9 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
             "until": row["until"],
         }
     if kind == "run.updated":
-        return {"event": kind, "run_id": row["run_id"] or row["entity_id"], "status": row["action"].lower()}
+        approval = row["entity_id"] if row["entity_type"] == "approval" else None
+        about = {"run_id": row["run_id"] or row["entity_id"], "approval_id": approval}
+        return {"event": kind, **about, "status": row["action"].lower()}
     if kind == "job.created":
         # Its row is read later, when it may run or have ended already: events of their own say so.
         status = "waiting" if row["status"] == "waiting" and not row["attempt_count"] else "queued"

@@ -13,8 +13,9 @@ from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Page
-from atlas.client.models.workflows import RunId, RunShown, RunStatus, Signaled, StepShown, Stopped
+from atlas.client.models.workflows import RunId, RunShown, RunStatus, Signaled, StepShown, Stopped, WorkflowShown
 from atlas.db.pool import Connection
+from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
@@ -89,6 +90,19 @@ async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Curso
             key=lambda one: (one.started_at, one.branch, one.position),
             contents=lambda one: (one.input, one.output, one.error, one.event_match),
         )
+
+
+@router.get(
+    "/runs/{run_id:uuid}/workflow",
+    operation_id="get_run_workflow",
+    summary="The workflow of a run, in the version that it keeps",
+)
+@requires(*PEOPLE)
+async def show_workflow(run_id: Id, call: Calling) -> WorkflowShown:
+    """Newer versions of a declared workflow leave its runs alone. One in code is as its workers published it last."""
+    async with call.transaction(read_only=True) as conn:
+        await _find(conn, run_id, call.tenant_id)
+        return WorkflowShown.model_validate(await workflow_of_run(conn, run_id))
 
 
 @router.post(

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -17,6 +18,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import Page
 from atlas.client.models.tenants import TenantRemoval, TenantShown
 from atlas.db.pool import Connection
+from atlas.engine.retention import ages_of
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import no_tenant
@@ -62,10 +64,10 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
     """With their limits and retention."""
     async with call.transaction(read_only=True) as conn:
         if call.tenant_id is not None:
-            return Page(items=[TenantShown.model_validate(await find_tenant(conn, call.tenant_id))])
+            return Page(items=[_tenant(await find_tenant(conn, call.tenant_id))])
         return await read_page(
             lambda after, limit: list_tenants(conn, after=after, limit=limit),
-            TenantShown.model_validate,
+            _tenant,
             after=cursor,
             limit=limit,
             key=lambda one: one.slug,
@@ -166,7 +168,11 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
 
 def _shown(tenant: Tenant, response: Response) -> TenantShown:
     response.headers["ETag"] = tenant.etag
-    return TenantShown.model_validate(tenant)
+    return _tenant(tenant)
+
+
+def _tenant(tenant: Tenant) -> TenantShown:
+    return TenantShown(**asdict(tenant), retention_days=ages_of(tenant.retention))
 
 
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:

@@ -58,6 +58,7 @@ class RunEvent(ApiModel):
     event: Literal["run.updated"]
     run_id: UUID
     status: RunUpdate
+    approval_id: UUID | None = None
 
 
 Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent, Field(discriminator="event")]

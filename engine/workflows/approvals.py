@@ -17,7 +17,7 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
-from atlas.engine.workflows.rows import id_filter
+from atlas.engine.workflows.rows import id_filter, read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 
@@ -34,6 +34,7 @@ LOCK_RUN = statement("engine/workflows/sql/lock_run.sql")
 LOCK_INTENT = statement("engine/workflows/sql/lock_intent.sql")
 LOCK_LATE_INTENTS = statement("engine/workflows/sql/lock_late_intents.sql")
 LOCK_LATE_RUNS = statement("engine/workflows/sql/lock_late_runs.sql")
+SUBJECTS = statement("engine/workflows/sql/approval_subjects.sql")
 ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
 COUNT_PENDING = statement("engine/workflows/sql/count_pending.sql")
 
@@ -61,6 +62,15 @@ class ApprovalRow:
     decided_by: str | None
     comment: str | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSubject:
+    """What an approval is about, and whether someone may decide it: it is open, and another asked for it."""
+
+    workflow: str | None
+    input: dict[str, Any] | None
+    may_decide: bool
 
 
 async def decide_approval(
@@ -150,6 +160,12 @@ async def list_approvals(
         where["status"] = cast("ApprovalStatus", status)
     rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_approval(row) for row in rows]
+
+
+async def read_subjects(conn: Queryable, ids: Sequence[UUID], *, decider: str) -> dict[UUID, ApprovalSubject]:
+    """What these approvals are about: the very input that their hashes were made of, None once it was deleted."""
+    rows = await read_rows(conn, SUBJECTS, {"ids": list(ids), "decider": decider}, "input")
+    return {row.pop("id"): ApprovalSubject(**row) for row in rows}
 
 
 async def count_pending(conn: Connection, *, tenant_id: UUID | None = None) -> int:

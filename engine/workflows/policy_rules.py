@@ -1,7 +1,8 @@
-"""Adds, removes and lists the rules of policy."""
+"""Adds, edits, removes and lists the rules of policy."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import asyncpg
@@ -11,6 +12,8 @@ from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
+from atlas.db.statements import fetch_value, statement
+from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.policy import EFFECTS, Rule
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from atlas.generated import models
     from atlas.generated.enums import PolicyEffect
     from atlas.generated.types import PolicyRuleWhereInput
+
+HOLD = statement("engine/workflows/sql/hold_rule.sql")
+BOUNDS = ("spend_above_cents", "spend_per_day_cents", "runs_per_day")
 
 
 async def add_rule(
@@ -75,6 +81,54 @@ async def add_rule(
     return rule_id
 
 
+async def edit_rule(
+    conn: Connection,
+    label: str,
+    changes: Mapping[str, Any],
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    if_match: Collection[str] | None = None,
+) -> Rule:
+    """Change some fields of a tenant's rule, or of one for all tenants. Its label stays."""
+    async with conn.transaction():
+        if await fetch_value(conn, HOLD, label=label, tenant_id=tenant_id) is None:
+            raise NotFound("rule", label)
+        before = await _find(conn, label, tenant_id)
+        assert before is not None
+        require_match(rule_etag(before), if_match, "rule", label)
+        rule = replace(before, **changes)
+        numbers = {name: getattr(rule, name) for name in BOUNDS}
+        _check(label, rule.effect, rule.workflow, rule.except_workflows, numbers)
+        await prisma_on(conn).policyrule.update(
+            {
+                "effect": cast("PolicyEffect", rule.effect),
+                "workflow": rule.workflow,
+                "exceptWorkflows": list(rule.except_workflows),
+                "spendAboveCents": rule.spend_above_cents,
+                "spendPerDayCents": rule.spend_per_day_cents,
+                "runsPerDay": rule.runs_per_day,
+            },
+            {"id": str(rule.id)},
+        )
+        changed = {name: value for name, value in changes.items() if value != getattr(before, name)}
+        await record(conn, _event("POLICY_EDITED", rule.id, actor, tenant_id, {"label": label, **changed}))
+    return rule
+
+
+async def find_rule(conn: Connection, label: str, *, tenant_id: UUID | None = None) -> Rule:
+    """A tenant's rule of this label, else the one for all tenants."""
+    rule = await _find(conn, label, tenant_id) or await _find(conn, label, None)
+    if rule is None:
+        raise NotFound("rule", label)
+    return rule
+
+
+def rule_etag(rule: Rule) -> str:
+    """The tag of what an edit can change."""
+    return etag_of(asdict(rule))
+
+
 async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: UUID | None = None) -> None:
     """Remove a rule by its label."""
     async with conn.transaction():
@@ -97,6 +151,11 @@ async def list_rules(
     if after is not None:
         where["id"] = {"gt": str(after)}
     return [_rule(row) for row in await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"})]
+
+
+async def _find(conn: Connection, label: str, tenant_id: UUID | None) -> Rule | None:
+    row = await prisma_on(conn).policyrule.find_first(where={"label": label, "tenantId": _text(tenant_id)})
+    return None if row is None else _rule(row)
 
 
 def _rule(row: "models.PolicyRule") -> Rule:

@@ -18,6 +18,7 @@ THINGS = {
     "server": ("/hosts/{host_id}/instances/{instance_id}", lambda n: {"name": f"n{n}"}),
     "tenant": ("/tenants/acme", lambda n: {"name": f"n{n}"}),
     "workflow": ("/workflows/greet-acme?tenant=acme", lambda n: {"is_enabled": bool(n % 2)}),
+    "policy": ("/policies/rule-acme?tenant=acme", lambda n: {"runs_per_day": n}),
     "webhook": ("/webhooks/{webhook_id}", lambda n: {"description": f"n{n}"}),
     "gate": ("/system/atlas-online", lambda n: {"online": bool(n % 2), "reason": f"n{n}"}),
 }
@@ -129,7 +130,7 @@ async def test_a_replayed_edit_is_not_stale(ids, editors):
 async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
     taken = {
         *("POST /workflows", "DELETE /jobs/triggers/{trigger_id}", "DELETE /admin/jobs/definitions/{key}"),
-        *("DELETE /hosts/{host_id}/instances/{instance_id}", "DELETE /tenants/{slug_or_id}"),
+        *("DELETE /hosts/{host_id}", "DELETE /hosts/{host_id}/instances/{instance_id}", "DELETE /tenants/{slug_or_id}"),
         "DELETE /webhooks/{webhook_id}",
     }
     things = {**ids, "token_id": ids["job_id"], "key": "echo.it"}

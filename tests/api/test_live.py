@@ -281,6 +281,7 @@ async def test_a_run_that_waits_for_a_person_is_sent(server, pool):
 
     received = next(event for event in events if event["event"] == "run.updated")
     assert (received["run_id"], received["status"]) == (str(things["intent_id"]), "approval_requested")
+    assert received["approval_id"] == str(things["approval_id"])
 
 
 async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):

@@ -33,6 +33,7 @@ BODIES = {
     "POST /runs/{run_id}/signal": {"name": "go"},
     "POST /approvals/{approval_id}/decision": {"approve": True},
     "POST /policies": {"label": "l", "effect": "allow"},
+    "PATCH /policies/{label}": {"effect": "allow"},
     "POST /hosts": {"name": "h"},
     "PATCH /hosts/{host_id}": {"is_active": True},
     "POST /hosts/{host_id}/instances": {"name": "i"},

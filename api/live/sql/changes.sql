@@ -13,7 +13,7 @@ counted as (
     row_number() over (partition by tenant_id, action order by xid desc, id desc) as nth
   from window_rows
 )
-select c.tenant_id, c.action, c.entity_id, c.actor_id, c.message, c.run_id, c.since, c.until, c.of_kind, j.id as job_id,
+select c.tenant_id, c.action, c.entity_type, c.entity_id, c.actor_id, c.message, c.run_id, c.since, c.until, c.of_kind, j.id as job_id,
   coalesce(j.job_type, c.job_type) as job_type, atlas.shown_status(j) as status, j.correlation_id,
   nullif(j.attempt_count, 0) as attempt_count, j.server_instance_id, j.error->>'message' as error_message,
   -- What was canceled before it began took no time.

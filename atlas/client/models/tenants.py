@@ -21,6 +21,9 @@ class TenantShown(ApiModel):
     timezone: str
     limits: Document
     retention: Document
+    retention_days: dict[str, float | None] = Field(
+        description="The days that hold for each kind: the tenant's own, else the defaults; null is for ever."
+    )
     created_at: datetime
     removing_at: datetime | None
 

@@ -3,6 +3,7 @@
 # mypy: disable-error-code="empty-body"
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from atlas.client.errors import ApiNotFound
@@ -11,6 +12,7 @@ from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decide
 from atlas.client.models.workflows import (
     Checked,
     EventPublished,
+    EventShown,
     IntentShown,
     RunId,
     RunShown,
@@ -99,6 +101,27 @@ class WorkflowOperations(ApiCaller):
     def signal_run(self, run_id: Id, name: str, context: Mapping[str, Any] = ...) -> Signaled:
         """Send an event to one run only."""
 
+    @operation("GET", "/runs/{run_id}/workflow")
+    def get_run_workflow(self, run_id: Id) -> WorkflowShown:
+        """The workflow of a run, in the version that it keeps."""
+
+    @listing("/events")
+    def list_events(
+        self,
+        *,
+        name: str | None = ...,
+        created_by: str | None = ...,
+        correlation_id: str | None = ...,
+        run_id: Id | None = ...,
+        since: datetime | None = ...,
+        until: datetime | None = ...,
+    ) -> EventShown:
+        """The events, newest first; a name that ends in `.*` means every name under it."""
+
+    @operation("GET", "/events/{event_id}")
+    def get_event(self, event_id: Id) -> EventShown:
+        """One event."""
+
     @operation("POST", "/events")
     def publish_event(
         self,
@@ -120,7 +143,7 @@ class WorkflowOperations(ApiCaller):
 
     @operation("GET", "/approvals/{approval_id}")
     def get_approval(self, approval_id: Id) -> ApprovalShown:
-        """One approval, with the hash of the input that a decision holds for."""
+        """One approval, with the input that a decision holds for and its hash."""
 
     @operation("POST", "/approvals/{approval_id}/decision")
     def decide_approval(
@@ -145,6 +168,25 @@ class WorkflowOperations(ApiCaller):
         runs_per_day: int | None = ...,
     ) -> RuleAdded:
         """Add a rule, for one tenant or for all."""
+
+    @operation("GET", "/policies/{label}")
+    def get_policy(self, label: str) -> RuleShown:
+        """One rule: the tenant's own, else the one for all tenants."""
+
+    @operation("PATCH", "/policies/{label}")
+    def edit_policy(
+        self,
+        label: str,
+        *,
+        effect: str = ...,
+        workflow: str = ...,
+        except_workflows: list[str] = ...,
+        spend_above_cents: int | None = ...,
+        spend_per_day_cents: int | None = ...,
+        runs_per_day: int | None = ...,
+        if_match: str = ...,
+    ) -> RuleShown:
+        """Change a rule; None removes a bound."""
 
     @operation("DELETE", "/policies/{label}")
     def remove_policy(self, label: str) -> None:

@@ -30,6 +30,7 @@ HOLD = statement("engine/workflows/declared/sql/hold_workflow.sql")
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
 LATEST = statement("engine/workflows/declared/sql/latest_workflow.sql")
 LOAD = statement("engine/workflows/declared/sql/load_document.sql")
+OF_RUN = statement("engine/workflows/declared/sql/workflow_of_run.sql")
 LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
 _MOST_KEPT = 500
@@ -196,6 +197,14 @@ async def list_workflows(
     """Every workflow, by key, or so many of them after the workflow `after` of the page before."""
     values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
     return [WorkflowRow(**row) for row in await read_rows(conn, LIST, values, "input_schema", "document")]
+
+
+async def workflow_of_run(conn: Queryable, run_id: UUID) -> WorkflowRow:
+    """The workflow of a run: the version that it keeps, or the one in code; NotFound once no worker publishes it."""
+    rows = await read_rows(conn, OF_RUN, {"run_id": run_id}, "input_schema", "document")
+    if not rows:
+        raise NotFound("workflow of run", run_id)
+    return WorkflowRow(**rows[0])
 
 
 def _event(action: str, key: str, actor: Actor, tenant_id: UUID | None, meta: dict[str, Any]) -> Event:

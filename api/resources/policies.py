@@ -1,0 +1,113 @@
+"""Routes for policies: the rules by which requests for workflows are decided."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Response
+from pydantic import Field, StringConstraints
+
+from atlas.api.etags import IfMatch
+from atlas.api.models.common import Body, Name, Whole
+from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import LARGEST_INTEGER
+from atlas.client.models import Page
+from atlas.client.models.approvals import RuleAdded, RuleShown
+from atlas.engine.workflows.policy import Rule
+from atlas.engine.workflows.policy_rules import add_rule, edit_rule, find_rule, list_rules, remove_rule, rule_etag
+
+router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
+
+Effect = Literal["allow", "review", "block"]
+Count = Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)]
+Label = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class RuleChange(Body):
+    """What to change about a rule. Null removes a bound."""
+
+    effect: Effect | None = None
+    workflow: Name | None = None
+    except_workflows: Annotated[list[Name], Field(max_length=100)] | None = None
+    spend_above_cents: Count | None = None
+    spend_per_day_cents: Count | None = None
+    runs_per_day: Count | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The fields that were sent. Null changes no field that a rule must have."""
+        kept = {"effect", "workflow", "except_workflows"}
+        return {name: value for name, value in self.given().items() if value is not None or name not in kept}
+
+
+class RuleBody(Body):
+    """A rule applies when the workflow matches and every bound it names is exceeded; the strictest one decides."""
+
+    # It ends the rule's address, where a slash or only dots would lead elsewhere.
+    label: Annotated[Name, StringConstraints(pattern=r"^[^/.][^/]*$")]
+    effect: Effect
+    workflow: Name = "*"
+    except_workflows: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    spend_above_cents: Count | None = None
+    spend_per_day_cents: Count | None = None
+    runs_per_day: Count | None = None
+
+
+@router.get(
+    "",
+    operation_id="list_policies",
+    summary="List the rules that decide about intents, oldest first",
+)
+@requires(*READERS)
+async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[RuleShown]:
+    """Those of the tenant and those for all tenants."""
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda after, limit: list_rules(conn, tenant_id=call.tenant_id, after=after, limit=limit),
+            RuleShown.model_validate,
+            after=cursor,
+            limit=limit,
+        )
+
+
+@router.post(
+    "",
+    operation_id="create_policy",
+    status_code=201,
+    summary="Add a rule, for one tenant or for all",
+)
+@requires("operator")
+async def add(body: RuleBody, call: Calling) -> RuleAdded:
+    """It holds for requests that are decided from now on."""
+    async with call.transaction() as conn:
+        return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
+
+
+@router.get("/{label}", operation_id="get_policy", summary="One rule")
+@requires(*READERS, etag=True)
+async def show_one(label: Label, call: Calling, response: Response) -> RuleShown:
+    """By its label: the tenant's own, else the one for all tenants."""
+    async with call.transaction(read_only=True) as conn:
+        return _shown(await find_rule(conn, label, tenant_id=call.tenant_id), response)
+
+
+@router.patch("/{label}", operation_id="edit_policy", summary="Change a rule")
+@requires("operator", etag=True)
+async def edit(label: Label, body: RuleChange, call: Calling, response: Response, if_match: IfMatch) -> RuleShown:
+    """It holds for requests that are decided from now on. An operator who names no tenant means one for all tenants."""
+    about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
+    async with call.transaction() as conn:
+        return _shown(await edit_rule(conn, label, body.described(), **about), response)
+
+
+@router.delete("/{label}", operation_id="remove_policy", status_code=204, summary="Remove a rule")
+@requires("operator")
+async def remove(label: Label, call: Calling) -> None:
+    """By its label; an operator who names no tenant means one for all tenants."""
+    async with call.transaction() as conn:
+        await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
+
+
+def _shown(rule: Rule, response: Response) -> RuleShown:
+    response.headers["ETag"] = rule_etag(rule)
+    return RuleShown.model_validate(rule)
