@@ -52,6 +52,7 @@ from atlas.api.resources import (
     triggers,
     verifications,
     webhooks,
+    workers,
     workflows,
 )
 from atlas.api.routing import PREFIX, DirectApp
@@ -82,6 +83,7 @@ ROUTERS = (
     recurring.router,
     system.router,
     overview.router,
+    workers.router,
     events.router,
     inbound_hooks.receiving,
     inbound_hooks.router,

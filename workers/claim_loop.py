@@ -92,6 +92,11 @@ class ClaimLoop:
         """Begin to claim."""
         self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._wakes]
 
+    @property
+    def is_claiming(self) -> bool:
+        """False once it was stopped."""
+        return self._phase is Phase.CLAIMING
+
     def stop_claiming(self) -> None:
         """Claim nothing more; outcomes are still recorded."""
         self._phase = Phase.STOPPING

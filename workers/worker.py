@@ -43,7 +43,7 @@ from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
 from atlas.workers.worker_lease import WorkerLease
 
-CHANNELS = ("jobs", "gate", "cancel", "definitions")
+CHANNELS = ("jobs", "gate", "cancel", "definitions", "workers")
 # How often deadlines are checked: of the lease, of handlers, of prefetched jobs.
 CHECK_SECONDS = 0.1
 # After the grace time, how long cancelled handlers get to clean up.
@@ -245,6 +245,8 @@ class Worker:
             # The old id is not renewed any more: what it held returns to the queue when its lease ends.
             await self._register(pool)
             self._claim_loop.hint()
+        if self._lease.is_asked_to_drain:
+            self._finish_and_end()
 
     async def _renew_lease(self, pool: Pool) -> bool:
         try:
@@ -267,6 +269,15 @@ class Worker:
         self._claim_loop.forget_all()
 
     # The end
+
+    def _finish_and_end(self) -> None:
+        """An operator asked for it: take nothing new, give back what has not begun, and end when nothing runs."""
+        if self._claim_loop.is_claiming:
+            log.info("worker drains and ends", worker_id=self.id, jobs=len(self._held))
+            self._claim_loop.stop_claiming()
+            self._give_back_waiting()
+        if not len(self._held):
+            self._drain.ended.set()
 
     async def _wind_down(self, grace: float) -> None:
         """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
@@ -321,6 +332,8 @@ class Worker:
             # Another worker may soon run the same jobs: this cannot wait for the response to a heartbeat.
             self._lose_lease()
         self._executor.stop_overdue()
+        if self._lease.is_asked_to_drain:
+            self._finish_and_end()
         if self._executor.waiting and self._demand.prefetch.is_stalled:
             self._demand.prefetch.reset()
             self._give_back_waiting()
@@ -344,11 +357,14 @@ class Worker:
         self._executor.lose(jobs)
         self._claim_loop.hint()
 
-    def _notified(self, channel: str, _payload: str) -> None:
+    def _notified(self, channel: str, payload: str) -> None:
         if channel == "cancel":
             self._cancel_now.set()
         elif channel == "definitions":
             self._served.changed.set()
+        elif channel == "workers":
+            if payload == self.id:
+                self._heartbeat_now.set()
         else:
             if channel == "gate":
                 self._right.wanted.set()

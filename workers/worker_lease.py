@@ -30,6 +30,8 @@ class WorkerLease:
         self.seconds = seconds
         self.claimant: Claimant | None = None
         self.worker_id = ""
+        # For good: also after it has registered again.
+        self.is_asked_to_drain = False
         self._job_types = job_types
         self._metadata = metadata
         self._ends_at = 0.0
@@ -60,10 +62,12 @@ class WorkerLease:
         """Send a heartbeat. False: the lease is over. Raises when no response came in time."""
         asked_at = time.monotonic()
         async with borrow(pool, within=min(self.seconds / 3, self._ends_at - asked_at)) as conn:
-            renewed = await heartbeat(conn, self.worker_id, lease=self.seconds, running=running)
-        if renewed:
-            self._ends_at = asked_at + self.seconds
-        return renewed
+            renewal = await heartbeat(conn, self.worker_id, lease=self.seconds, running=running)
+        if renewal is None:
+            return False
+        self._ends_at = asked_at + self.seconds
+        self.is_asked_to_drain |= renewal.is_draining
+        return True
 
     def lose(self) -> None:
         """Hold no lease until the next registration."""

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, ConfigDict, Field
 
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
+from atlas.api.middleware import header
 from atlas.api.models.common import Body, Document, Id, Number, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -36,6 +37,7 @@ from atlas.waiting import wait_for
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
 LONGEST_WAIT = 60
+LONGEST_AGENT = 100
 # Why a report takes no Idempotency-Key.
 FENCED = "its lease fences the call, which may be repeated without one"
 # How often a waiting request checks by itself that its host is connected and its token valid.
@@ -130,6 +132,7 @@ async def fetch_next(
     await _require(call, host_id)
     signals: ChangeSignals = request.app.state.signals
     polling: HostPolling = request.app.state.host_polling
+    agent = (header(request.scope, b"user-agent") or "")[:LONGEST_AGENT] or None
     end = time.monotonic() + wait
     with call.api.host_polls.taken(host_id), polling.signal(host_id) as has_work:
         while True:
@@ -137,7 +140,7 @@ async def fetch_next(
             await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
             async with call.connection() as conn:
-                found = await claim_for_host(conn, host_id, lease=lease)
+                found = await claim_for_host(conn, host_id, lease=lease, agent=agent)
             if found is not None:
                 is_gone = await request.is_disconnected()
                 if not found.is_late and not is_gone:

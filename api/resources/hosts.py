@@ -19,6 +19,7 @@ from atlas.engine.hosts.hosts import (
     edit_host,
     find_host,
     list_hosts,
+    remove_host,
 )
 from atlas.engine.hosts.server_instances import (
     ServerInstance,
@@ -39,9 +40,10 @@ class NewName(Body):
 
 
 class HostChange(Body):
-    """Whether a host may fetch jobs."""
+    """Whether a host may fetch jobs, or another name for it; what is not sent stays as it is."""
 
-    is_active: Flag
+    is_active: Flag | None = None
+    name: Name | None = None
 
 
 class InstanceChange(Body):
@@ -88,14 +90,30 @@ async def show_one(host_id: Id, call: Calling, response: Response) -> HostShown:
         return await _shown(conn, await _find(conn, host_id, call), response)
 
 
-@router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not")
+@router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not, or rename it")
 @requires(*MANAGERS, etag=True)
 async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> HostShown:
     """The job that it runs goes on."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
-        changed = await edit_host(conn, host, is_active=body.is_active, actor=call.actor, if_match=if_match)
+        changed = await edit_host(
+            conn, host, is_active=body.is_active, name=body.name, actor=call.actor, if_match=if_match
+        )
         return await _shown(conn, changed, response)
+
+
+@router.delete(
+    "/{host_id:uuid}",
+    operation_id="remove_host",
+    status_code=204,
+    summary="Remove a host that has no servers and no queued or running jobs",
+)
+@requires(*MANAGERS)
+async def remove(host_id: Id, call: Calling, if_match: IfMatch) -> None:
+    """Its tokens are revoked. While it has servers or open jobs it is 409; ended jobs stay, and cannot be retried."""
+    async with call.transaction() as conn:
+        await remove_host(conn, await _find(conn, host_id, call), actor=call.actor, if_match=if_match)
+    call.after_commit(call.api.callers.forget)
 
 
 @router.get(
@@ -181,5 +199,4 @@ def _shown_instance(instance: ServerInstance, response: Response) -> InstanceSho
 
 async def _shown(conn: Connection, host: Host, response: Response) -> HostShown:
     response.headers["ETag"] = host.etag
-    names = [one.name for one in await list_server_instances(conn, host.id)]
-    return HostShown.model_validate({**HostShown.model_validate(host).model_dump(), "instances": names})
+    return HostShown.model_validate((await list_hosts(conn, id=host.id, limit=1))[0])

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
         QueueDepth,
         SystemStatus,
         UsageShown,
+        WorkerDetails,
+        WorkerJob,
         WorkerStatus,
     )
     from atlas.client.models.tenants import (
@@ -213,6 +215,8 @@ __all__ = [
     "VerificationShown",
     "WebhookMade",
     "WebhookShown",
+    "WorkerDetails",
+    "WorkerJob",
     "WorkerStatus",
     "WorkflowShown",
 ]

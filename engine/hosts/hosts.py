@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -12,19 +12,23 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
+from atlas.engine.tokens import revoke_token
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
     from atlas.generated import models
-    from atlas.generated.types import HostWhereInput, HostWhereUniqueInput
+    from atlas.generated.types import HostWhereInput
 
 EXISTS = statement("engine/hosts/sql/host_exists.sql")
 HOLD = statement("engine/hosts/sql/hold_host.sql")
+WORK = statement("engine/hosts/sql/host_work.sql")
+BLOCKERS = statement("engine/hosts/sql/host_blockers.sql")
+TOKENS = statement("engine/hosts/sql/host_tokens.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,17 @@ class Host:
     is_active: bool
     last_seen_at: datetime | None
     created_at: datetime
+    # What the program that fetched its jobs last calls itself.
+    agent_version: str | None
     instances: list[str] = field(default_factory=list)
+    # The job that it runs, and how many are due for it, counted up to 10,000.
+    running_job_id: UUID | None = None
+    waiting_count: int = 0
 
     @property
     def etag(self) -> str:
         """The tag of what an edit can change."""
-        return etag_of(self.id, self.is_active)
+        return etag_of(self.id, self.is_active, self.name)
 
 
 async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor) -> Host:
@@ -53,29 +62,53 @@ async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor
         try:
             row = await prisma_on(conn).host.create({"id": str(new_id()), "tenantId": str(tenant_id), "name": name})
         except asyncpg.UniqueViolationError:
-            raise Conflict(f"There is already a host {name}.", remedy="Choose another name.") from None
+            raise _taken(name) from None
         host = _host(row)
         await record(conn, host_event("HOST_ADDED", "host", host.id, tenant_id, actor, name=name))
     return host
 
 
 async def edit_host(
-    conn: Connection, host: Host, *, is_active: bool, actor: Actor, if_match: Collection[str] | None = None
+    conn: Connection,
+    host: Host,
+    *,
+    is_active: bool | None = None,
+    name: str | None = None,
+    actor: Actor,
+    if_match: Collection[str] | None = None,
 ) -> Host:
-    """Allow a host to fetch jobs, or not. Its running job goes on."""
-    where: HostWhereUniqueInput = {"id": str(host.id)}
+    """Allow a host to fetch jobs, or not, or give it another name. Its running job goes on."""
+    if name is not None:
+        check_new_name(name)
     async with conn.transaction():
-        hosts = prisma_on(conn).host
-        if if_match is not None:
-            await fetch_value(conn, HOLD, id=host.id)
-            held = await hosts.find_unique(where)
-            require_match(None if held is None else _host(held).etag, if_match, "host", host.name)
-        row = await hosts.update({"isActive": is_active}, where)
-        if row is None:
-            raise NotFound("host", host.id)
-        action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
-        await record(conn, host_event(action, "host", host.id, host.tenant_id, actor, name=host.name))
-    return _host(row)
+        held = await _hold(conn, host, if_match)
+        if is_active is not None:
+            await prisma_on(conn).host.update({"isActive": is_active}, {"id": str(host.id)})
+            action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
+            await record(conn, host_event(action, "host", host.id, host.tenant_id, actor, name=held.name))
+        if name is not None and name != held.name:
+            await _rename(conn, host, name)
+            facts = {"name": name, "before": held.name}
+            await record(conn, host_event("HOST_RENAMED", "host", host.id, host.tenant_id, actor, **facts))
+        return await find_host(conn, str(host.id))
+
+
+async def remove_host(conn: Connection, host: Host, *, actor: Actor, if_match: Collection[str] | None = None) -> None:
+    """Remove a host without servers, queued and running jobs, and revoke its tokens. Its ended jobs stay."""
+    async with conn.transaction():
+        held = await _hold(conn, host, if_match)
+        row = await fetch_row(conn, BLOCKERS, id=held.id, tenant_id=held.tenant_id)
+        assert row is not None
+        found = [f"{count:,} {what}" for what, count in row.items() if count]
+        if found:
+            raise Conflict(
+                f"The host {held.name} has {' and '.join(found)}.",
+                remedy="Remove its servers, and wait for its jobs or cancel them.",
+            )
+        for token in await fetch(conn, TOKENS, tenant_id=held.tenant_id, host_id=str(held.id)):
+            await revoke_token(conn, str(token["id"]), actor=actor)
+        await prisma_on(conn).host.delete({"id": str(held.id)})
+        await record(conn, host_event("HOST_REMOVED", "host", held.id, held.tenant_id, actor, name=held.name))
 
 
 async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None) -> Host:
@@ -115,10 +148,33 @@ async def list_hosts(
     rows = await prisma_on(conn).host.find_many(
         limit, where=where, include={"instances": {"order_by": {"name": "asc"}}}, order={"id": "asc"}
     )
-    return [_host(row) for row in rows]
+    work = {str(one["id"]): one for one in await fetch(conn, WORK, ids=[row.id for row in rows])}
+    return [_host(row, work.get(row.id)) for row in rows]
 
 
-def _host(row: "models.Host") -> Host:
+async def _hold(conn: Connection, host: Host, if_match: Collection[str] | None) -> Host:
+    await fetch_value(conn, HOLD, id=host.id)
+    row = await prisma_on(conn).host.find_unique({"id": str(host.id)})
+    if row is None:
+        raise NotFound("host", host.id)
+    held = _host(row)
+    require_match(held.etag, if_match, "host", held.name)
+    return held
+
+
+async def _rename(conn: Connection, host: Host, name: str) -> None:
+    try:
+        async with conn.transaction():
+            await prisma_on(conn).host.update({"name": name}, {"id": str(host.id)})
+    except asyncpg.UniqueViolationError:
+        raise _taken(name) from None
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"There is already a host {name}.", remedy="Choose another name.")
+
+
+def _host(row: "models.Host", work: Any = None) -> Host:
     return Host(
         id=UUID(row.id),
         tenant_id=UUID(row.tenantId),
@@ -126,7 +182,10 @@ def _host(row: "models.Host") -> Host:
         is_active=row.isActive,
         last_seen_at=row.lastSeenAt,
         created_at=row.createdAt,
+        agent_version=row.agentVersion,
         instances=[one.name for one in row.instances or []],
+        running_job_id=None if work is None else work["running_job_id"],
+        waiting_count=0 if work is None else work["waiting_count"],
     )
 
 

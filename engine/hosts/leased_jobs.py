@@ -127,12 +127,16 @@ class Failure:
     retry_after: timedelta | None = None
 
 
-async def claim_for_host(conn: Connection, host_id: UUID, *, lease: float) -> LeasedJob | None:
+async def claim_for_host(
+    conn: Connection, host_id: UUID, *, lease: float, agent: str | None = None
+) -> LeasedJob | None:
     """Claim the best due job of a host that has none running. A job whose lease it lost is requeued first.
+
+    `agent` is what the program on the host calls itself.
 
     Returns None when nothing is due, a limit holds it, or the gate is closed.
     """
-    is_active = await fetch_value(conn, HOST_SEEN, host_id=host_id)
+    is_active = await fetch_value(conn, HOST_SEEN, host_id=host_id, agent=agent)
     if is_active is None:
         raise NotFound("host", host_id)
     if not is_active:
@@ -167,7 +171,7 @@ async def renew_lease(conn: Connection, lease: JobLease, *, seconds: float) -> b
     if asked_to_stop is None:
         raise lease.lost()
     if lease.holder.host_id is not None:
-        await fetch_value(conn, HOST_SEEN, host_id=lease.holder.host_id)
+        await fetch_value(conn, HOST_SEEN, host_id=lease.holder.host_id, agent=None)
     return asked_to_stop
 
 

@@ -16,13 +16,17 @@ from uuid import UUID, uuid4
 import orjson
 
 from atlas import __version__
+from atlas.actors import Actor
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.errors import Conflict, NotFound
 
 REGISTER = statement("engine/jobs/sql/register_worker.sql")
 HEARTBEAT = statement("engine/jobs/sql/heartbeat.sql")
 HEARTBEAT_JOB = statement("engine/jobs/sql/heartbeat_job.sql")
 SERVE = statement("engine/jobs/sql/serve_types.sql")
+DRAIN = statement("engine/jobs/sql/drain_worker.sql")
 RETIRE = statement("engine/jobs/sql/retire_worker.sql")
 REAP = statement("engine/jobs/sql/reap.sql")
 HELD = statement("engine/jobs/sql/held.sql")
@@ -30,6 +34,12 @@ UNDONE = statement("engine/jobs/sql/undone.sql")
 PROMOTE = statement("engine/jobs/sql/promote.sql")
 
 REAP_BATCH = 500
+
+
+class Renewal(NamedTuple):
+    """A lease that was renewed, and whether the worker was asked to drain."""
+
+    is_draining: bool
 
 
 class ReapedJob(NamedTuple):
@@ -69,9 +79,22 @@ async def register_worker(
     )
 
 
-async def heartbeat(conn: Connection, worker_id: str, *, lease: float, running: int) -> bool:
-    """Renew a worker's lease. False: it has expired, and what the worker holds is not its own any more."""
-    return bool(await fetch_value(conn, HEARTBEAT, worker=worker_id, lease=lease, running=running))
+async def heartbeat(conn: Connection, worker_id: str, *, lease: float, running: int) -> Renewal | None:
+    """Renew a worker's lease. None: it has expired, and what the worker holds is not its own any more."""
+    row = await fetch_row(conn, HEARTBEAT, worker=worker_id, lease=lease, running=running)
+    return None if row is None else Renewal(row["is_draining"])
+
+
+async def request_drain(conn: Connection, worker_id: str, *, actor: Actor) -> None:
+    """Ask a worker to take nothing new and to stop when it is idle. A second call changes nothing."""
+    async with conn.transaction():
+        row = await fetch_row(conn, DRAIN, worker=worker_id, by=actor.id)
+        if row is None:
+            raise NotFound("worker", worker_id, remedy="`atlas status` shows the workers there are.")
+        if not row["is_alive"]:
+            raise Conflict(f"The worker {worker_id} has ended.", remedy="There is nothing to drain.")
+        if row["is_new"]:
+            await record(conn, Event("WORKER_DRAIN_REQUESTED", "worker", worker_id, actor))
 
 
 async def heartbeat_job(conn: Connection, claimant: str, job_id: UUID, attempt: int, *, lease: float) -> bool | None:

@@ -10,8 +10,8 @@ from atlas.db.prisma import prisma_on
 from atlas.errors import NotFound
 
 if TYPE_CHECKING:
-    from prisma import models
-    from prisma.types import EventWhereInput
+    from atlas.generated import models
+    from atlas.generated.types import EventWhereInput
 
 # Where an event is in the list: its time, and its id among those of the same time.
 EventPosition: TypeAlias = tuple[datetime, UUID]

@@ -233,6 +233,9 @@ create table job_workers (
   running_count    int not null default 0,
   -- the version of the closed gate under which it has confirmed to start nothing
   confirmed_gate   bigint not null default 0,
+  -- since when it has been asked to take nothing new and to stop when it is idle, and by whom
+  drain_requested_at timestamptz(6),
+  drain_requested_by text,
   metadata         jsonb not null default '{}'
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 100);
 create index job_workers_alive on job_workers (lease_expires_at) where dead_at is null;

@@ -40,6 +40,8 @@ create table hosts (
   name         text not null check (name <> ''),
   is_active    boolean not null default true,
   last_seen_at timestamptz(6),
+  -- What the program that fetched its jobs last calls itself.
+  agent_version text,
   created_at   timestamptz(6) not null default clock_timestamp(),
   updated_at   timestamptz(6) not null default clock_timestamp(),
   unique (tenant_id, name)

@@ -10,10 +10,13 @@ from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
+from atlas.engine.sessions import open_session
 from atlas.engine.tenants import Tenant
+from atlas.engine.tokens import add_token
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
@@ -22,6 +25,7 @@ from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.engine.workflows.policy_rules import add_rule
+from atlas.ids import new_id
 from tests.support import DANA
 
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
@@ -44,7 +48,11 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await ask_for_reviews(conn, [(intent, "the tests want it")])
         approval: UUID = await conn.fetchval("select id from atlas.approvals where run_id = $1", intent)
         row: int = await conn.fetchval("select id from atlas.audit_log where tenant_id = $1 limit 1", tenant.id)
-        await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)
+        event = await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)
+        worker = f"box:1:{new_id()}"
+        await register_worker(conn, worker, lease=3600, job_types=["x.work"])
+        token, _ = await add_token(conn, subject=f"visitor@{tenant.slug}", role="auditor", tenant=tenant, actor=DANA)
+        session, _ = await open_session(conn, token, actor=DANA)
         key = (tenant.id, f"tidy {tenant.slug}")
         await save_recurring(conn, key, start_at=datetime(2026, 1, 1, tzinfo=UTC), repeat_every=timedelta(days=1))
         [recurring] = await claim_runs(conn, "tests", [key], lease=30)
@@ -62,6 +70,9 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "intent_id": intent,
         "approval_id": approval,
         "row_id": row,
+        "event_id": event.id,
+        "worker_id": worker,
+        "session_id": session.id,
         "webhook_id": webhook.id,
         "hook_id": hook.id,
         "bulk_id": bulk.id,

@@ -7,6 +7,7 @@ import httpx
 import orjson
 import pytest
 
+from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
 from tests.api.given import furnish_installation, furnish_tenant
@@ -69,7 +70,7 @@ def caller_of(row, world):
     """The least privileged role that the table allows."""
     allowed = TABLE[row].replace("*", "").split()
     for role in ("worker", "host", "enqueuer", "tenant_admin"):
-        if role in allowed and "session" not in row:
+        if role in allowed and "/session" not in row:
             return "acme", role
     return "all", "operator"
 
@@ -84,6 +85,8 @@ async def prepared(row, world, things, pool):
         if row in BEFORE:
             statement, *names = BEFORE[row]
             await conn.execute(statement, *(own[name] for name in names))
+        if row == "DELETE /hosts/{host_id}":
+            own["host_id"] = (await add_host(conn, tenant_id=world.acme.id, name="empty", actor=DANA)).id
         if row.endswith("/fork"):
             await conn.execute(
                 "insert into atlas.workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"
@@ -99,13 +102,13 @@ async def made(row, world, things, pool, request_id):
     body = body_of(row)
     who = caller_of(row, world)
     query = {"tenant": "acme"} if who == ("all", "operator") and row == "POST /policies" else None
-    if row == "DELETE /policies/{label}":
+    if row in ("PATCH /policies/{label}", "DELETE /policies/{label}"):
         query = {"tenant": "acme"}
     if row == REMOVE_TENANT:
         query = {"cancel": "true"}
     async with world.client(*who) as client:
         client.headers["X-Request-Id"] = request_id
-        if "session" in row:
+        if row.endswith(" /session"):
             return await signed(client, world, method)
         return await client.request(method, filled(path, own), json=body, params=query)
 

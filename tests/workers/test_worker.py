@@ -13,6 +13,7 @@ from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import take_turn
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.lease import request_drain
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
@@ -775,3 +776,21 @@ async def test_retries_are_those_of_the_handler_that_runs_the_job(pool, drain):
     # Who compares the row's own numbers sees what the worker decided by.
     assert [(one["retry_count"], one["max_retries"]) for one in found] == [(3, 2), (1, 0)]
     assert all(one["dead_lettered_at"] is not None for one in found)
+
+
+async def test_a_worker_that_is_asked_to_drain_takes_nothing_new_and_ends_when_idle(pool, serving, given, eventually):
+    async with serving("test.sleeps", concurrency=1, lease=30) as worker:
+        [running] = await given("test.sleeps", {"seconds": 1.5})
+        status = "select status::text from atlas.jobs where id = $1"
+        await eventually(status, running, equals="running")
+        async with pool.acquire() as conn:
+            await request_drain(conn, worker.id, actor=DANA)
+        await eventually(
+            "select drain_requested_by from atlas.job_workers where worker_id = $1", worker.id, equals="dana"
+        )
+        ended = "select dead_at is not null from atlas.job_workers where worker_id = $1"
+        await eventually(ended, worker.id, equals=True)
+        [late] = await given("test.sleeps", {"seconds": 0})
+
+        assert await pool.fetchval(status, running) == "succeeded"
+        assert await pool.fetchval(status, late) == "queued"

@@ -18,7 +18,10 @@ class HostShown(ApiModel):
     is_active: bool
     last_seen_at: datetime | None
     created_at: datetime
+    agent_version: str | None
     instances: list[str]
+    running_job_id: UUID | None
+    waiting_count: int
 
 
 class InstanceShown(ApiModel):

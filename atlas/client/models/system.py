@@ -58,6 +58,25 @@ class WorkerStatus(ApiModel):
     lease_expires_at: datetime
     dead_at: datetime | None
     is_alive: bool
+    drain_requested_at: datetime | None = None
+    drain_requested_by: str | None = None
+
+
+class WorkerJob(ApiModel):
+    """A job that a worker runs."""
+
+    id: UUID
+    tenant_id: UUID
+    job_type: str
+    attempt_count: int
+    started_at: datetime
+    cancel_requested_at: datetime | None
+
+
+class WorkerDetails(WorkerStatus):
+    """A worker process and the jobs that it has claimed."""
+
+    jobs: list[WorkerJob] = Field(description="Those that it holds, the oldest first, at most 200.")
 
 
 class EngineStatus(ApiModel):

@@ -16,8 +16,16 @@ from atlas.client.models.audit import (
     VerificationShown,
 )
 from atlas.client.models.base import Document
+from atlas.client.models.outbox import MailDetails, MailShown
 from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
-from atlas.client.models.system import FindingShown, GateStatus, SystemStatus, UsageShown, WorkerStatus
+from atlas.client.models.system import (
+    FindingShown,
+    GateStatus,
+    SystemStatus,
+    UsageShown,
+    WorkerDetails,
+    WorkerStatus,
+)
 from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import Waitable, until_ended
 
@@ -70,6 +78,26 @@ class SystemOperations(ApiCaller):
     @listing("/workers", by_tenant=False)
     def list_workers(self, *, alive_only: bool = ...) -> WorkerStatus:
         """The worker processes, newest first; for tokens that belong to no tenant."""
+
+    @operation("GET", "/workers/{worker_id}", by_tenant=False)
+    def get_worker(self, worker_id: str) -> WorkerDetails:
+        """One worker process and its jobs."""
+
+    @operation("POST", "/workers/{worker_id}/drain", by_tenant=False)
+    def drain_worker(self, worker_id: str) -> WorkerDetails:
+        """Let a worker finish what it runs, and stop."""
+
+    @listing("/outbox")
+    def list_mails(self) -> MailShown:
+        """The mails in the outbox, newest first."""
+
+    @operation("GET", "/outbox/{job_id}")
+    def get_mail(self, job_id: Id) -> MailDetails:
+        """One mail in the outbox."""
+
+    @stream("/outbox/{job_id}/source")
+    def download_mail(self, job_id: Id) -> bytes:
+        """A mail as a file, for any mail program."""
 
     @listing("/usage")
     def list_usage(
@@ -130,7 +158,7 @@ class SystemOperations(ApiCaller):
 
     @listing("/audit/seals")
     def list_seals(self) -> SealShown:
-        """The seals, newest first."""
+        """The seals, newest first; of a tenant, those that hold rows of its own."""
 
     @listing("/audit/checkpoints", by_tenant=False)
     def list_checkpoints(self) -> CheckpointShown:

@@ -8,7 +8,14 @@ from typing import Any
 
 from atlas.client.methods import listing, operation
 from atlas.client.models.hosts import DefinitionShown, HostShown, InstanceShown
-from atlas.client.models.tenants import SessionShown, TenantRemoval, TenantShown, TokenMade, TokenShown
+from atlas.client.models.tenants import (
+    OpenSessionShown,
+    SessionShown,
+    TenantRemoval,
+    TenantShown,
+    TokenMade,
+    TokenShown,
+)
 from atlas.client.route import ApiCaller, Id
 
 
@@ -94,8 +101,12 @@ class TenantOperations(ApiCaller):
         """Add a host. It authenticates with a token of the role host."""
 
     @operation("PATCH", "/hosts/{host_id}")
-    def edit_host(self, host_id: Id, *, is_active: bool, if_match: str = ...) -> HostShown:
-        """Let a host fetch jobs, or not."""
+    def edit_host(self, host_id: Id, *, is_active: bool = ..., name: str = ..., if_match: str = ...) -> HostShown:
+        """Let a host fetch jobs, or not, or rename it."""
+
+    @operation("DELETE", "/hosts/{host_id}")
+    def remove_host(self, host_id: Id, *, if_match: str = ...) -> None:
+        """Remove a host that has no servers and no queued or running jobs."""
 
     @listing("/hosts/{host_id}/instances")
     def list_servers(self, host_id: Id) -> InstanceShown:

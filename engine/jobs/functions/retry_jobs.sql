@@ -1,6 +1,6 @@
 -- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
--- So does a job whose server instance was removed.
+-- So does a job whose server instance or host was removed.
 -- Locks: job rows in ascending id. Called by engine/jobs/retry.py.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
@@ -12,7 +12,7 @@ declare
   runs uuid[] := '{}';
 begin
   for one in
-    select id, tenant_id, status, job_type, server_instance_id, dead_lettered_at is not null as dead_lettered from jobs
+    select id, tenant_id, status, job_type, server_instance_id, host_id, dead_lettered_at is not null as dead_lettered from jobs
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update
   loop
     id := one.id;
@@ -36,7 +36,8 @@ begin
       return next;
       continue;
     end if;
-    if one.server_instance_id is not null and not exists (select from server_instances s where s.id = one.server_instance_id) then
+    if (one.server_instance_id is not null and not exists (select from server_instances s where s.id = one.server_instance_id))
+      or (one.host_id is not null and not exists (select from hosts h where h.id = one.host_id)) then
       verdict := 'gone';
       return next;
       continue;

@@ -1,4 +1,4 @@
--- Renews a living lease, never a lapsed one: no row means that this worker is dead. SQL, because the guard is on the database's
+-- Renews a living lease, never a lapsed one: no row means that this worker is dead. Returns whether it was asked to drain. SQL, because the guard is on the database's
 -- clock.
 update atlas.job_workers
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second',
@@ -7,4 +7,4 @@ set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second',
 where worker_id = :worker
   and dead_at is null
   and lease_expires_at > clock_timestamp()
-returning true;
+returning drain_requested_at is not null as is_draining;

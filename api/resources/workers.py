@@ -1,0 +1,49 @@
+"""Routes for one worker process: what it runs, and draining it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from atlas.api.request_context import Calling
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import LARGEST_PAGE
+from atlas.client.models.system import WorkerDetails
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.jobs.lease import request_drain
+from atlas.errors import NotFound
+
+router = APIRouter(prefix=f"{PREFIX}/workers", route_class=GuardedRoute, tags=["workers"])
+
+FIND = statement("api/sql/find_worker.sql")
+JOBS = statement("api/sql/worker_jobs.sql")
+
+WorkerId = Annotated[str, Path(min_length=1, max_length=400)]
+
+
+@router.get("/{worker_id}", operation_id="get_worker", summary="One worker process and its jobs")
+@requires("operator", "auditor", whole=True)
+async def show_one(worker_id: WorkerId, call: Calling) -> WorkerDetails:
+    """Of all tenants. `running_count` is from its last heartbeat, the jobs are those of now."""
+    async with call.transaction(read_only=True) as conn:
+        return await _shown(conn, worker_id)
+
+
+@router.post("/{worker_id}/drain", operation_id="drain_worker", summary="Let a worker finish what it runs, and stop")
+@requires("operator", whole=True)
+async def drain(worker_id: WorkerId, call: Calling) -> WorkerDetails:
+    """It takes nothing new at once, lets its jobs end, however long they take, and then the process ends.
+
+    What started the process may start another in its place, as `atlas up` does. To stop all work, go offline.
+    """
+    async with call.transaction() as conn:
+        await request_drain(conn, worker_id, actor=call.actor)
+        return await _shown(conn, worker_id)
+
+
+async def _shown(conn: Connection, worker_id: str) -> WorkerDetails:
+    row = await fetch_row(conn, FIND, worker_id=worker_id)
+    if row is None:
+        raise NotFound("worker", worker_id)
+    jobs = await fetch(conn, JOBS, worker_id=worker_id, limit=LARGEST_PAGE)
+    return WorkerDetails.model_validate({**row, "jobs": [dict(job) for job in jobs]})
