@@ -25,9 +25,9 @@ from atlas.api.problems import AWAY, add_problem_handlers
 from atlas.api.resources import (
     approvals,
     audit,
+    audit_seals,
     bulk_actions,
     dead_letters,
-    audit_seals,
     definitions,
     events,
     host_agent,
