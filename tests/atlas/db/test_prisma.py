@@ -79,7 +79,7 @@ def test_a_client_that_the_application_generated_stays_its_own(tmp_path):
     (tmp_path / "prisma").mkdir()
     (tmp_path / "prisma" / "__init__.py").write_text("OWNER = 'the application'")
     code = """
-import atlas.generated as prisma
+import prisma
 from atlas import AtlasPrisma
 from atlas.prisma import Json
 print(prisma.OWNER, Json.__module__, vars(prisma).keys() >= {"models"})
