@@ -5,6 +5,7 @@ Where the database has no free connection, not even a reserved one, the API of a
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from atlas.cli.backend import Backend
@@ -46,7 +47,7 @@ def _running_api(settings: Settings) -> Settings | None:
         token = settings.atlas_operator_token or file.read_text().strip()
     except OSError:
         return None
-    return settings.model_copy(update={"atlas_url": address, "atlas_token": token})
+    return replace(settings, atlas_url=address, atlas_token=token)
 
 
 @asynccontextmanager

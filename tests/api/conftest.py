@@ -91,7 +91,7 @@ async def running(app: FastAPI) -> AsyncIterator[FastAPI]:
 @pytest.fixture
 def settings(tmp_path: Any) -> Settings:
     """Settings of an installation with a home of its own."""
-    return Settings(_env_file=None, atlas_home=tmp_path / "home", database_url=None)  # type: ignore[call-arg]
+    return Settings(atlas_home=tmp_path / "home", database_url=None)
 
 
 @pytest.fixture

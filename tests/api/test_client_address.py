@@ -1,5 +1,7 @@
 """Proxies: only the configured ones are believed about their callers, and only if they name an address."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
@@ -18,7 +20,7 @@ IP = "select meta ->> 'ip' from atlas.audit_log where entity_id = $1"
 async def world(pool, database_url, settings, opened, monkeypatch):
     """An API behind the proxies of 10.0.0.0/24 and ::1."""
     monkeypatch.setenv("ATLAS_TRUSTED_PROXIES", "10.0.0.0/24, ::1")
-    trusting = settings.model_copy(update={"atlas_trusted_proxies": load_settings().atlas_trusted_proxies})
+    trusting = replace(settings, atlas_trusted_proxies=load_settings().atlas_trusted_proxies)
     rates = Rates(failures=0.001, most_failures=3)
     app = await opened(running(create_app(trusting, pool, database_url, rates=rates)))
     return await furnish(pool, app)

@@ -26,7 +26,7 @@ def own_handlers() -> Iterator[None]:
 
 @pytest.mark.parametrize("address", ["http://atlas.test/api/v1/jobs/tick", "http://atlas.test/api/jobs/tick"])
 async def test_a_tick_sends_mails_and_runs_workflows(pool, database_url, tmp_path, own_handlers, address):
-    settings = Settings(atlas_home=tmp_path, outbound_email_from="atlas@example.org", _env_file=None)
+    settings = Settings(atlas_home=tmp_path, outbound_email_from="atlas@example.org")
     app = create_app(settings, pool, database_url, rates=QUICK, tick=Ticker(settings))
     world = await furnish(pool, app)
     async with pool.acquire() as conn:

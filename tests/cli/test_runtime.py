@@ -22,7 +22,7 @@ POWERS = (
 
 
 async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does_what_they_may_not(tmp_path):
-    settings = Settings(atlas_home=tmp_path / "home", _env_file=None)
+    settings = Settings(atlas_home=tmp_path / "home")
     async with open_atlas(settings, migrate=True) as atlas:
         async with atlas.pool.acquire() as conn:
             assert tuple(await conn.fetchrow("select session_user, current_user")) == ("atlas_app", "atlas_engine")
@@ -48,7 +48,7 @@ async def test_a_server_that_freezes_after_it_was_connected_ends_the_command(tmp
         return await pending(conn)
 
     async with FaultyProxy(database_url) as proxy:
-        settings = Settings(atlas_home=tmp_path / "home", database_url=proxy.url, _env_file=None)
+        settings = Settings(atlas_home=tmp_path / "home", database_url=proxy.url)
         with pytest.raises(DatabaseUnreachable, match="is connected and does not respond"):
             async with connected(settings) as conn:
                 proxy.silent = True

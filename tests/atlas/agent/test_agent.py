@@ -56,7 +56,7 @@ async def box(tmp_path, server, conn) -> Box:
 @pytest.fixture
 async def brief(tmp_path, pool, database_url, conn) -> AsyncIterator[Box]:
     """The same where leases last two seconds."""
-    settings = Settings(_env_file=None, atlas_home=tmp_path / "home", atlas_lease_seconds=LEASE)
+    settings = Settings(atlas_home=tmp_path / "home", atlas_lease_seconds=LEASE)
     with served(database_url, settings, QUICK) as started:
         started.world = await furnish(pool, started.app)
         yield Box(tmp_path, started, conn)

@@ -1,5 +1,6 @@
 """What the mail tests share."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,6 @@ KEY = "re_s3cret_of_resend"
 def settings_for(server: MailServer, home: Path, **changes: Any) -> Settings:
     """Settings in which every provider is the one on loopback."""
     return Settings(
-        _env_file=None,  # type: ignore[call-arg]
         atlas_home=home,
         outbound_email_provider=changes.pop("providers", ("microsoft",)),
         outbound_email_from="Atlas <mail@atlas.example>",
@@ -53,7 +53,7 @@ class Post:
         """Send by these providers, with these settings, from now on."""
         if providers:
             changes["outbound_email_provider"] = providers
-        self.settings = self.settings.model_copy(update=changes)
+        self.settings = replace(self.settings, **changes)
         self._mailers.append(register_email(self.settings))
 
     async def enqueue(self, input: dict[str, Any] | None = None, **options: Any) -> UUID:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 
 import orjson
 import pytest
@@ -17,13 +18,13 @@ from tests.workers.email.server import Play
 
 @asynccontextmanager
 async def worker_process(post) -> AsyncIterator[asyncio.subprocess.Process]:
-    settings = post.settings.model_dump(mode="json", exclude={"database_url"})
+    settings = {**asdict(post.settings), "database_url": None}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.workers.email.worker_process",
         post.url,
-        orjson.dumps(settings).decode(),
+        orjson.dumps(settings, default=str).decode(),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

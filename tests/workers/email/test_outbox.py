@@ -123,8 +123,8 @@ def test_a_mail_that_cannot_be_finished_leaves_nothing_behind(tmp_path, monkeypa
 
 
 def test_the_outbox_is_the_default_of_the_embedded_set_up_and_nothing_is_elsewhere():
-    assert Routes(Settings(_env_file=None))._order == ("outbox",)
-    assert Routes(Settings(_env_file=None, database_url="postgresql://db/atlas"))._order == ("none",)
+    assert Routes(Settings())._order == ("outbox",)
+    assert Routes(Settings(database_url="postgresql://db/atlas"))._order == ("none",)
 
 
 async def test_the_outbox_is_listed_and_shown_by_the_command(post, monkeypatch):

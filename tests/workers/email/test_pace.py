@@ -200,7 +200,7 @@ async def test_senders_do_not_wait_for_each_other(post, server):
 
 @pytest.mark.slow
 async def test_an_account_that_allows_two_requests_a_second_refuses_none(post, server, monkeypatch):
-    default = Settings.model_fields["resend_messages_per_minute"].default
+    default = Settings.resend_messages_per_minute
     post.use("resend", resend_messages_per_minute=default, agent_emails={"A": "a@atlas.example"})
     taken, resend = [], server._resend
 

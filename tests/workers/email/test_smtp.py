@@ -1,5 +1,7 @@
 """Mail by SMTP, against a real server: what it accepts goes out once, and its replies decide what is tried again."""
 
+from dataclasses import replace
+
 import pytest
 
 from atlas.engine.jobs.retry import retry_now
@@ -185,4 +187,4 @@ async def test_tls_from_the_first_byte(post, authority):
 )
 def test_a_login_that_is_half_or_in_clear_is_refused_at_start(settings, changes, named):
     with pytest.raises(SettingsError, match=named):
-        register_email(settings.model_copy(update=changes))
+        register_email(replace(settings, **changes))

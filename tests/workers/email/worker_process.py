@@ -6,7 +6,7 @@ import sys
 import orjson
 
 from atlas.db.pool import open_pool
-from atlas.settings import Settings
+from atlas.settings import Settings, load_settings
 from atlas.workers.email import register_email
 from atlas.workers.worker import Worker, WorkerOptions
 
@@ -18,4 +18,4 @@ async def main(url: str, settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Settings(_env_file=None, **orjson.loads(sys.argv[2]))))
+    asyncio.run(main(sys.argv[1], load_settings(**orjson.loads(sys.argv[2]))))

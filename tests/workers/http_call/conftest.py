@@ -33,7 +33,7 @@ class Calls:
 
     def allow(self, networks: tuple[Any, ...]) -> None:
         """Let calls reach these networks beside the public ones."""
-        settings = Settings(_env_file=None, atlas_http_allowed_networks=networks)  # type: ignore[call-arg]
+        settings = Settings(atlas_http_allowed_networks=networks)
         self._callers.append(register_http_call(settings))
 
     async def enqueue(self, **input: Any) -> UUID:
