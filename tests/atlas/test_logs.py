@@ -91,3 +91,20 @@ def test_it_reaches_other_handlers_too():
 
     assert orjson.loads(first)["job_id"] == "j1"
     assert second == b"seen j1"
+
+
+@pytest.mark.parametrize("line", ["get_logger('x', a=1).info('hm')", "logging.getLogger('x').info('hm')"])
+def test_structlog_may_be_loaded_with_the_first_line(line):
+    code = f"""
+import sys
+from atlas.logs import configure_logs, get_logger
+configure_logs("debug", late=True)
+log = get_logger("y")
+assert "structlog" not in sys.modules
+import logging
+{line}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    entry = orjson.loads(done.stderr)
+    assert (entry["event"], entry["level"]) == ("hm", "info")
