@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -23,18 +22,38 @@ DEADLOCK_TRIES = 5
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
 class Statement:
-    """One statement, ready for asyncpg: `$n` in place of names, and the order of the names."""
+    """One statement, ready for asyncpg: `$n` in place of names, and the order of the names.
 
-    path: str
-    written: str
-    names: tuple[str, ...]
+    Its file is read when it is first used: a command imports many statements and runs few.
+    """
+
+    def __init__(self, path: str, text: str | None = None) -> None:
+        self.path = path
+        self._text = text
 
     @cached_property
     def sql(self) -> str:
-        """Its text in this installation's schema. Settings are read when it is first used, not when it is loaded."""
-        return in_schema(self.written)
+        """Its text in this installation's schema."""
+        return in_schema(self._numbered[0])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters, in the order of their numbers."""
+        return self._numbered[1]
+
+    @cached_property
+    def _numbered(self) -> tuple[str, tuple[str, ...]]:
+        text = (SOURCE / self.path).read_text(encoding="utf-8") if self._text is None else self._text
+        numbers: dict[str, int] = {}
+
+        def number(match: re.Match[str]) -> str:
+            name = match["name"]
+            if name is None:
+                return match[0]
+            return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+        return _TOKENS.sub(number, text).strip().rstrip(";"), tuple(numbers)
 
     def bind(self, values: dict[str, Any]) -> list[Any]:
         """The values in the statement's order; a missing or an unknown name is a mistake in our code."""
@@ -48,22 +67,13 @@ class Statement:
 
 @cache
 def statement(path: str) -> Statement:
-    """Load the statement at `path`, relative to the folder that holds `engine/`, `audit/` and the others."""
-    return parse((SOURCE / path).read_text(encoding="utf-8"), path)
+    """The statement at `path`, relative to the folder that holds `engine/`, `audit/` and the others."""
+    return Statement(path)
 
 
 def parse(text: str, path: str = "<sql>") -> Statement:
-    """Turn `:name` into `$1`, `$2` …, one number a name."""
-    numbers: dict[str, int] = {}
-
-    def number(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name is None:
-            return match[0]
-        return f"${numbers.setdefault(name, len(numbers) + 1)}"
-
-    sql = _TOKENS.sub(number, text).strip().rstrip(";")
-    return Statement(path, sql, tuple(numbers))
+    """The statement in a text: `:name` becomes `$1`, `$2` …, one number a name."""
+    return Statement(path, text)
 
 
 async def fetch(conn: Connection, query: Statement, **values: Any) -> list[Any]:
