@@ -24,6 +24,7 @@ from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.gate import switch
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
+from atlas.logs import get_logger
 from atlas.settings import Settings
 from atlas.source import atlas_command
 from atlas.up_report import UpReport, reporting
@@ -37,6 +38,8 @@ DEDICATED = (EMAIL_SEND, ENGINE_RUN)
 # Seconds between asking the API whether it answers yet.
 ANSWER_PAUSE = 0.1
 FIRST_JOB = """enqueue EMAIL_SEND --input '{"to": "ada@example.com", "subject": "Hello", "text": "It works."}'"""
+
+log = get_logger("up")
 
 
 def up(
@@ -97,12 +100,13 @@ async def start(
             link = await sign_in_link(conn, token, actor=ACTOR) if serves else None
             if demo:
                 await load_demo(conn, actor=ACTOR)
-        address = f"http://{settings.atlas_host}:{settings.atlas_port}" if serves else None
+        address = _address(settings.atlas_host, settings.atlas_port) if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
         sign_in = None if address is None else f"{address}/{link}"
         document = {"address": address, "sign_in": sign_in, "token": token, "database": database}
         with reporting(settings.home, [program.name for program in tree], address=address) as report:
             announcing = asyncio.create_task(_announce(document, settings, json=json))
+            announcing.add_done_callback(_report_failure)
             try:
                 return await _run(tree, settings.atlas_grace_seconds, report, watched)
             finally:
@@ -115,9 +119,8 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
     if address is not None:
         # It may listen on every address, which is none to connect to.
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.atlas_host, settings.atlas_host)
-        host = f"[{host}]" if ":" in host else host
         async with httpx.AsyncClient(trust_env=False) as client:
-            while not await _answers(client, f"http://{host}:{settings.atlas_port}/healthz"):  # noqa: ASYNC110
+            while not await _answers(client, f"{_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
                 await asyncio.sleep(ANSWER_PAUSE)
     lines = [
         f"Atlas is ready on {address}" if address else "Atlas is ready.",
@@ -127,6 +130,17 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
         "Ctrl-C stops it.",
     ]
     say(document, "\n".join(lines), json=json)
+
+
+def _report_failure(announcing: asyncio.Task[None]) -> None:
+    """Log why Atlas could not say that it is ready. The programs run all the same."""
+    error = None if announcing.cancelled() else announcing.exception()
+    if error is not None:
+        log.error("Atlas runs, but could not say that it is ready", reason=str(error) or repr(error))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _answers(client: httpx.AsyncClient, address: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import structlog
 
 from atlas.cli.ports import PortUnavailable
 from atlas.cli.process_group import ChildProcess
@@ -183,22 +184,35 @@ async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkey
 
 
 LATE_API = """
-import http.server, pathlib, sys, time
+import http.server, pathlib, socket, sys, time
+host, port, mark = sys.argv[1:]
 time.sleep(1)
-pathlib.Path(sys.argv[2]).touch()
+pathlib.Path(mark).touch()
 class Healthy(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/healthz" else 404)
         self.end_headers()
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
+class Server(http.server.HTTPServer):
+    address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+Server((host, int(port)), Healthy).serve_forever()
 """
 
 
-async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, database_url, capfd):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    settings = load_settings(atlas_home=tmp_path / "home", atlas_port=port, database_url=database_url)
-    api = ChildProcess("api", [sys.executable, "-c", LATE_API, str(port), str(tmp_path / "listens")])
+def free_port(host: str) -> int:
+    """A port of this address. Skips the test where the machine has no such address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, 0), family=family) as free:
+            return int(free.getsockname()[1])
+    except OSError as error:
+        pytest.skip(f"{host} cannot be listened on: {error}")
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, database_url, capfd, host, shown):
+    port = free_port(host)
+    settings = load_settings(atlas_home=tmp_path / "home", atlas_host=host, atlas_port=port, database_url=database_url)
+    api = ChildProcess("api", [sys.executable, "-c", LATE_API, host, str(port), str(tmp_path / "listens")])
     running = asyncio.create_task(start(settings, [api], json=False))
     said = ""
     while "ready" not in said:
@@ -206,7 +220,26 @@ async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, databa
         await asyncio.sleep(0.02)
         assert not running.done()
     assert (tmp_path / "listens").exists()
-    assert f"Atlas is ready on http://127.0.0.1:{port}" in said
+    assert f"Atlas is ready on http://{shown}:{port}\n" in said
     assert "enqueue EMAIL_SEND" in said
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path, database_url, monkeypatch):
+    async def broken(*_: object) -> bool:
+        raise RuntimeError("the proxy of this machine is broken")
+
+    monkeypatch.setattr("atlas.cli.up._answers", broken)
+    port = free_port("127.0.0.1")
+    settings = load_settings(atlas_home=tmp_path / "home", atlas_port=port, database_url=database_url)
+    api = ChildProcess("api", [sys.executable, str(SLEEPER), str(tmp_path), "api"])
+    with structlog.testing.capture_logs() as lines:
+        running = asyncio.create_task(start(settings, [api], json=False))
+        await until(lambda: any(line["event"].startswith("Atlas runs, but") for line in lines))
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    [said] = [line for line in lines if line["event"].startswith("Atlas runs, but")]
+    assert said["reason"] == "the proxy of this machine is broken"
