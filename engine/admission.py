@@ -96,14 +96,14 @@ async def admit(conn: Connection, job: NewJob) -> NewJob:
 async def enqueue_definition(
     conn: Connection,
     key: str,
-    payload: Mapping[str, Any],
+    input: Mapping[str, Any],
     *,
     actor: Actor,
     coalesce: bool = False,
     **options: Any,
 ) -> Enqueued:
     """Enqueue a job of a definition. The options are those of `NewJob`."""
-    job = await admit(conn, NewJob(key, payload, allow_unknown=True, **options))
+    job = await admit(conn, NewJob(key, input, allow_unknown=True, **options))
     if job.definition_id is None:
         raise NotFound("definition", key, remedy="`atlas definition list` shows the definitions there are.")
     return await enqueue(conn, job, actor=actor, coalesce=coalesce)

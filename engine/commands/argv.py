@@ -1,8 +1,8 @@
-"""The argv of a command: a template that an operator wrote, filled with a checked payload.
+"""The argv of a command: a template that an operator wrote, filled with a checked input.
 
 A template is a list, never a shell command line. It begins with the absolute path of the program, or with a name for
 which the definition's `programs` gives the path. Its elements are texts with placeholders, `{{ field }}` for a field of
-the payload and `{{ tenant.id }}`, `{{ tenant.slug }}` or `{{ job.id }}`, and `{"when": field, "args": [...]}` for
+the input and `{{ tenant.id }}`, `{{ tenant.slug }}` or `{{ job.id }}`, and `{"when": field, "args": [...]}` for
 arguments that are left out unless the field is given. Each text becomes exactly one argument, whatever the values hold.
 A value can never become an option. It may not begin an argument with a dash. A template is refused when it is saved
 if a value is neither an option's nor after a literal `--`.
@@ -31,7 +31,7 @@ _SCALARS = {"string", "integer", "number", "boolean", "null"}
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a template may know besides the payload."""
+    """What a template may know besides the input."""
 
     tenant_id: UUID
     tenant_slug: str
@@ -41,20 +41,20 @@ class Facts:
         return {"tenant.id": str(self.tenant_id), "tenant.slug": self.tenant_slug, "job.id": str(self.job_id)}
 
 
-def fill_argv(argv: Sequence[Any], payload: Mapping[str, Any], facts: Facts) -> list[str]:
+def fill_argv(argv: Sequence[Any], input: Mapping[str, Any], facts: Facts) -> list[str]:
     """Return the arguments, one for each text of the template. Raises InvalidInput for a value that cannot be one."""
-    values = {**scalars(payload), **facts.as_values()}
+    values = {**scalars(input), **facts.as_values()}
     filled: list[str] = []
     for element in argv:
         if isinstance(element, str):
             filled.append(_argument(element, values))
-        elif is_given(payload, element["when"]):
+        elif is_given(input, element["when"]):
             filled += [_argument(text, values) for text in element["args"]]
     return filled
 
 
 def check_argv(argv: Any, schema: Mapping[str, Any], programs: Mapping[str, str]) -> list[FieldError]:
-    """Return what is wrong with a template for payloads of this schema, or with the programs it may name."""
+    """Return what is wrong with a template for inputs of this schema, or with the programs it may name."""
     if not isinstance(argv, list) or not argv or len(argv) > MOST_ELEMENTS:
         return [FieldError("argv", f"is not a list of 1 to {MOST_ELEMENTS} elements")]
     misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
@@ -91,7 +91,7 @@ def check_text(path: str, text: str, schema: Mapping[str, Any], *, given: Collec
 
 
 def fields_of(text: str) -> list[str]:
-    """The payload fields that a text names."""
+    """The input fields that a text names."""
     return [name for name in _PLACEHOLDER.findall(text) if name not in FACTS]
 
 
@@ -100,9 +100,9 @@ def fill_text(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
-def is_given(payload: Mapping[str, Any], field: str) -> bool:
+def is_given(input: Mapping[str, Any], field: str) -> bool:
     """A field is given unless it is missing, null or false."""
-    value = payload.get(field)
+    value = input.get(field)
     return value is not None and value is not False
 
 
@@ -121,14 +121,14 @@ def _argument(text: str, values: Mapping[str, str]) -> str:
 
 
 def _refused(field: str, reason: str) -> InvalidInput:
-    return InvalidInput("The payload", [FieldError(field, reason)])
+    return InvalidInput("The input", [FieldError(field, reason)])
 
 
-def scalars(payload: Mapping[str, Any]) -> dict[str, str]:
-    """The payload's scalars as an argument holds them: texts as they are, the rest as JSON."""
+def scalars(input: Mapping[str, Any]) -> dict[str, str]:
+    """The input's scalars as an argument holds them: texts as they are, the rest as JSON."""
     return {
         name: value if isinstance(value, str) else orjson.dumps(value).decode()
-        for name, value in payload.items()
+        for name, value in input.items()
         if isinstance(value, str | int | float)
     }
 

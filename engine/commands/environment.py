@@ -22,14 +22,14 @@ _FORBIDDEN = re.compile(
     r"|PERL.*|RUBY.*|NODE_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|CLASSPATH|LUA_.*|PHP.*|GIT_.*|EDITOR|PAGER",
     re.IGNORECASE,
 )
-# An operator may set these, a payload may not.
+# An operator may set these, an input may not.
 _LITERAL_ONLY = {"PATH", "HOME", "SHELL", "TMPDIR", "USER", "LOGNAME"}
 # Values of the worker's own environment under such names are redacted from the program's output.
 _SOUNDS_SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
-    """Return what is wrong with an environment for payloads of this schema."""
+    """Return what is wrong with an environment for inputs of this schema."""
     if not isinstance(env, dict) or len(env) > MOST_NAMES:
         return [FieldError("env", f"is not an object of at most {MOST_NAMES} names")]
     found = []
@@ -45,21 +45,21 @@ def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
             # A variable whose optional field is not given is left out.
             found += check_text(path, text, schema, given=fields_of(text))
             if name in _LITERAL_ONLY and fields_of(text):
-                found.append(FieldError(path, "may not come from a payload"))
+                found.append(FieldError(path, "may not come from an input"))
     return found
 
 
 def fill_env(
-    env: Mapping[str, str | None], payload: Mapping[str, Any], facts: Facts, inherited: Mapping[str, str]
+    env: Mapping[str, str | None], input: Mapping[str, Any], facts: Facts, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """The program's whole environment. A name whose field is not given, or that the worker lacks, is left out."""
-    values = {**scalars(payload), **facts.as_values()}
+    values = {**scalars(input), **facts.as_values()}
     filled: dict[str, str] = {}
     for name, text in env.items():
         if text is None:
             if name in inherited:
                 filled[name] = inherited[name]
-        elif all(is_given(payload, field) for field in fields_of(text)):
+        elif all(is_given(input, field) for field in fields_of(text)):
             filled[name] = _value(name, text, values)
     return filled
 
@@ -78,9 +78,9 @@ def _value(name: str, text: str, values: Mapping[str, str]) -> str:
         value = fill_text(text, values)
     except KeyError as error:
         raise InvalidInput(
-            "The payload", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
+            "The input", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
         ) from None
     if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_ARGUMENT:
         fields = ", ".join(fields_of(text))
-        raise InvalidInput("The payload", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
+        raise InvalidInput("The input", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
     return value

@@ -97,7 +97,7 @@ def _check(spec: DefinitionSpec) -> None:
 
 def _check_root(schema: Mapping[str, Any]) -> list[FieldError]:
     if schema.get(MARK) is True:
-        return [FieldError(f"arg_schema.{MARK}", "marks the whole payload; mark the fields that are secret")]
+        return [FieldError(f"arg_schema.{MARK}", "marks the whole input; mark the fields that are secret")]
     if schema and schema.get("type") != "object":
-        return [FieldError("arg_schema.type", 'is not "object", and a payload is one')]
+        return [FieldError("arg_schema.type", 'is not "object", and an input is one')]
     return []

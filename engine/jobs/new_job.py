@@ -68,12 +68,12 @@ class NewJob:
         return self.host_id is not None or self.server_instance_id is not None or self.job_type in SERVER_TYPES
 
 
-def make_dedupe_key(job_type: str, tenant_id: UUID | str | None, payload: Mapping[str, Any] | None) -> str:
+def make_dedupe_key(job_type: str, tenant_id: UUID | str | None, input: Mapping[str, Any] | None) -> str:
     """A key by which a second request for the same work finds the first: `<type>::<tenant|global>::<sorted json>`.
 
     It is the same for any order of keys, at any depth.
     """
-    written = orjson.dumps(payload if payload is not None else {}, option=orjson.OPT_SORT_KEYS, default=str).decode()
+    written = orjson.dumps(input if input is not None else {}, option=orjson.OPT_SORT_KEYS, default=str).decode()
     return f"{job_type}::{tenant_id or 'global'}::{written}"
 
 

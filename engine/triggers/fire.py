@@ -52,7 +52,7 @@ class Firing:
 
     trigger: Trigger
     source: str
-    payload: dict[str, Any] | None = None
+    input: dict[str, Any] | None = None
     due_at: datetime | None = None
     event_id: UUID | None = None
     correlation_id: str | None = None
@@ -68,25 +68,25 @@ class Firing:
         self.error = stored_text(str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
 
 
-async def render_payloads(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float:
-    """Render the payloads of firings that share a transaction. Returns how many seconds it took."""
+async def render_inputs(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float:
+    """Render the inputs of firings that share a transaction. Returns how many seconds it took."""
     took = 0.0
     for firing, scope in asked:
         began = time.monotonic()
         await compile_in_turns(firing.trigger.spec.payload_template)
-        await render_payload(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
+        await render_input(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
         took += time.monotonic() - began
         await asyncio.sleep(0)
     return took
 
 
-async def render_payload(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK, run: Run = run_here) -> None:
+async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK, run: Run = run_here) -> None:
     """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
     known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
     try:
         template = trigger.spec.payload_template
-        firing.payload = await run(render, template, known, path="payload_template", budget=Budget(work))
+        firing.input = await run(render, template, known, path="payload_template", budget=Budget(work))
     except HelperFailed:
         raise
     except Exception as error:
@@ -173,7 +173,7 @@ async def _admitted(conn: Connection, firing: Firing) -> NewJob:
     assert firing.job_id is not None
     job = NewJob(
         spec.job_type or spec.definition_key or "",
-        firing.payload or {},
+        firing.input or {},
         trigger.tenant_id,
         source=firing.source,
         source_ref=str(trigger.id),
@@ -196,7 +196,7 @@ async def _request(conn: Connection, firing: Firing, actor: Actor) -> None:
             conn,
             trigger.tenant_id,
             trigger.spec.workflow or "",
-            firing.payload,
+            firing.input,
             requester,
             source=firing.source,
             source_ref=str(trigger.id),

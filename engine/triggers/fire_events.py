@@ -16,7 +16,7 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.find import Trigger, trigger_of
-from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_payloads
+from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_inputs
 from atlas.engine.triggers.fire_schedules import FIRING, Polled, Unfired
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
@@ -102,14 +102,14 @@ async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tup
     for event in waiting:
         found = [_firing(trigger, event) for trigger, since in triggers if _matches(trigger, since, event)]
         scope = event.scope
-        took += await render_payloads([(firing, scope) for firing in found])
+        took += await render_inputs([(firing, scope) for firing in found])
         firings += found
         events.append(event)
         if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
             break
     for firing in firings:
-        if firing.payload is not None:
-            firing.payload_hash = hashlib.sha256(orjson.dumps(firing.payload, option=orjson.OPT_SORT_KEYS)).digest()
+        if firing.input is not None:
+            firing.payload_hash = hashlib.sha256(orjson.dumps(firing.input, option=orjson.OPT_SORT_KEYS)).digest()
     return events, firings
 
 
@@ -124,7 +124,7 @@ def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
 
 
 async def _fire_distinct(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
-    """Fire, and swallow firings whose trigger fired with the same payload within its window, in this batch or before.
+    """Fire, and swallow firings whose trigger fired with the same input within its window, in this batch or before.
 
     Equal firings of a batch go one after the other: only one that started something swallows the next.
     """

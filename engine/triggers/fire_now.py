@@ -9,7 +9,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.triggers.find import find_trigger
-from atlas.engine.triggers.fire import Firing, fire_one, render_payload
+from atlas.engine.triggers.fire import Firing, fire_one, render_input
 from atlas.engine.triggers.fire_events import StoredEvent
 from atlas.engine.triggers.fire_schedules import schedule_scope
 from atlas.engine.triggers.store import CLOCK
@@ -36,9 +36,9 @@ async def fire_now(
         assert row is not None
         firing = Firing(trigger, "manual")
         if trigger.spec.trigger_type == "schedule":
-            await render_payload(firing, schedule_scope(trigger, row["now"]), run=run)
+            await render_input(firing, schedule_scope(trigger, row["now"]), run=run)
         else:
             name = (trigger.spec.event_name or "").replace("*", "manual")
             event = StoredEvent(new_id(), trigger.tenant_id, name, dict(context or {}), None, row["now"])
-            await render_payload(firing, event.scope, run=run)
+            await render_input(firing, event.scope, run=run)
         return await fire_one(conn, firing, now=row["now"], actor=actor)

@@ -16,7 +16,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.find import Trigger, trigger_of
-from atlas.engine.triggers.fire import RENDERING_SECONDS, SCHEDULER, Firing, fire_all, render_payloads
+from atlas.engine.triggers.fire import RENDERING_SECONDS, SCHEDULER, Firing, fire_all, render_inputs
 from atlas.engine.triggers.misfire import Plan, plan
 from atlas.errors import InvalidInput
 
@@ -95,7 +95,7 @@ async def _plan_all(
         found = await _plan(conn, trigger, since, gate, most=min(FIRINGS_AT_ONCE - len(firings), TIMES_AT_ONCE))
         planned.append((trigger, found))
         asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in found.fire]
-        took += await render_payloads(asked)
+        took += await render_inputs(asked)
         firings += [firing for firing, _ in asked]
         if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
             break

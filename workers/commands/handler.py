@@ -1,4 +1,4 @@
-"""The handler of every command job: checks the payload, fills the template, runs the program, returns its output."""
+"""The handler of every command job: checks the input, fills the template, runs the program, returns its output."""
 
 import asyncio
 import os
@@ -31,13 +31,13 @@ class CommandFailed(AtlasError):
     """The program did not end with exit status 0."""
 
 
-async def run_command(payload: dict[str, Any], ctx: JobContext) -> dict[str, Any] | None:
+async def run_command(input: dict[str, Any], ctx: JobContext) -> dict[str, Any] | None:
     """Run one attempt of a command job. The definition is read each time, so that an edit applies at once."""
     terms = await load_terms(ctx.pool, ctx.job.job_type, ctx.tenant_id)
     if terms is None:
         raise Snooze(DISABLED_SECONDS, f"The definition {ctx.job.job_type} is disabled.")
     definition, tenant_slug = terms
-    order = _order(definition.spec, payload, Facts(ctx.tenant_id, tenant_slug, ctx.job_id), ctx)
+    order = _order(definition.spec, input, Facts(ctx.tenant_id, tenant_slug, ctx.job_id), ctx)
     ctx.notes.detail["result"] = {"argv": list(order.argv)}
     try:
         result = await _result(await _start(order, ctx), ctx)
@@ -63,12 +63,12 @@ async def _start(order: Order, ctx: JobContext) -> RunningProgram:
     return run
 
 
-def _order(spec: DefinitionSpec, payload: dict[str, Any], facts: Facts, ctx: JobContext) -> Order:
-    """What to run. A payload that does not match the schema fails for good: it would not match next time."""
+def _order(spec: DefinitionSpec, input: dict[str, Any], facts: Facts, ctx: JobContext) -> Order:
+    """What to run. An input that does not match the schema fails for good: it would not match next time."""
     try:
-        require_fit(spec.arg_schema, payload, what=f"The input of {spec.key}")
-        program, *arguments = fill_argv(spec.argv, payload, facts)
-        env = {**_trace(ctx), **fill_env(spec.env, payload, facts, os.environ)}
+        require_fit(spec.arg_schema, input, what=f"The input of {spec.key}")
+        program, *arguments = fill_argv(spec.argv, input, facts)
+        env = {**_trace(ctx), **fill_env(spec.env, input, facts, os.environ)}
     except InvalidInput as error:
         raise PermanentError(error.message, remedy=error.remedy) from error
     _redact(ctx, inherited_secrets(spec.env, os.environ))

@@ -19,11 +19,11 @@ class CommandType(JobType):
     """A job type whose handler runs a program. Its input is described by a JSON Schema, not by a model."""
 
     def parse(self, text: str) -> Any:
-        """The payload unchecked: the handler checks it against the current definition."""
+        """The input unchecked: the handler checks it against the current definition."""
         return orjson.loads(text)
 
     def check(self, text: str) -> None:
-        """Refuse a payload that does not match the schema, when a handler of this process enqueues a command."""
+        """Refuse an input that does not match the schema, when a handler of this process enqueues a command."""
         require_fit(self.input_schema, orjson.loads(text), what=f"The input of {self.key}")
 
 
