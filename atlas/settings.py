@@ -190,7 +190,7 @@ def _value(name: str, given: Any) -> Any:
     except ValueError as error:
         shown = "" if _SECRET.search(variable) else f" = {given!r}"
         raise SettingsError(
-            f"{variable}{shown} cannot be used: it {error}.",
+            f"{variable}{shown} cannot be used: {error}.",
             remedy=f"Correct {variable} in the environment or in .env, or unset it.",
         ) from None
 

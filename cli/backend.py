@@ -1,18 +1,20 @@
 """What the commands about jobs and the gate need of an installation, over HTTP or on its database."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.explain import Explanation
-from atlas.engine.jobs.find import Depth, JobRow
-from atlas.engine.jobs.gate import Gate
-from atlas.engine.jobs.job_list import JobPage
-from atlas.engine.workflows.find_intents import EngineState
-from atlas.up_report import ProgramState
+if TYPE_CHECKING:
+    from atlas.cli.tenant_names import TenantNames
+    from atlas.engine.jobs.enqueue import Enqueued
+    from atlas.engine.jobs.explain import Explanation
+    from atlas.engine.jobs.find import Depth, JobRow
+    from atlas.engine.jobs.gate import Gate
+    from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.workflows.find_intents import EngineState
+    from atlas.up_report import ProgramState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +46,44 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """A job, its attempts, and why it is where it is."""
+    """A job, its tenant's slug, its attempts, and why it is where it is."""
 
-    job: JobRow
-    attempts: list[Mapping[str, Any]]
-    explanation: Explanation
+    job: "JobRow"
+    tenant: str | None
+    attempts: Sequence[Mapping[str, Any]]
+    explanation: "Explanation"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The job as a document."""
+        return {**asdict(self.job), "tenant": self.tenant}
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
     """The gate, the engine, the queue, the workers, and the programs of `atlas up` where it runs."""
 
-    gate: Gate
-    engine: EngineState
-    queue: list[Depth]
+    gate: "Gate"
+    engine: "EngineState"
+    queue: "list[Depth]"
     workers: list[Mapping[str, Any]]
-    programs: list[ProgramState]
+    programs: "list[ProgramState]"
 
 
 class Backend(Protocol):
     """An installation of Atlas."""
 
-    async def enqueue(self, options: EnqueueOptions) -> Enqueued: ...
+    async def enqueue(self, options: EnqueueOptions) -> "Enqueued": ...
 
-    async def list_jobs(self, options: ListOptions) -> JobPage: ...
+    async def find_job_id(self, text: str, *, option: str = "ID") -> UUID: ...
+
+    async def tenant_names(self, jobs: "Sequence[JobRow]") -> "TenantNames": ...
+
+    async def list_jobs(self, options: ListOptions) -> "JobPage": ...
 
     async def show(self, job_id: UUID) -> JobDetails: ...
 
-    async def explain(self, job_id: UUID) -> Explanation: ...
+    async def explain(self, job_id: UUID) -> "Explanation": ...
 
     async def cancel(self, job_id: UUID) -> str: ...
 
@@ -85,6 +97,6 @@ class Backend(Protocol):
 
     async def status(self) -> StatusReport: ...
 
-    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate: ...
+    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
 
-    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate: ...
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> "Gate": ...

@@ -1,4 +1,7 @@
-"""Maps each subcommand to its module. Only the module of the command that runs is imported, which keeps it quick."""
+"""Maps each subcommand to its module. Only the module of the command that runs is imported, which keeps it quick.
+
+Help and shell completion list the subcommands with the sentences here, without importing any of them.
+"""
 
 from functools import cache
 from importlib import import_module
@@ -7,58 +10,60 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# In the order of `atlas --help`.
+# In the order of `atlas --help`: where a command is, and what it does.
 COMMANDS = {
-    "up": "atlas.cli.up:up",
-    "api": "atlas.cli.api:api",
-    "worker": "atlas.cli.worker:worker",
-    "scheduler": "atlas.cli.scheduler:scheduler",
-    "agent": "atlas.cli.agent:agent",
-    "migrate": "atlas.cli.migrate:migrate",
-    "backup": "atlas.cli.backup:backup",
-    "restore": "atlas.cli.backup:restore",
-    "doctor": "atlas.cli.doctor:doctor",
-    "status": "atlas.cli.status:status",
-    "online": "atlas.cli.status:online",
-    "offline": "atlas.cli.status:offline",
-    "engine": "atlas.cli.engine:app",
-    "usage": "atlas.cli.usage:usage",
-    "bench": "atlas.cli.bench:bench",
-    "enqueue": "atlas.cli.jobs:enqueue_job",
-    "audit": "atlas.cli.audit:app",
-    "jobs": "atlas.cli.jobs:app",
-    "workflow": "atlas.cli.workflow:app",
-    "outbox": "atlas.cli.outbox:app",
-    "trigger": "atlas.cli.trigger:app",
-    "event": "atlas.cli.event:app",
-    "recurring": "atlas.cli.recurring:app",
-    "webhooks": "atlas.cli.webhooks:app",
-    "hooks": "atlas.cli.hooks:app",
-    "tenant": "atlas.cli.tenant:app",
-    "token": "atlas.cli.token:app",
-    "sign-in": "atlas.cli.sign_in:sign_in",
-    "grant": "atlas.cli.grant:app",
-    "host": "atlas.cli.host:app",
-    "definition": "atlas.cli.definition:app",
+    "up": ("up:up", "Run everything in the foreground; Ctrl-C stops it."),
+    "api": ("api:api", "Serve the API until stopped."),
+    "worker": ("worker:worker", "Run jobs until stopped."),
+    "scheduler": ("scheduler:scheduler", "Run the scheduler until stopped."),
+    "agent": ("agent:agent", "Run this host's jobs until stopped, with the commands that its allow-list names."),
+    "migrate": ("migrate:migrate", "Apply the migrations that are missing."),
+    "backup": ("backup:backup", "Back up the database, the keys and the copies of the checkpoints."),
+    "restore": ("backup:restore", "Restore a backup into a new ATLAS_HOME, or into the database of DATABASE_URL."),
+    "doctor": ("doctor:doctor", "Check this machine and the database, and say how to correct what is wrong."),
+    "status": ("status:status", "Show the gate, the engine, the queue, the workers."),
+    "online": ("status:online", "Allow jobs to start."),
+    "offline": ("status:offline", "Start no more jobs."),
+    "engine": ("engine:app", "Switch the engine of workflows."),
+    "usage": ("usage:usage", "Show finished attempts, their outcomes, times and cost, by job type."),
+    "bench": ("bench:bench", "Measure Atlas on this machine, beside plain SQL and comparable queues."),
+    "enqueue": ("enqueue:enqueue_job", "Enqueue a job."),
+    "audit": ("audit:app", "The audit log of all changes: read it, verify it, prove it."),
+    "jobs": ("jobs:app", "Show jobs; cancel, retry and delete them."),
+    "workflow": ("workflow:app", "Ask for workflow runs, look at them and steer them."),
+    "outbox": ("outbox:app", "The mails that were written as files instead of being sent."),
+    "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),
+    "event": ("event:app", "Publish events."),
+    "recurring": ("recurring:app", "The functions that programs run at intervals, and their runs."),
+    "webhooks": ("webhooks:app", "Send events to the servers of tenants."),
+    "hooks": ("hooks:app", "Receive signed messages as events."),
+    "tenant": ("tenant:app", "The customers of this installation."),
+    "token": ("token:app", "The credentials of people and programs."),
+    "sign-in": ("sign_in:sign_in", "Print a link that signs an operator in to the web pages, once within 15 minutes."),
+    "grant": ("grant:app", "What logins of other applications may do."),
+    "host": ("host:app", "Machines that fetch their own jobs."),
+    "definition": ("definition:app", "The programs that command jobs may run."),
 }
 
 
 class CommandTable(TyperGroup):
-    """The subcommands of `atlas`."""
+    """The subcommands of `atlas`: their names and sentences, and the one that runs whole."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
 
-    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
-        if cmd_name not in COMMANDS:
-            return None
-        return _load(cmd_name)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments name, imported."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load_command(name), rest
 
 
 @cache
-def _load(name: str) -> TyperCommand | TyperGroup:
-    module, _, attribute = COMMANDS[name].partition(":")
-    found = getattr(import_module(module), attribute)
+def load_command(name: str) -> TyperCommand | TyperGroup:
+    """Import a command."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"atlas.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         command = typer.main.get_command(found)
     else:

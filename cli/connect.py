@@ -1,31 +1,31 @@
 """Connects to an installation: over HTTP if ATLAS_URL is set, on its database otherwise.
 
-Where the database has no free connection, not even a reserved one, the API of a running `atlas up` is asked.
+Where the database has no free connection, not even a reserved one, the API of a running `atlas up` is asked. What
+connects is imported when it is needed: help and completion do not need it, and no command needs both backends.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from atlas.cli.backend import Backend
-from atlas.cli.on_database import OnDatabase
 from atlas.cli.output import warn
-from atlas.cli.over_http import OverHttp
-from atlas.cli.runtime import connected, execute
 from atlas.errors import AtlasError, NoFreeConnection
-from atlas.settings import Settings
-from atlas.up_report import OPERATOR_TOKEN, api_address
+
+if TYPE_CHECKING:
+    from atlas.cli.backend import Backend
+    from atlas.settings import Settings
 
 T = TypeVar("T")
 
 
-def on_backend(work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
-    """Run a command on the installation that the settings name."""
+def on_backend(work: "Callable[[Backend], Coroutine[Any, Any, T]]", *, checks_inputs: bool = False) -> T:
+    """Run a command on the installation that the settings name. One that enqueues `checks_inputs`."""
+    from atlas.cli.runtime import execute
 
-    async def run(settings: Settings) -> T:
+    async def run(settings: "Settings") -> T:
         try:
-            async with _connect(settings) as backend:
+            async with _connect(settings, checks_inputs=checks_inputs) as backend:
                 return await work(backend)
         except NoFreeConnection as error:
             # Nothing was done yet: the connection is made first.
@@ -33,13 +33,15 @@ def on_backend(work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
             if api is None:
                 raise
             warn(AtlasError(error.message, remedy=f"The API at {api.atlas_url} was asked instead."))
-            return await work(OverHttp(api))
+            return await work(_over_http(api))
 
     return execute(run)
 
 
-def _running_api(settings: Settings) -> Settings | None:
+def _running_api(settings: "Settings") -> "Settings | None":
     """Settings that lead to the API of the `atlas up` with this home, which has connections, if one runs."""
+    from atlas.up_report import OPERATOR_TOKEN, api_address
+
     address, file = api_address(settings.home), settings.home / OPERATOR_TOKEN
     if address is None or settings.atlas_url is not None:
         return None
@@ -51,9 +53,18 @@ def _running_api(settings: Settings) -> Settings | None:
 
 
 @asynccontextmanager
-async def _connect(settings: Settings) -> AsyncIterator[Backend]:
+async def _connect(settings: "Settings", *, checks_inputs: bool) -> "AsyncIterator[Backend]":
     if settings.atlas_url is not None:
-        yield OverHttp(settings)
+        yield _over_http(settings)
         return
-    async with connected(settings) as conn:
+    from atlas.cli.on_database import OnDatabase
+    from atlas.cli.runtime import connected
+
+    async with connected(settings, checks_inputs=checks_inputs) as conn:
         yield OnDatabase(conn, settings.home)
+
+
+def _over_http(settings: "Settings") -> "Backend":
+    from atlas.cli.over_http import OverHttp
+
+    return OverHttp(settings)

@@ -1,11 +1,15 @@
 """`atlas engine`: switches the engine, which turns requests for workflows into runs."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from atlas.cli.connect import on_backend
 from atlas.cli.output import Json, say
 from atlas.cli.status import Reason
-from atlas.engine.jobs.gate import Gate
+
+if TYPE_CHECKING:
+    from atlas.engine.jobs.gate import Gate
 
 app = typer.Typer(help="Switch the engine of workflows.", no_args_is_help=True, add_completion=False)
 
@@ -27,7 +31,7 @@ def _switch(*, enabled: bool, reason: str | None, json: bool) -> None:
     say(gate, _text(gate), json=json)
 
 
-def _text(gate: Gate) -> str:
+def _text(gate: "Gate") -> str:
     if not gate.engine_enabled:
         return gate.engine_off_because
     return "The engine is on." if gate.online else f"The engine is on, and waits: {gate.closed_because}"

@@ -7,7 +7,7 @@ import typer
 from atlas.cli.output import Json, say
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected, execute
-from atlas.engine.tenants import find_tenant
+from atlas.cli.tenant_names import tenant_id
 from atlas.engine.workflows.events import Published, publish_event
 from atlas.settings import Settings
 
@@ -22,7 +22,7 @@ def _events() -> None:
 @app.command("publish")
 def publish(
     name: Annotated[str, typer.Argument(help="The event's name, such as order.paid.")],
-    tenant: Annotated[str, typer.Option(help="The tenant of the event.")] = "system",
+    tenant: Annotated[str, typer.Option(help="The tenant of the event, by slug or id.")] = "system",
     context: Annotated[str, typer.Option(metavar=OBJECT, help="Facts about the event, a JSON object.")] = "{}",
     correlation_id: Annotated[str | None, typer.Option(help="Passed on to the jobs and runs it starts.")] = None,
     json: Json = False,
@@ -30,11 +30,9 @@ def publish(
     """Publish an event: runs that wait for it wake, and triggers on its name fire."""
 
     async def work(settings: Settings) -> Published:
-        async with connected(settings) as conn:
-            owner = await find_tenant(conn, tenant)
-            return await publish_event(
-                conn, owner.id, name, read_object("--context", context), actor=caller(), correlation_id=correlation_id
-            )
+        async with connected(settings, checks_inputs=False) as conn:
+            owner, facts = await tenant_id(conn, tenant), read_object("--context", context)
+            return await publish_event(conn, owner, name, facts, actor=caller(), correlation_id=correlation_id)
 
     published = execute(work)
     say(

@@ -1,14 +1,13 @@
 """`atlas hooks`: addresses that others post signed messages to, which become events."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.parameters import read_id
 from atlas.cli.runtime import caller, connected, execute
-from atlas.engine.tenants import find_tenant
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.inbound import InboundHook, add_hook, list_hooks, remove_hook
 from atlas.settings import Settings
 
@@ -24,40 +23,47 @@ def add(
 ) -> None:
     """Add an address and print its signing secret once."""
 
-    async def work(settings: Settings) -> tuple[InboundHook, str]:
-        async with connected(settings) as conn:
-            owner = (await find_tenant(conn, tenant)).id
-            return await add_hook(conn, owner, event, description=description, actor=caller())
+    async def work(settings: Settings) -> tuple[InboundHook, str, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner = await tenant_id(conn, tenant)
+            hook, clear = await add_hook(conn, owner, event, description=description, actor=caller())
+            return hook, clear, await names_of(conn, [hook])
 
-    hook, clear = execute(work)
+    hook, clear, names = execute(work)
     message = f"Hook {hook.id} is added at /hooks/{hook.key} of the API. Its secret is not shown again:\n{clear}"
-    say({**asdict(hook), "secret": clear}, message, json=json)
+    say({**names.document(hook), "secret": clear}, message, json=json)
 
 
 @app.command("list")
-def show(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, json: Json = False) -> None:
+def show(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+) -> None:
     """List the addresses, without their secrets."""
 
-    async def work(settings: Settings) -> list[InboundHook]:
-        async with connected(settings) as conn:
-            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+    async def work(settings: Settings) -> tuple[list[InboundHook], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner = await tenant_id(conn, tenant)
             found: list[InboundHook] = []
             while page := await list_hooks(conn, tenant_id=owner, after=found[-1].id if found else None):
                 found += page
-            return found
+            return found, await names_of(conn, found)
 
-    found = execute(work)
-    rows = [(one.id, f"/hooks/{one.key}", one.event_name, one.description) for one in found]
-    say({"hooks": found}, table(("ID", "PATH", "EVENT", "DESCRIPTION"), rows), json=json)
+    found, names = execute(work)
+    rows = [(one.id, names.slug(one.tenant_id), f"/hooks/{one.key}", one.event_name, one.description) for one in found]
+    columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
+    say({"hooks": [names.document(one) for one in found]}, table(columns, rows), json=json)
 
 
 @app.command("remove")
-def remove(hook_id: Annotated[str, typer.Argument(metavar="ID", help="The hook's id.")], json: Json = False) -> None:
+def remove(
+    hook_id: Annotated[str, typer.Argument(metavar="ID", help="The hook's id, or its beginning.")], json: Json = False
+) -> None:
     """Remove an address. The events that came by it stay."""
 
-    async def work(settings: Settings) -> InboundHook:
-        async with connected(settings) as conn:
-            return await remove_hook(conn, read_id("ID", hook_id), actor=caller())
+    async def work(settings: Settings) -> tuple[InboundHook, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            removed = await remove_hook(conn, await find_id(conn, "hook", hook_id), actor=caller())
+            return removed, await names_of(conn, [removed])
 
-    removed = execute(work)
-    say(removed, f"Hook {removed.id} at /hooks/{removed.key} is removed.", json=json)
+    removed, names = execute(work)
+    say(names.document(removed), f"Hook {removed.id} at /hooks/{removed.key} is removed.", json=json)

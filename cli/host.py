@@ -1,12 +1,16 @@
 """`atlas host`: machines that fetch their own jobs."""
 
-from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
+from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
 from atlas.engine.hosts.server_instances import (
     ServerInstance,
@@ -16,7 +20,6 @@ from atlas.engine.hosts.server_instances import (
     list_server_instances,
     remove_server_instance,
 )
-from atlas.engine.tenants import find_tenant
 from atlas.errors import FieldError, InvalidInput
 from atlas.settings import Settings
 
@@ -25,7 +28,9 @@ instances_app = typer.Typer(help="The server instances on hosts.", no_args_is_he
 app.add_typer(instances_app, name="instance")
 
 Tenant = Annotated[str, typer.Option(help="The host's tenant, by slug or id.")]
-Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The server instance, by name or id.")]
+Instance = Annotated[
+    str, typer.Argument(metavar="INSTANCE", help="The server instance, by name or id, or the beginning of its id.")
+]
 
 
 @app.command("add")
@@ -37,22 +42,22 @@ def add(
 ) -> None:
     """Add a host, or more server instances to a host that exists."""
 
-    async def work(settings: Settings) -> tuple[Host, list[Any]]:
-        async with connected(settings) as conn, conn.transaction():
-            tenant_id = (await find_tenant(conn, tenant)).id
-            existing = {host.name for host in await list_hosts(conn, tenant_id=tenant_id)}
+    async def work(settings: Settings) -> tuple[Host, list[Any], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn, conn.transaction():
+            owner = await tenant_id(conn, tenant)
+            existing = {host.name for host in await list_hosts(conn, tenant_id=owner)}
             if name in existing and instance:
-                host = await find_host(conn, name, tenant_id=tenant_id)
+                host = await find_host(conn, name, tenant_id=owner)
             else:
-                host = await add_host(conn, tenant_id=tenant_id, name=name, actor=caller())
+                host = await add_host(conn, tenant_id=owner, name=name, actor=caller())
             for each in instance or []:
                 await add_server_instance(conn, host, name=each, actor=caller())
-            return host, await list_server_instances(conn, host.id)
+            return host, await list_server_instances(conn, host.id), await names_of(conn, [host])
 
-    host, instances = execute(work)
+    host, instances, names = execute(work)
     lines = [f"Host {host.name} has the id {host.id}."]
     lines += [f"Its server instance {one.name} has the id {one.id}." for one in instances]
-    say({**asdict(host), "instances": instances}, "\n".join(lines), json=json)
+    say({**names.document(host), "instances": instances}, "\n".join(lines), json=json)
 
 
 @app.command("list")
@@ -62,18 +67,23 @@ def show(
 ) -> None:
     """List the hosts."""
 
-    async def work(settings: Settings) -> list[tuple[Host, list[ServerInstance]]]:
-        async with connected(settings) as conn:
-            hosts = await list_hosts(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
-            return [(host, await list_server_instances(conn, host.id)) for host in hosts]
+    async def work(settings: Settings) -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            hosts = await list_hosts(conn, tenant_id=await tenant_id(conn, tenant))
+            found = [(host, await list_server_instances(conn, host.id)) for host in hosts]
+            return found, await names_of(conn, hosts)
 
-    found = execute(work)
+    found, names = execute(work)
     rows = [
-        (host.name, "yes" if host.is_active else "no", host.last_seen_at, _with_ids(instances), host.id)
+        (
+            *(host.name, names.slug(host.tenant_id), "yes" if host.is_active else "no", host.last_seen_at),
+            *(_with_ids(instances), host.id),
+        )
         for host, instances in found
     ]
-    shown = table(("NAME", "ACTIVE", "LAST SEEN", "INSTANCES", "ID"), rows) if rows else "There are no hosts."
-    say({"hosts": [{**asdict(host), "instances": instances} for host, instances in found]}, shown, json=json)
+    columns = ("NAME", "TENANT", "ACTIVE", "LAST SEEN", "INSTANCES", "ID")
+    documents = [{**names.document(host), "instances": instances} for host, instances in found]
+    say({"hosts": documents}, table(columns, rows) if rows else "There are no hosts.", json=json)
 
 
 @instances_app.command("edit")
@@ -81,35 +91,44 @@ def edit_instance(
     instance: Instance,
     tenant: Tenant = "system",
     name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
-    host: Annotated[str | None, typer.Option(help="The host that it moves to, by name or id.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The host that it moves to, by name or id, or the beginning of its id.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Rename a server instance, or move it and its queued jobs to another host."""
     if name is None and host is None:
         raise InvalidInput("The command", [FieldError("instance", "give what to change: --name or --host")])
 
-    async def work(settings: Settings) -> tuple[ServerInstance, Host]:
-        async with connected(settings) as conn, conn.transaction():
-            tenant_id = (await find_tenant(conn, tenant)).id
-            found = await find_server_instance(conn, instance, tenant_id=tenant_id)
-            its_host = await find_host(conn, host or str(found.host_id), tenant_id=tenant_id)
-            return await edit_server_instance(conn, found, name=name, host_id=its_host.id, actor=caller()), its_host
+    async def work(settings: Settings) -> tuple[ServerInstance, Host, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn, conn.transaction():
+            owner = await tenant_id(conn, tenant)
+            found = await _find_instance(conn, instance, owner)
+            find = partial(find_host, conn, tenant_id=owner)
+            its_host = await find_by_name_or_id(conn, "host", host or str(found.host_id), find)
+            edited = await edit_server_instance(conn, found, name=name, host_id=its_host.id, actor=caller())
+            return edited, its_host, await names_of(conn, [edited])
 
-    edited, its_host = execute(work)
-    say(edited, f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
+    edited, its_host, names = execute(work)
+    say(names.document(edited), f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
 
 
 @instances_app.command("remove")
 def remove_instance(instance: Instance, tenant: Tenant = "system", json: Json = False) -> None:
     """Remove a server instance. It is refused while jobs of it are queued or run."""
 
-    async def work(settings: Settings) -> ServerInstance:
-        async with connected(settings) as conn:
-            found = await find_server_instance(conn, instance, tenant_id=(await find_tenant(conn, tenant)).id)
-            return await remove_server_instance(conn, found, actor=caller())
+    async def work(settings: Settings) -> tuple[ServerInstance, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            found = await _find_instance(conn, instance, await tenant_id(conn, tenant))
+            removed = await remove_server_instance(conn, found, actor=caller())
+            return removed, await names_of(conn, [removed])
 
-    removed = execute(work)
-    say(removed, f"Server instance {removed.name} is removed.", json=json)
+    removed, names = execute(work)
+    say(names.document(removed), f"Server instance {removed.name} is removed.", json=json)
+
+
+async def _find_instance(conn: Connection, text: str, owner: UUID) -> ServerInstance:
+    return await find_by_name_or_id(conn, "server instance", text, partial(find_server_instance, conn, tenant_id=owner))
 
 
 def _with_ids(instances: list[ServerInstance]) -> str:

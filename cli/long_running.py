@@ -8,10 +8,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from atlas.cli.process_group import follow_parent
-from atlas.cli.runtime import NEW_LOOP, Atlas, open_atlas, read_settings
+from atlas.cli.runtime import Atlas, open_atlas, read_settings
 from atlas.errors import DatabaseNotReady
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
+
+try:
+    import uvloop
+
+    NEW_LOOP: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+except ImportError:
+    NEW_LOOP = asyncio.new_event_loop
 
 T = TypeVar("T")
 
@@ -44,7 +51,7 @@ def run_program(
 
     Where it cannot begin because the database lacks disk, memory or connections, it tries again until it can.
     """
-    settings = read_settings(**overrides)
+    settings = read_settings(late_logs=False, **overrides)
     stop = asyncio.Event()
 
     async def run() -> T:

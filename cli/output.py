@@ -3,21 +3,24 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import Annotated, Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import orjson
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
 from atlas.cli.stdio import written_out
 from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, InvalidInput
 from atlas.programs.terminal_text import plain
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.table import Table
+
+Shown: TypeAlias = "str | TextTable | RenderableType"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 # A table that goes into a file or a pipe is not cut to the width of a terminal.
@@ -26,25 +29,61 @@ _PIPE_WIDTH = 240
 _C1_CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 
-def say(document: Any, text: RenderableType, *, json: bool) -> None:
-    """Print the result once: as the document, or as the text that says the same."""
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table without borders; None is an empty cell."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
+    """A table for `say`."""
+    return TextTable(columns, [*rows])
+
+
+def say(document: Any, shown: "Shown | Sequence[Shown]", *, json: bool) -> None:
+    """Print the result once: as the document, or as texts and tables that say the same."""
     if json:
         print_json(document)
         return
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
     with written_out():
-        Console(width=width, highlight=False, soft_wrap=isinstance(text, str)).print(
-            _Escaped(Text(_escaped(text)) if isinstance(text, str) else text)
-        )
+        parts: Sequence[Shown] = shown if isinstance(shown, list) else [cast("Shown", shown)]
+        for part in parts:
+            if isinstance(part, str):
+                sys.stdout.write(f"{_escaped(part)}\n")
+            else:
+                _draw(part)
+
+
+def _draw(part: "TextTable | RenderableType") -> None:
+    # Imported here: it takes a tenth of a command's time, and many print a sentence, or JSON.
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    drawn = _rich_table(part) if isinstance(part, TextTable) else part
+    Console(width=width, highlight=False).print(_Escaped(drawn))
+
+
+def _rich_table(part: TextTable) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(*part.columns, box=None, pad_edge=False, header_style="bold")
+    for row in part.rows:
+        drawn.add_row(*(Text(_shown(cell)) for cell in row))
+    return drawn
 
 
 class _Escaped:
     """Output without terminal control sequences: a job, a mail or an error may hold any text."""
 
-    def __init__(self, text: RenderableType) -> None:
+    def __init__(self, text: "RenderableType") -> None:
         self._text = text
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Segment]":
+        from rich.segment import Segment
+
         for segment in console.render(self._text, options):
             yield segment if segment.control else Segment(_escaped(segment.text), segment.style)
 
@@ -65,12 +104,9 @@ def dump_json(document: Any, *, indent: bool = False) -> str:
     return _C1_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table without borders; None is an empty cell."""
-    drawn = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        drawn.add_row(*(Text(_shown(cell)) for cell in row))
-    return drawn
+def shown_age(time: datetime) -> str:
+    """How long ago it was."""
+    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - time).total_seconds()))))
 
 
 def report(error: AtlasError, *, json: bool) -> None:

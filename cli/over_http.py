@@ -1,17 +1,20 @@
 """The backend that calls the API of an installation, at the address in ATLAS_URL."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
+from atlas.cli.ids import MOST_NAMED, id_range, only_one
 from atlas.cli.parameters import read_id
+from atlas.cli.tenant_names import TenantNames
 from atlas.client import (
     ApiError,
     ApiForbidden,
+    ApiNotFound,
     ApiUnauthenticated,
     AtlasClient,
     Job,
@@ -26,6 +29,7 @@ from atlas.engine.jobs.gate import Gate
 from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
+from atlas.ids import as_id
 from atlas.settings import Settings
 from atlas.up_report import ProgramState
 
@@ -69,6 +73,25 @@ class OverHttp:
             made = await atlas.enqueue(job)
         return Enqueued(made.id, made.deduplicated)
 
+    async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
+        whole = as_id(text)
+        if whole is not None:
+            return whole
+        low, _ = id_range(option, text)
+        digits = text.replace("-", "")
+        async with self._atlas() as atlas:
+            page = await atlas.list_jobs(id_prefix=str(low.hex)[: len(digits)]).page(limit=MOST_NAMED + 1)
+        return only_one("job", text, sorted(job.id for job in page.items))
+
+    async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
+        """The slugs of those tenants that the token may read."""
+        slugs: dict[str, str] = {}
+        async with self._atlas() as atlas:
+            for id in {str(job.tenant_id) for job in jobs}:
+                with suppress(ApiForbidden, ApiNotFound):
+                    slugs[id] = (await atlas.get_tenant(id)).slug
+        return TenantNames(slugs)
+
     async def list_jobs(self, options: ListOptions) -> JobPage:
         before = None if options.before is None else str(options.before)
         async with self._atlas(options.tenant) as atlas:
@@ -80,8 +103,10 @@ class OverHttp:
     async def show(self, job_id: UUID) -> JobDetails:
         async with self._atlas() as atlas:
             job, explanation = await atlas.get_job(job_id), await atlas.explain_job(job_id)
-            attempts = [one async for one in atlas.list_job_attempts(job_id)]
-        return JobDetails(_row(job), [one.model_dump() for one in attempts], Explanation(**explanation.model_dump()))
+            attempts = [one.model_dump() async for one in atlas.list_job_attempts(job_id)]
+        row = _row(job)
+        tenant = (await self.tenant_names([row])).slug(row.tenant_id)
+        return JobDetails(row, tenant, attempts, Explanation(**explanation.model_dump()))
 
     async def explain(self, job_id: UUID) -> Explanation:
         async with self._atlas() as atlas:

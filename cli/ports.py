@@ -15,6 +15,11 @@ class PortUnavailable(AtlasError):
     """The API cannot listen on the address it was given."""
 
 
+def http_address(host: str, port: int) -> str:
+    """The address of what listens there."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 async def require_port(host: str, port: int, *, within: float = 0) -> None:
     """Return when `host:port` can be listened on; raise with the reason if it cannot be within so many seconds."""
     end = asyncio.get_running_loop().time() + within

@@ -5,15 +5,13 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.console import Group
-from rich.text import Text
 
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import connected, execute
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.engine.recurring import RecurringRow, find_owner, list_recurring
 from atlas.engine.recurring_runs import PastRun, list_runs
-from atlas.engine.tenants import find_tenant, list_tenants
 from atlas.engine.workflows.registry import near
 from atlas.errors import NotFound
 from atlas.settings import Settings
@@ -30,50 +28,54 @@ NONE_YET = (
 
 @app.command("list")
 def show_list(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, json: Json = False
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
 ) -> None:
     """List the recurring functions, with how their last runs ended."""
 
-    async def work(settings: Settings) -> tuple[list[RecurringRow], dict[UUID, str]]:
-        async with connected(settings) as conn:
-            found = await list_recurring(conn, tenant_id=await _tenant_id(conn, tenant))
-            return found, {one.id: one.slug for one in await list_tenants(conn)}
+    async def work(settings: Settings) -> tuple[list[RecurringRow], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            found = await list_recurring(conn, tenant_id=await tenant_id(conn, tenant))
+            return found, await names_of(conn, found)
 
-    found, slugs = execute(work)
+    found, names = execute(work)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
     rows = [
         (
-            *(slugs.get(one.tenant_id, one.tenant_id), one.id, _every(one), one.next_run_at, one.last_started_at),
+            *(names.slug(one.tenant_id), one.id, _every(one), one.next_run_at, one.last_started_at),
             *(_last_outcome(one), one.run_count),
         )
         for one in found
     ]
-    say({"recurring": found}, table(columns, rows) if rows else NONE_YET, json=json)
+    documents = [names.document(one) for one in found]
+    say({"recurring": documents}, table(columns, rows) if rows else NONE_YET, json=json)
 
 
 @app.command("show")
 def show_one(
     id: Annotated[str, typer.Argument(metavar="ID", help="The id under which it is registered.")],
-    tenant: Annotated[str | None, typer.Option(help="Its tenant, if several have a function of this id.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Its tenant by slug or id, if several have such a function.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most runs to show.")] = 20,
     json: Json = False,
 ) -> None:
     """Show one recurring function and its runs, newest first; also one that is no longer registered."""
 
-    async def work(settings: Settings) -> tuple[RecurringRow | None, list[PastRun]]:
-        async with connected(settings) as conn:
-            owner = await _owner(conn, id, await _tenant_id(conn, tenant))
+    async def work(settings: Settings) -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner = await _owner(conn, id, await tenant_id(conn, tenant))
             found = await list_recurring(conn, tenant_id=owner, id=id)
-            return next(iter(found), None), await list_runs(conn, (owner, id), limit=limit)
+            runs = await list_runs(conn, (owner, id), limit=limit)
+            return next(iter(found), None), runs, await names_of(conn, [*found, *runs])
 
-    function, runs = execute(work)
+    function, runs, names = execute(work)
     columns = ("STARTED", "OUTCOME", "SECONDS", "ATTEMPT", "PROCESS", "ERROR")
-    history = table(columns, map(_run, runs)) if runs else Text("It has not run yet.")
-    say({"function": function, "runs": runs}, Group(Text(_sentence(id, function)), Text(), history), json=json)
-
-
-async def _tenant_id(conn: Connection, tenant: str | None) -> UUID | None:
-    return None if tenant is None else (await find_tenant(conn, tenant)).id
+    history = table(columns, map(_run, runs)) if runs else "It has not run yet."
+    document = {
+        "function": None if function is None else names.document(function),
+        "runs": [names.document(one) for one in runs],
+    }
+    say(document, [_sentence(id, function), "", history], json=json)
 
 
 async def _owner(conn: Connection, id: str, tenant_id: UUID | None) -> UUID:

@@ -18,17 +18,7 @@ from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
 from atlas.logs import configure_logs
-from atlas.postgres.cluster import has_embedded, start_embedded
 from atlas.settings import Settings, load_settings
-from atlas.workers.email import know_email
-from atlas.workers.http_call import know_http_call
-
-try:
-    import uvloop
-
-    NEW_LOOP: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-except ImportError:
-    NEW_LOOP = asyncio.new_event_loop
 
 T = TypeVar("T")
 
@@ -63,17 +53,17 @@ class Addresses:
     owner_url: str
 
 
-def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: object) -> T:
+def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: Any) -> T:
     """Read the settings, set up the logs and run a command to its end."""
     settings = read_settings(**overrides)
-    with asyncio.Runner(loop_factory=NEW_LOOP) as runner:
+    with asyncio.Runner() as runner:
         return runner.run(work(settings))
 
 
-def read_settings(**overrides: object) -> Settings:
+def read_settings(*, late_logs: bool = True, **overrides: Any) -> Settings:
     """Read the settings, in which options of the command take precedence, and set up the logs."""
     settings = load_settings(**{name: value for name, value in overrides.items() if value is not None})
-    configure_logs(settings.atlas_log_level)
+    configure_logs(settings.atlas_log_level, late=late_logs)
     return settings
 
 
@@ -85,16 +75,18 @@ async def open_atlas(
     size: int = 5,
     program: bool = False,
     statement_seconds: float | None = None,
+    checks_inputs: bool = True,
 ) -> AsyncIterator[Atlas]:
     """Connect to the database, check its migrations, and open a pool on it.
 
     The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
     A `program` runs for long; a command should answer within seconds, whatever the state of the database.
-    Commands that read or change much give their statements more than `statement_seconds`.
+    Commands that read or change much give their statements more than `statement_seconds`. Those that check no job's
+    input and no tenant's limits say so, and do not load the models.
     """
-    know_email()
-    know_http_call()
+    if checks_inputs:
+        _know_builtin_types()
     async with reach_database(settings, may_create=migrate or program) as addresses:
         url = addresses.url if program else await _free_address(addresses)
         may_migrate = migrate or settings.embedded
@@ -127,6 +119,9 @@ async def reach_database(settings: Settings, *, may_create: bool = False) -> Asy
     if settings.database_url is not None:
         yield Addresses(settings.database_url, settings.atlas_owner_url or settings.database_url)
         return
+    # Imported here: with DATABASE_URL nothing of it is needed.
+    from atlas.postgres.cluster import has_embedded, start_embedded
+
     if not may_create and not has_embedded(settings.home):
         raise DatabaseError(
             f"There is no database in {settings.home}.",
@@ -150,9 +145,9 @@ async def bring_up_to_date(url: str) -> list[str]:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Connection]:
+async def connected(settings: Settings, *, checks_inputs: bool = True) -> AsyncIterator[Connection]:
     """One connection to a database that is up to date, for a command that needs no more."""
-    opened = open_atlas(settings, size=1, statement_seconds=STATEMENT_SECONDS)
+    opened = open_atlas(settings, size=1, statement_seconds=STATEMENT_SECONDS, checks_inputs=checks_inputs)
     async with opened as atlas, atlas.pool.acquire() as conn:
         yield conn
 
@@ -164,6 +159,15 @@ def caller() -> Actor:
     except (KeyError, OSError):
         name = "unknown"
     return Actor("user", f"cli:{name}")
+
+
+def _know_builtin_types() -> None:
+    """Have this process check the inputs of mails and calls, and the mail settings of tenants."""
+    from atlas.workers.email import know_email
+    from atlas.workers.http_call import know_http_call
+
+    know_email()
+    know_http_call()
 
 
 async def _ensure_database(url: str) -> str:

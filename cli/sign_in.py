@@ -5,6 +5,7 @@ from pathlib import Path
 
 from atlas.actors import Actor
 from atlas.cli.output import Json, say
+from atlas.cli.ports import http_address
 from atlas.cli.runtime import caller, connected, execute
 from atlas.db.pool import Connection
 from atlas.engine.sessions import make_link
@@ -18,7 +19,7 @@ def sign_in(json: Json = False) -> None:
     """Print a link that signs an operator in to the web pages, once within 15 minutes."""
 
     async def work(settings: Settings) -> str:
-        address = api_address(settings.home) or f"http://{settings.atlas_host}:{settings.atlas_port}"
+        address = api_address(settings.home) or http_address(settings.atlas_host, settings.atlas_port)
         async with connected(settings) as conn:
             token = await operator_token(conn, settings, actor=caller())
             return f"{address}/{await sign_in_link(conn, token, actor=caller())}"

@@ -1,18 +1,18 @@
 """`atlas status`, `atlas online`, `atlas offline`: the gate, the queue and the workers."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group
-from rich.text import Text
 
 from atlas.cli.backend import StatusReport
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, say, table
-from atlas.engine.jobs.gate import Gate
-from atlas.engine.workflows.find_intents import EngineState
+from atlas.cli.output import Json, TextTable, say, table
+
+if TYPE_CHECKING:
+    from atlas.engine.jobs.gate import Gate
+    from atlas.engine.workflows.find_intents import EngineState
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
 For = Annotated[
@@ -46,14 +46,14 @@ def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: 
     say(gate, _gate_text(gate), json=json)
 
 
-def _gate_text(gate: Gate) -> str:
+def _gate_text(gate: "Gate") -> str:
     if not gate.online:
         return f"{gate.closed_because}{_confirmations(gate)}"
     text = f"Atlas is online since {gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}"
     return f"{text}: {gate.reason}." if gate.reason else f"{text}."
 
 
-def _confirmations(gate: Gate) -> str:
+def _confirmations(gate: "Gate") -> str:
     """How many workers confirmed that they start nothing, where the gate was closed just now."""
     if gate.workers is None or gate.confirmed is None:
         return ""
@@ -63,7 +63,7 @@ def _confirmations(gate: Gate) -> str:
     return f"{text}." if gate.confirmed == gate.workers else f"{text}; the right of the others to start has lapsed."
 
 
-def _engine_text(gate: Gate, engine: EngineState) -> str:
+def _engine_text(gate: "Gate", engine: "EngineState") -> str:
     waiting = f"; {engine.waiting} requests wait" if engine.waiting else ""
     if not (gate.online and gate.engine_enabled):
         why = gate.engine_off_because.removesuffix(".") if gate.online else "The engine is off"
@@ -76,24 +76,24 @@ def _engine_text(gate: Gate, engine: EngineState) -> str:
     return f"The engine turns requests into runs{waiting}."
 
 
-def _text(found: StatusReport) -> Group:
-    parts: list[Any] = [Text(_gate_text(found.gate)), Text(_engine_text(found.gate, found.engine))]
+def _text(found: StatusReport) -> list[str | TextTable]:
+    parts: list[str | TextTable] = [_gate_text(found.gate), _engine_text(found.gate, found.engine)]
     warnings = [program.warning for program in found.programs if program.warning is not None]
-    parts += [Text(f"Warning: {one} The output of `atlas up` says why.") for one in warnings]
-    parts.append(Text())
+    parts += [f"Warning: {one} The output of `atlas up` says why." for one in warnings]
+    parts.append("")
     if found.queue:
         rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
-        parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), Text()]
+        parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), ""]
     else:
-        parts += [Text("No job is queued or running."), Text()]
+        parts += ["No job is queued or running.", ""]
     if found.workers:
         rows_of_workers = [
             (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in found.workers
         ]
         parts.append(table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers))
     else:
-        parts.append(Text("No worker is running."))
-    return Group(*parts)
+        parts.append("No worker is running.")
+    return parts
 
 
 def _age(seconds: float | None) -> str:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from atlas.cli.output import Json, dump_json, say, table
 from atlas.cli.parameters import OBJECT, read_object
@@ -140,6 +139,9 @@ async def _remove(conn: Connection, tenant: Tenant, *, json: bool) -> None:
     async def transaction() -> AsyncIterator[Connection]:
         async with conn.transaction():
             yield conn
+
+    # Imported here: other commands draw no progress.
+    from rich.console import Console
 
     rows = 0
     console = Console(stderr=True, quiet=json or not sys.stderr.isatty())

@@ -1,14 +1,16 @@
 """`atlas token`: the credentials of people and programs."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from atlas.cli.durations import parse_duration
+from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.tenants import find_tenant
 from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, require_own_name, revoke_token
@@ -26,21 +28,22 @@ def add(
     subject: Annotated[str, typer.Option(help="The person or program that acts with it.")],
     role: Annotated[str, typer.Option(help=f"One of {', '.join(ROLES)}.")],
     tenant: Annotated[str | None, typer.Option(help="The tenant it belongs to, by slug or id.")] = None,
-    host: Annotated[str | None, typer.Option(help="The host that it is for, by name or id.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The host that it is for, by name or id, or the beginning of its id.")
+    ] = None,
     expires: Expires = None,
     json: Json = False,
 ) -> None:
     """Make a token and print it once."""
 
-    async def work(settings: Settings) -> tuple[Token, str]:
-        async with connected(settings) as conn:
+    async def work(settings: Settings) -> tuple[Token, str, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
             owner = None if tenant is None else await find_tenant(conn, tenant)
             if owner is not None:
                 await require_own_name(conn, subject)
-            machine = (
-                None if host is None else await find_host(conn, host, tenant_id=None if owner is None else owner.id)
-            )
-            return await add_token(
+            find = partial(find_host, conn, tenant_id=None if owner is None else owner.id)
+            machine = None if host is None else await find_by_name_or_id(conn, "host", host, find)
+            made, clear = await add_token(
                 conn,
                 subject=subject,
                 role=role,
@@ -49,10 +52,11 @@ def add(
                 expires_at=None if expires is None else datetime.now(UTC) + expires,
                 actor=caller(),
             )
+            return made, clear, await names_of(conn, [made])
 
-    token, clear = execute(work)
+    token, clear, names = execute(work)
     message = f"{clear}\nThe token is not shown again: Atlas only stores its hash."
-    say({**asdict(token), "token": clear}, message, json=json)
+    say({**names.document(token), "token": clear}, message, json=json)
 
 
 @app.command("list")
@@ -62,26 +66,36 @@ def show(
 ) -> None:
     """List the tokens, without their secrets."""
 
-    async def work(settings: Settings) -> list[Token]:
-        async with connected(settings) as conn:
-            return await list_tokens(conn, tenant_id=None if tenant is None else (await find_tenant(conn, tenant)).id)
+    async def work(settings: Settings) -> tuple[list[Token], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            found = await list_tokens(conn, tenant_id=await tenant_id(conn, tenant))
+            return found, await names_of(conn, found)
 
-    tokens = execute(work)
+    tokens, names = execute(work)
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")
-    rows = [(t.prefix, t.subject, t.role, t.tenant_id, t.expires_at, t.last_used_at, t.revoked_at) for t in tokens]
-    say({"tokens": tokens}, table(columns, rows), json=json)
+    rows = [
+        (
+            *(one.prefix, one.subject, one.role, names.slug(one.tenant_id)),
+            *(one.expires_at, one.last_used_at, one.revoked_at),
+        )
+        for one in tokens
+    ]
+    say({"tokens": [names.document(one) for one in tokens]}, table(columns, rows), json=json)
 
 
 @app.command("revoke")
 def revoke(
-    token: Annotated[str, typer.Argument(help="Its prefix or its id, as `atlas token list` shows them.")],
+    token: Annotated[
+        str, typer.Argument(help="Its prefix, as `atlas token list` shows it, or its id or the beginning of that.")
+    ],
     json: Json = False,
 ) -> None:
     """Revoke a token for good."""
 
-    async def work(settings: Settings) -> Token:
-        async with connected(settings) as conn:
-            return await revoke_token(conn, token, actor=caller())
+    async def work(settings: Settings) -> tuple[Token, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            revoked = await find_by_name_or_id(conn, "token", token, partial(revoke_token, conn, actor=caller()))
+            return revoked, await names_of(conn, [revoked])
 
-    revoked = execute(work)
-    say(revoked, f"Token {revoked.prefix} of {revoked.subject} is revoked.", json=json)
+    revoked, names = execute(work)
+    say(names.document(revoked), f"Token {revoked.prefix} of {revoked.subject} is revoked.", json=json)

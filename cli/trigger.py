@@ -7,9 +7,11 @@ from uuid import UUID
 import typer
 
 from atlas.cli.durations import parse_duration
+from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.parameters import OBJECT, read_id, read_object
+from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.tenants import find_tenant
@@ -24,7 +26,7 @@ app = typer.Typer(
     help="Start jobs and workflows on a schedule or on events.", no_args_is_help=True, add_completion=False
 )
 
-TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id.")]
+TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id, or its beginning.")]
 Label = Annotated[str | None, typer.Option(help="A name to show.")]
 CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
 Zone = Annotated[str | None, typer.Option("--timezone", help="Its time zone; the tenant's by default.")]
@@ -32,17 +34,17 @@ EventName = Annotated[str | None, typer.Option("--event", help="An event's name,
 JobType = Annotated[str | None, typer.Option("--job-type", help="The job type to enqueue.")]
 DefinitionKey = Annotated[str | None, typer.Option("--definition", help="The command definition to run.")]
 Workflow = Annotated[str | None, typer.Option("--workflow", help="The workflow to request.")]
-Payload = Annotated[str | None, typer.Option("--payload", metavar=OBJECT, help="The input: a template.")]
+Input = Annotated[str | None, typer.Option("--input", metavar=OBJECT, help="The input: a template.")]
 Misfire = Annotated[str | None, typer.Option(help="Which missed times fire: skip, latest or all.")]
 Window = Annotated[
     str | None,
-    typer.Option("--dedupe-window", metavar="DURATION", help="Equal payloads within it start once; 0 turns it off."),
+    typer.Option("--dedupe-window", metavar="DURATION", help="Equal inputs within it start once; 0 turns it off."),
 ]
 
 
 @app.command("add")
 def add(
-    tenant: Annotated[str, typer.Option(help="Whose trigger it is.")],
+    tenant: Annotated[str, typer.Option(help="Whose trigger it is, by slug or id.")],
     label: Label = None,
     cron: CronExpr = None,
     timezone: Zone = None,
@@ -50,7 +52,7 @@ def add(
     job_type: JobType = None,
     definition: DefinitionKey = None,
     workflow: Workflow = None,
-    payload: Payload = None,
+    input_: Input = None,
     misfire: Misfire = None,
     dedupe_window: Window = None,
     disabled: Annotated[bool, typer.Option("--disabled", help="Add it disabled: it does not fire.")] = False,
@@ -58,17 +60,18 @@ def add(
 ) -> None:
     """Add a trigger."""
     target = {"job_type": job_type, "definition_key": definition, "workflow": workflow}
-    described = _described(label, cron, timezone, event, payload, misfire, dedupe_window) | _given(target)
+    described = _described(label, cron, timezone, event, input_, misfire, dedupe_window) | _given(target)
     described.setdefault("trigger_type", "schedule" if event is None else "event")
     described.setdefault("label", cron or event or "")
     described["is_enabled"] = not disabled
 
-    async def work(settings: Settings) -> Trigger:
+    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
         async with connected(settings) as conn:
-            return await add_trigger(conn, (await find_tenant(conn, tenant)).id, described, actor=caller())
+            added = await add_trigger(conn, await tenant_id(conn, tenant), described, actor=caller())
+            return added, await names_of(conn, [added])
 
-    added = execute(work)
-    say(added.as_json(), f"Trigger {added.id} is added.{_first(added)}", json=json)
+    added, names = execute(work)
+    say(names.document(added.as_json()), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
 @app.command("edit")
@@ -81,14 +84,14 @@ def edit(
     job_type: JobType = None,
     definition: DefinitionKey = None,
     workflow: Workflow = None,
-    payload: Payload = None,
+    input_: Input = None,
     misfire: Misfire = None,
     dedupe_window: Window = None,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it fires.")] = None,
     json: Json = False,
 ) -> None:
     """Change a trigger. A new target replaces the old one."""
-    changes = _described(label, cron, timezone, event, payload, misfire, dedupe_window)
+    changes = _described(label, cron, timezone, event, input_, misfire, dedupe_window)
     target = _given({"job_type": job_type, "definition_key": definition, "workflow": workflow})
     if target:
         changes |= {"job_type": None, "definition_key": None, "workflow": None, **target}
@@ -102,37 +105,43 @@ def edit(
     if not changes:
         raise typer.BadParameter("give at least one option to change")
 
-    async def work(settings: Settings) -> Trigger:
+    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
         async with connected(settings) as conn:
-            return await edit_trigger(conn, read_id("ID", trigger_id), changes, actor=caller())
+            edited = await edit_trigger(conn, await find_id(conn, "trigger", trigger_id), changes, actor=caller())
+            return edited, await names_of(conn, [edited])
 
-    edited = execute(work)
-    say(edited.as_json(), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
+    edited, names = execute(work)
+    say(names.document(edited.as_json()), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
 
 
 @app.command("remove")
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
     """Remove a trigger. The jobs and runs it started stay."""
 
-    async def work(settings: Settings) -> Trigger:
-        async with connected(settings) as conn:
-            return await remove_trigger(conn, read_id("ID", trigger_id), actor=caller())
+    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            removed = await remove_trigger(conn, await find_id(conn, "trigger", trigger_id), actor=caller())
+            return removed, await names_of(conn, [removed])
 
-    removed = execute(work)
-    say(removed.as_json(), f"Trigger {removed.id} ({removed.spec.label}) is removed.", json=json)
+    removed, names = execute(work)
+    say(names.document(removed.as_json()), f"Trigger {removed.id} ({removed.spec.label}) is removed.", json=json)
 
 
 @app.command("list")
-def show(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, json: Json = False) -> None:
+def show(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+) -> None:
     """List the triggers."""
 
-    async def work(settings: Settings) -> list[Trigger]:
-        async with connected(settings) as conn:
-            return await _all(conn, None if tenant is None else (await find_tenant(conn, tenant)).id)
+    async def work(settings: Settings) -> tuple[list[Trigger], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            found = await _all(conn, await tenant_id(conn, tenant))
+            return found, await names_of(conn, found)
 
-    found = execute(work)
-    columns = ("ID", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
-    say({"triggers": [one.as_json() for one in found]}, table(columns, map(_row, found)), json=json)
+    found, names = execute(work)
+    columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
+    rows = [_row(one, names) for one in found]
+    say({"triggers": [names.document(one.as_json()) for one in found]}, table(columns, rows), json=json)
 
 
 @app.command("fire")
@@ -143,21 +152,23 @@ def fire(
 ) -> None:
     """Fire a trigger once, now. Its schedule stays as it is."""
 
-    async def work(settings: Settings) -> UUID:
+    async def work(settings: Settings) -> tuple[UUID, UUID]:
         async with connected(settings) as conn:
-            facts = read_object("--context", context)
-            return await fire_now(conn, read_id("ID", trigger_id), actor=caller(), context=facts)
+            id, facts = await find_id(conn, "trigger", trigger_id), read_object("--context", context)
+            return id, await fire_now(conn, id, actor=caller(), context=facts)
 
-    started = execute(work)
-    say({"id": trigger_id, "job_id": str(started)}, f"Trigger {trigger_id} fired and started {started}.", json=json)
+    id, started = execute(work)
+    say({"id": id, "job_id": started}, f"Trigger {id} fired and started {started}.", json=json)
 
 
 @app.command("preview")
 def show_times(
-    trigger_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A trigger's id; or give --cron.")] = None,
+    trigger_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A trigger's id, or its beginning; or give --cron.")
+    ] = None,
     cron: CronExpr = None,
     timezone: Zone = None,
-    tenant: Annotated[str, typer.Option(help="The tenant whose time zone --cron uses.")] = "system",
+    tenant: Annotated[str, typer.Option(help="The tenant whose time zone --cron uses, by slug or id.")] = "system",
     count: Annotated[int, typer.Option(min=1, max=500)] = 20,
     json: Json = False,
 ) -> None:
@@ -182,7 +193,7 @@ async def _schedule(
     conn: Connection, trigger_id: str | None, cron: str | None, timezone: str | None, tenant: str
 ) -> tuple[Cron, UUID]:
     if trigger_id is not None:
-        trigger = await find_trigger(conn, read_id("ID", trigger_id))
+        trigger = await find_trigger(conn, await find_id(conn, "trigger", trigger_id))
         if trigger.spec.cron_expr is None:
             raise typer.BadParameter("that trigger fires on events and has no schedule")
         return trigger.cron, trigger.tenant_id
@@ -202,7 +213,7 @@ def _described(
     cron: str | None,
     timezone: str | None,
     event: str | None,
-    payload: str | None,
+    input_: str | None,
     misfire: str | None,
     dedupe_window: str | None,
 ) -> dict[str, Any]:
@@ -210,8 +221,8 @@ def _described(
     described = _given(
         {"label": label, "cron_expr": cron, "timezone": timezone, "event_name": event, "misfire": misfire}
     )
-    if payload is not None:
-        described["payload_template"] = read_object("--payload", payload)
+    if input_ is not None:
+        described["payload_template"] = read_object("--input", input_)
     if dedupe_window is not None:
         window = timedelta() if dedupe_window == "0" else parse_duration(dedupe_window)
         described["dedupe_window_seconds"] = int(window.total_seconds())
@@ -232,21 +243,14 @@ def _first(trigger: Trigger) -> str:
     return f"{missing} It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."
 
 
-def _row(trigger: Trigger) -> tuple[object, ...]:
+def _row(trigger: Trigger, names: TenantNames) -> tuple[object, ...]:
     spec = trigger.spec
     when = f"{spec.cron_expr} ({trigger.zone})" if spec.trigger_type == "schedule" else f"on {spec.event_name}"
     state = "failed" if trigger.last_error is not None else "enabled" if spec.is_enabled else "disabled"
     if not trigger.target_exists:
         state = f"no {spec.target[0].replace('_', ' ')}"
-    return (
-        trigger.id,
-        spec.label,
-        when,
-        spec.target[1],
-        _time(trigger.next_fire_at),
-        _time(trigger.last_fire_at),
-        state,
-    )
+    times = (_time(trigger.next_fire_at), _time(trigger.last_fire_at))
+    return trigger.id, names.slug(trigger.tenant_id), spec.label, when, spec.target[1], *times, state
 
 
 def _time(time: Any) -> str:

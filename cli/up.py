@@ -12,7 +12,7 @@ from atlas.actors import system
 from atlas.cli.demo import load_demo
 from atlas.cli.long_running import atlas_argv
 from atlas.cli.output import Json, say
-from atlas.cli.ports import RELEASE_SECONDS, require_port
+from atlas.cli.ports import RELEASE_SECONDS, http_address, require_port
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import execute, open_atlas
 from atlas.cli.sign_in import operator_token, sign_in_link
@@ -100,7 +100,7 @@ async def start(
             link = await sign_in_link(conn, token, actor=ACTOR) if serves else None
             if demo:
                 await load_demo(conn, actor=ACTOR)
-        address = _address(settings.atlas_host, settings.atlas_port) if serves else None
+        address = http_address(settings.atlas_host, settings.atlas_port) if serves else None
         database = "embedded" if settings.embedded else shown(atlas.url)
         sign_in = None if address is None else f"{address}/{link}"
         document = {"address": address, "sign_in": sign_in, "token": token, "database": database}
@@ -120,7 +120,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
         # It may listen on every address, which is none to connect to.
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.atlas_host, settings.atlas_host)
         async with httpx.AsyncClient(trust_env=False) as client:
-            while not await _answers(client, f"{_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
+            while not await _answers(client, f"{http_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
                 await asyncio.sleep(ANSWER_PAUSE)
     lines = [
         f"Atlas is ready on {address}" if address else "Atlas is ready.",
@@ -137,10 +137,6 @@ def _report_failure(announcing: asyncio.Task[None]) -> None:
     error = None if announcing.cancelled() else announcing.exception()
     if error is not None:
         log.error("Atlas runs, but could not say that it is ready", reason=str(error) or repr(error))
-
-
-def _address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _answers(client: httpx.AsyncClient, address: str) -> bool:

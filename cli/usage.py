@@ -2,14 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
 from atlas.cli.output import Json, say, table
 from atlas.cli.parameters import read_time
 from atlas.cli.runtime import connected, execute
-from atlas.engine.tenants import find_tenant, list_tenants
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.usage import Usage, read_usage
 from atlas.settings import Settings
 
@@ -32,23 +31,23 @@ def usage(
     end = None if to is None else read_time("--to", to)
     start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--from", from_)
 
-    async def work(settings: Settings) -> tuple[list[Usage], dict[UUID, str]]:
-        async with connected(settings) as conn:
-            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
+    async def work(settings: Settings) -> tuple[list[Usage], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner = await tenant_id(conn, tenant)
             found = await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
-            return found, {one.id: one.slug for one in await list_tenants(conn)}
+            return found, await names_of(conn, found)
 
-    found, slugs = execute(work)
+    found, names = execute(work)
     columns = [
         *(["HOUR"] if hourly else []),
         *(["TENANT"] if tenant is None else []),
         *("JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST"),
     ]
     rows = [
-        (*([one.hour] if hourly else []), *([slugs[one.tenant_id]] if tenant is None else []), *_row(one))
+        (*([one.hour] if hourly else []), *([names.slug(one.tenant_id)] if tenant is None else []), *_row(one))
         for one in found
     ]
-    document = {"from": start, "to": end, "usage": found}
+    document = {"from": start, "to": end, "usage": [names.document(one) for one in found]}
     say(document, table(columns, rows) if found else "There is no usage in that time.", json=json)
 
 

@@ -17,15 +17,15 @@ from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.output import Json, dump_json, say
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas
 from atlas.cli.stdio import discard_stdout, written_out
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
-from atlas.engine.tenants import find_tenant
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
 _TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 
-Tenant = Annotated[str | None, typer.Option(help="Only this tenant: its slug or its id.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")]
 Since = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="From this time on, UTC.")]
 Until = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="Before this time, UTC.")]
 
@@ -50,24 +50,28 @@ def tail(
         text=text,
     )
 
-    async def work(settings: Settings) -> list[AuditRow]:
-        async with open_atlas(settings) as atlas:
+    async def work(settings: Settings) -> tuple[list[AuditRow], TenantNames]:
+        async with open_atlas(settings, checks_inputs=False) as atlas:
             async with atlas.pool.acquire() as conn:
                 query = await _for_tenant(conn, wanted, tenant)
                 since = await log_position(conn)
                 page = await find(conn, query, limit=max(lines, 1))
-            newest = list(reversed(page.entries))[-lines:] if lines else []
-            if not follow_on:
-                return newest
-            await _follow(atlas, query, newest, since, json=json)
-            return []
+                newest = list(reversed(page.entries))[-lines:] if lines else []
+                names = await names_of(conn, newest)
+            if follow_on:
+                await _follow(atlas, query, newest, since, json=json)
+            return newest, names
 
     try:
-        entries = execute(work)
+        entries, names = execute(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not follow_on:
-        say({"events": entries}, Text("\n").join(_line(entry) for entry in entries), json=json)
+        say(
+            {"events": [names.document(entry) for entry in entries]},
+            Text("\n").join(_line(entry) for entry in entries),
+            json=json,
+        )
 
 
 def export_log(
@@ -85,10 +89,9 @@ def export_log(
         raise typer.BadParameter("is needed with --json: stdout carries the document", param_hint="--out")
 
     async def work(settings: Settings) -> "Exported":
-        async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
+        async with open_atlas(settings, checks_inputs=False) as atlas, atlas.pool.acquire() as conn:
             await seal_and_warn(atlas)
-            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
-            extract = Extract(owner, _utc(since), _utc(until), personal)
+            extract = Extract(await tenant_id(conn, tenant), _utc(since), _utc(until), personal)
             async with _target(out) as file:
                 return await _write(export(conn, extract, actor=caller()), file)
 
@@ -167,22 +170,24 @@ def _unwritable(error: OSError) -> SettingsError:
 
 
 async def _for_tenant(conn: Connection, query: Query, tenant: str | None) -> Query:
-    return query if tenant is None else replace(query, tenant_id=(await find_tenant(conn, tenant)).id)
+    return query if tenant is None else replace(query, tenant_id=await tenant_id(conn, tenant))
 
 
 async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: LogPosition, *, json: bool) -> None:
     for entry in newest:
-        _show(entry, json=json)
+        await _show(atlas, entry, json=json)
     shown = {entry.id for entry in newest}
     async for entry in follow(atlas.pool, query, since=since, every=FOLLOW_EVERY):
         if entry.id not in shown:
-            _show(entry, json=json)
+            await _show(atlas, entry, json=json)
 
 
-def _show(entry: AuditRow, *, json: bool) -> None:
+async def _show(atlas: Atlas, entry: AuditRow, *, json: bool) -> None:
     if json:
+        async with atlas.pool.acquire() as conn:
+            names = await names_of(conn, [entry])
         with written_out():
-            sys.stdout.write(dump_json(entry) + "\n")
+            sys.stdout.write(dump_json(names.document(entry)) + "\n")
     else:
         say(None, _line(entry), json=False)
 

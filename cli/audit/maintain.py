@@ -28,8 +28,8 @@ from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_key
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
+from atlas.cli.tenant_names import tenant_id
 from atlas.db.pool import Connection, connect
-from atlas.engine.tenants import find_tenant
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 
@@ -46,8 +46,7 @@ def erase_subject(
 
     async def work(settings: Settings) -> int:
         async with connected(settings) as conn:
-            owner = None if tenant is None else (await find_tenant(conn, tenant)).id
-            return await erase(conn, subject, actor=caller(), tenant_id=owner)
+            return await erase(conn, subject, actor=caller(), tenant_id=await tenant_id(conn, tenant))
 
     erased = execute(work)
     if not erased:

@@ -1,6 +1,5 @@
 """`atlas workflow policy`: the rules by which requests are judged."""
 
-from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
@@ -8,7 +7,8 @@ import typer
 
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import caller, connected, execute
-from atlas.cli.workflow.arguments import Tenant, tenant_id
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.workflow.arguments import Tenant
 from atlas.engine.workflows.policy import Rule
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.settings import Settings
@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 
 Label = Annotated[str, typer.Argument(help="The rule's name.")]
-Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant it holds for; without it, all of them.")]
+Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant it holds for, by slug or id; without it, all.")]
 
 
 @app.command("add")
@@ -36,7 +36,7 @@ def add(
     """Add a rule. It applies when everything it names is exceeded; the strictest rule decides."""
 
     async def work(settings: Settings) -> UUID:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=False) as conn:
             return await add_rule(
                 conn,
                 label=label,
@@ -58,11 +58,12 @@ def add(
 def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
 
-    async def work(settings: Settings) -> list[Rule]:
-        async with connected(settings) as conn:
-            return await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
+    async def work(settings: Settings) -> tuple[list[Rule], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            found = await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
+            return found, await names_of(conn, found)
 
-    found = execute(work)
+    found, names = execute(work)
     columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")
     rows = [
         (
@@ -73,12 +74,12 @@ def show(tenant: Tenant = None, json: Json = False) -> None:
             one.spend_above_cents,
             one.spend_per_day_cents,
             one.runs_per_day,
-            one.tenant_id or "all",
+            names.slug(one.tenant_id) or "all",
         )
         for one in found
     ]
     text = table(columns, rows) if rows else "There are no rules: every request is allowed."
-    say({"rules": [asdict(one) for one in found]}, text, json=json)
+    say({"rules": [names.document(one) for one in found]}, text, json=json)
 
 
 @app.command("remove")
@@ -86,7 +87,7 @@ def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
     """Remove a rule."""
 
     async def work(settings: Settings) -> None:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=False) as conn:
             await remove_rule(conn, label, tenant_id=await tenant_id(conn, tenant), actor=caller())
 
     execute(work)

@@ -1,43 +1,41 @@
 """Renders a run for people: its steps with status, times and attempts, and what it waits for."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
-from rich.console import Group
-from rich.text import Text
 
-from atlas.cli.output import table
+from atlas.cli.output import TextTable, table
+from atlas.cli.tenant_names import TenantNames
 from atlas.engine.workflows.find_intents import IntentRow
 from atlas.engine.workflows.find_runs import RunDetails, RunRow, StepRow
 
 MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
 
 
-def draw(details: RunDetails) -> Group:
+def draw(details: RunDetails, names: TenantNames) -> list[str | TextTable]:
     """A run with its facts and its steps."""
-    parts: list[Any] = [Text(_headline(details)), Text(), table(("", ""), _facts(details))]
+    parts: list[str | TextTable] = [headline(details), "", table(("", ""), _facts(details, names))]
     if details.steps:
         rows = [_row(step) for step in details.steps]
-        parts += [Text(), table(("", "STEP", "KIND", "STATUS", "ATTEMPTS", "STARTED", "TOOK", ""), rows)]
-    return Group(*parts)
+        parts += ["", table(("", "STEP", "KIND", "STATUS", "ATTEMPTS", "STARTED", "TOOK", ""), rows)]
+    return parts
 
 
-def as_document(details: RunDetails) -> dict[str, Any]:
+def as_document(details: RunDetails, names: TenantNames) -> dict[str, Any]:
     """The same as a JSON document, with the key of each step and what it waits for."""
     document = asdict(details)
+    for part in ("intent", "run"):
+        if document[part] is not None:
+            document[part] = names.document(document[part])
     for step, drawn in zip(details.steps, document["steps"], strict=True):
         drawn |= {"key": step.key, "waits_for": step.waits_for}
     return document
 
 
-def shown_age(time: datetime) -> str:
-    """How long ago it was."""
-    return str(timedelta(seconds=max(0, int((datetime.now(UTC) - time).total_seconds()))))
-
-
-def _headline(details: RunDetails) -> str:
+def headline(details: RunDetails) -> str:
+    """Where a run is, in a sentence."""
     if details.run is None:
         assert details.intent is not None
         return _not_started(details.intent)
@@ -64,14 +62,16 @@ def _not_started(intent: IntentRow) -> str:
     return f"The request for {intent.workflow} {states.get(intent.status, f'is {intent.status}.')}{reason}"
 
 
-def _facts(details: RunDetails) -> list[tuple[str, object]]:
+def _facts(details: RunDetails, names: TenantNames) -> list[tuple[str, object]]:
     run, intent = details.run, details.intent
+    tenant = names.slug(details.rows[0].tenant_id)
     facts: list[tuple[str, object]] = []
     if run is not None:
-        facts = _run_facts(run)
+        facts = _run_facts(run, tenant)
     elif intent is not None:
         facts = [
             ("id", intent.id),
+            ("tenant", tenant),
             ("requested", f"{intent.created_at:%Y-%m-%d %H:%M:%S} UTC by {intent.requested_by}"),
             ("input", _short(intent.input)),
         ]
@@ -80,9 +80,10 @@ def _facts(details: RunDetails) -> list[tuple[str, object]]:
     return [(name, value) for name, value in facts if value not in (None, "", {})]
 
 
-def _run_facts(run: RunRow) -> list[tuple[str, object]]:
+def _run_facts(run: RunRow, tenant: str | None) -> list[tuple[str, object]]:
     return [
         ("id", run.id),
+        ("tenant", tenant),
         ("status", run.status),
         ("version", run.version or None),
         ("requested", f"{run.created_at:%Y-%m-%d %H:%M:%S} UTC by {run.requested_by}"),

@@ -106,6 +106,11 @@ class RunDetails:
     run: RunRow | None
     steps: list[StepRow]
 
+    @property
+    def rows(self) -> "list[IntentRow | RunRow]":
+        """The intent and the run, or the one of them that there is."""
+        return [row for row in (self.intent, self.run) if row is not None]
+
 
 async def get_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunRow | None:
     """One run, or None if there is none, or none in that tenant."""

@@ -1,13 +1,53 @@
-"""The subcommands: each is where the table says, and is loaded only when it is asked for."""
+"""The subcommands: each is where the table says, and loads what it needs and no more."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from atlas.cli.command_table import COMMANDS
+from atlas.cli.command_table import COMMANDS, load_command
 from atlas.cli.main import app
+from tests.cli.conftest import environment
+
+# Libraries that take longer to import than a command should run, and that a command without a database does not need.
+HEAVY = {
+    *("apscheduler", "cryptography", "fastapi", "httpx", "idna", "jinja2", "jsonschema_rs", "msal", "prisma", "resend"),
+    *("structlog", "uvicorn", "uvloop"),
+}
+LIST_LOADED = """
+import sys
+from atlas.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=open({file!r}, "w"))
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path):
+    """The modules that a process has loaded when its command has ended."""
+
+    def run(*arguments: str, **settings: str | None) -> set[str]:
+        file = tmp_path / "loaded"
+        subprocess.run(
+            [sys.executable, "-P", "-c", LIST_LOADED.format(file=str(file)), *arguments],
+            cwd=tmp_path,
+            env=environment(tmp_path / "home", **settings),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return set(file.read_text().split())
+
+    return run
+
+
+def commands_in(modules: set[str]) -> set[str]:
+    """The modules of commands among these."""
+    return {f"atlas.cli.{where.partition(':')[0]}" for where, _ in COMMANDS.values()} & modules
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -16,16 +56,57 @@ def test_every_command_is_there_and_explains_itself(name):
 
     assert shown.exit_code == 0, shown.output
     assert f"{name} [OPTIONS]" in shown.output
-    assert name in CliRunner().invoke(app, ["--help"]).output
 
 
-def test_a_command_does_not_load_the_others():
-    code = (
-        "import sys; from atlas.cli.main import main\n"
-        "try: main()\n"
-        "finally: print('loaded:', [one for one in ('fastapi', 'msal', 'resend', 'apscheduler') if one in sys.modules])"
-    )
-    argv = [sys.executable, "-c", code, "status", "--help"]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+def test_the_sentence_of_a_command_is_how_its_own_help_begins():
+    listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
 
-    assert said.splitlines()[-1] == "loaded: []"
+    for name, (_, sentence) in COMMANDS.items():
+        assert f" {name} " in listed
+        assert sentence in listed
+        assert (load_command(name).help or "").replace("\n", " ").startswith(sentence.rstrip(".")), name
+
+
+def test_a_command_that_does_not_exist_is_refused_with_names_like_it():
+    shown = CliRunner().invoke(app, ["jbos"])
+
+    assert shown.exit_code == 2
+    assert "'jobs'" in shown.output
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",)])
+def test_the_overview_loads_no_command(loaded, arguments):
+    modules = loaded(*arguments)
+
+    assert commands_in(modules) == set()
+    assert not modules & {*HEAVY, "asyncio", "asyncpg", "atlas.settings"}
+
+
+def test_completion_of_a_command_loads_no_command(loaded):
+    asked = {"_ATLAS_COMPLETE": "complete_bash", "COMP_WORDS": "atlas jo", "COMP_CWORD": "1"}
+    modules = loaded(**asked)
+
+    assert commands_in(modules) == set()
+    assert "typer" in modules
+
+
+@pytest.mark.parametrize("command", ["jobs", "status", "engine"])
+def test_the_help_of_a_command_on_jobs_loads_nothing_that_connects(loaded, command):
+    modules = loaded(command, "--help")
+
+    assert f"atlas.cli.{command}" in commands_in(modules)
+    assert not modules & {*HEAVY, "asyncpg", "atlas.settings", "atlas.cli.runtime"}
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("jobs", "list"), ("jobs", "cancel", "01a1e110")])
+def test_a_command_on_the_database_loads_what_it_needs_alone(loaded, database_url, arguments):
+    modules = loaded(*arguments, DATABASE_URL=database_url)
+
+    assert commands_in(modules) == {f"atlas.cli.{arguments[0]}"}
+    assert "atlas.cli.on_database" in modules
+    assert not modules & HEAVY
+    assert not any(name.startswith(("atlas.audit", "atlas.workers", "atlas.client")) for name in modules)
+
+
+def test_a_command_that_prints_json_loads_no_rich(loaded, database_url):
+    assert not any(name.startswith("rich") for name in loaded("jobs", "list", "--json", DATABASE_URL=database_url))

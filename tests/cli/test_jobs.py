@@ -88,7 +88,7 @@ async def test_a_workflow_that_is_asked_for_as_a_job_becomes_an_intent(atlas, po
 
 async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
     wrong = '{"to": "a..b@example.com", "subject": "x", "text": "y"}'
-    target = ("--job-type", "EMAIL_SEND", "--payload", wrong)
+    target = ("--job-type", "EMAIL_SEND", "--input", wrong)
     trigger = (await atlas("trigger", "add", "--tenant", "system", "--cron", "@daily", *target, "--json")).document
 
     for ask in (("enqueue", "EMAIL_SEND", "--input", wrong), ("trigger", "fire", trigger["id"])):
@@ -110,7 +110,7 @@ async def test_a_wrong_mail_is_refused_wherever_it_is_asked_for(atlas):
         (("enqueue", "t", "--input", "@gone.json"), "--input: gone.json cannot be read: No such file or directory"),
         (("enqueue", "t", "--input", "@."), "--input: . cannot be read: Is a directory"),
         (("enqueue", "t", "--tenant", "nobody"), "nobody"),
-        (("jobs", "show", "nonsense"), "is not a job's id"),
+        (("jobs", "show", "nonsense"), "is not an id, nor the beginning of one"),
         (("jobs", "list", "--status", "lost"), "status: is not one of"),
         (("jobs", "retry"), "give a job's id, or --dead-letters"),
     ],
@@ -182,3 +182,18 @@ async def test_errors_logs_and_output_of_attempts_are_shown(atlas, pool):
         (2, None, "out\n"),
     ]
     assert "There is no attempt 3." in (await atlas("jobs", "logs", made, "--attempt", "3")).refusal
+
+
+async def test_a_long_log_is_cut_and_says_where_the_rest_is(atlas, pool):
+    made = (await atlas("enqueue", "report.build", "--json")).document["id"]
+    await pool.execute(
+        "insert into atlas.job_attempts (job_id, attempt_no, worker_id, status, started_at, log_tail)"
+        " select $1, 1, 'w', 'failed', now(), string_agg('line ' || n, E'\\n' order by n) from generate_series(1, 100) n",
+        made,
+    )
+    shown = (await atlas("jobs", "show", made)).stdout
+    whole = (await atlas("jobs", "logs", made)).stdout
+
+    assert f"Log of attempt 1, its last 40 lines; `atlas jobs logs {made}` shows all" in shown
+    assert ("line 60\n" in shown, "line 61\n" in shown) == (False, True)
+    assert "line 1\n" in whole

@@ -95,6 +95,9 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
     assert (same["job"]["input"], same["job"]["status"]) == ({"month": 3}, "queued")
     assert (same["job"]["shown_status"], same["explanation"]["reason"]) == ("waiting", "not_due")
     assert {job["id"] for job in same_list["jobs"]} == {there["id"], here["id"]}
+    assert {job["tenant"] for job in same_list["jobs"]} == {"acme"}
+    assert (await remote("jobs", "explain", there["id"][:35], "--json")).document == received
+    assert f"{here['id']}, {there['id']}" in (await remote("jobs", "explain", there["id"][:4])).refusal
 
     id = there["id"]
     assert (await remote("jobs", "cancel", id, "--json")).document == {"id": id, "verdict": "canceled"}
@@ -174,7 +177,7 @@ async def test_an_error_is_one_line_that_names_the_setting(remote, server):
     assert "The role enqueuer may not do this." in weak.refusal
     assert weak.refusal.endswith("Use a token with that right in ATLAS_TOKEN.")
     assert (invalid.code, invalid.document["error"]["type"]) == (1, "InvalidInput")
-    assert invalid.document["error"]["errors"][0]["field"] == "query.status"
+    assert invalid.document["error"]["errors"][0]["field"] == "query.status.0"
 
 
 async def test_a_running_api_is_asked_when_the_database_has_no_free_connection(

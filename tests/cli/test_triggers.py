@@ -5,7 +5,7 @@ import asyncpg
 
 async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
     await atlas("tenant", "add", "acme", "--timezone", "Europe/Berlin")
-    target = ("--job-type", "report.weekly", "--payload", '{"day": "{{ fire.local }}"}')
+    target = ("--job-type", "report.weekly", "--input", '{"day": "{{ fire.local }}"}')
     added = await atlas("trigger", "add", "--tenant", "acme", "--cron", "0 9 * * mon-fri", *target, "--json")
     trigger = added.document
     listed = await atlas("trigger", "list", "--tenant", "acme")

@@ -16,7 +16,7 @@ from tests.support import ALICE, until
 
 APP = """
 from pathlib import Path
-from atlas.engine.jobs import JobContext, job
+from atlas import JobContext, job
 
 @job("note.write")
 async def write(input: dict, ctx: JobContext) -> None:

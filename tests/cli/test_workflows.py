@@ -171,9 +171,60 @@ async def test_mistakes_are_shown_with_their_path_and_exit_1(atlas, tmp_path):
     assert "--input: is not a JSON object" in no_json.refusal
 
 
+async def test_a_request_that_would_come_to_nothing_is_refused_at_once(atlas, online, conn):
+    unknown = await atlas("workflow", "run", "wf.typd")
+    wrong = await atlas("workflow", "run", "wf.typed", "--input", '{"item": 5}')
+    await atlas("workflow", "disable", "wf.plain")
+    disabled = await atlas("workflow", "run", "wf.plain")
+    like_it = await atlas("workflow", "enable", "wf.plian")
+
+    assert "names like it are wf.typed" in unknown.refusal
+    assert "The input of wf.typed is not valid: item" in wrong.refusal
+    assert (
+        "The workflow wf.plain is disabled. `atlas workflow enable wf.plain` lets it start again." in disabled.refusal
+    )
+    assert "There is no workflow wf.plian. Near it: wf.plain" in like_it.refusal
+    assert await conn.fetchval("select count(*) from atlas.intents") == 0
+
+
+async def test_requests_that_were_blocked_are_listed_with_the_reason(atlas, engine, online):
+    await atlas("workflow", "policy", "add", "costly", "--effect", "block", "--spend-above", "100")
+    blocked = (await atlas("workflow", "run", "wf.plain", "--spend-cents", "101", "--json")).document["id"]
+    await atlas("workflow", "run", "wf.plain")
+    await engine()
+    listed = await atlas("workflow", "requests", "--status", "blocked")
+    newest = await atlas("workflow", "requests", "--before", blocked, "--json")
+
+    [_, line] = listed.stdout.splitlines()
+    assert line.split()[:4] == ["blocked", "system", "wf.plain", blocked]
+    assert "Rule 'costly' says block: it spends 101 cents, more than 100." in line
+    assert newest.document["requests"] == []
+    assert "is not one of draft" in (await atlas("workflow", "requests", "--status", "nonsense")).refusal
+
+
+async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engine, online):
+    async def settled(*arguments: str) -> Ran:
+        waiting = asyncio.create_task(atlas("workflow", "run", *arguments, "--wait"))
+        while not waiting.done():
+            await engine()
+            await asyncio.sleep(0.05)
+        return await waiting
+
+    await atlas("workflow", "policy", "add", "costly", "--effect", "block", "--spend-above", "100")
+    well = await settled("wf.plain", "--json")
+    flows.calls.clear()
+    failed = await settled("wf.cure")
+    blocked = await settled("wf.plain", "--spend-cents", "101")
+
+    assert (well.code, well.document["run"]["status"], well.document["run"]["tenant"]) == (0, "succeeded", "system")
+    assert "of wf.plain is asked for." in well.stderr
+    assert (blocked.code, "The request for wf.plain is blocked." in blocked.stdout) == (1, True)
+    assert (failed.code, "wf.cure failed: Step 'work' failed: not yet" in failed.stdout) == (1, True)
+
+
 def test_every_workflow_command_explains_itself_and_takes_json():
     names = ["run", "list", "show", "check", "signal", "approve", "approvals", "cancel", "retry", "fork", "save"]
-    names += ["enable", "disable"]
+    names += ["enable", "disable", "requests"]
     for command in [*(["workflow", name] for name in names), ["workflow", "policy", "add"], ["event", "publish"]]:
         ran = CliRunner().invoke(app, [*command, "--help"])
         assert (ran.exit_code, "--json" in ran.stdout) == (0, True), command

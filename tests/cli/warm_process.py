@@ -23,7 +23,20 @@ from tests.support import ROOT
 LONGEST = 2**20
 # None of these registers a job type: a command knows the same types in a fork as in a process of its own.
 LOADED = (
-    *("main", "runtime", "doctor", "status", "usage", "jobs", "workflow", "trigger", "event", "tenant", "token"),
+    *(
+        "main",
+        "runtime",
+        "doctor",
+        "status",
+        "usage",
+        "enqueue",
+        "jobs",
+        "workflow",
+        "trigger",
+        "event",
+        "tenant",
+        "token",
+    ),
     *("host", "definition", "migrate"),
 )
 

@@ -44,7 +44,7 @@ class Site:
     def start(self) -> None:
         self._thread.start()
         self._url = self.run(self._stack.enter_async_context(self._databases.database()))
-        self._settings = Settings(_env_file=None, atlas_home=self._home, database_url=self._url)  # type: ignore[call-arg]
+        self._settings = Settings(atlas_home=self._home, database_url=self._url)
         self._served = self._serve()
         self.pool = self.run(open_pool(self._url, size=4))
         self.world = self.run(furnish(self.pool, self._served.app))

@@ -122,7 +122,7 @@ async def test_a_schema_that_reaches_out_or_costs_too_much_is_refused(conn):
         ({"properties": {"a": {"pattern": "(?=a)b"}}}, "is not JSON Schema"),
         ({"properties": {"a": {"enum": ["x" * 70_000]}}}, "is larger than 64 KiB"),
         ({"type": "array"}, 'is not "object"'),
-        ({"x-secret": True}, "marks the whole payload"),
+        ({"x-secret": True}, "marks the whole input"),
     ]
     for schema, reason in schemas:
         received = await wrong(conn, argv=["/opt/sync"], arg_schema={"type": "object", **schema})

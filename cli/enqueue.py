@@ -1,0 +1,85 @@
+"""`atlas enqueue`: enqueues a job, and waits for its end if asked to."""
+
+import sys
+from datetime import timedelta
+from typing import Annotated
+
+import orjson
+import typer
+
+from atlas.cli.backend import Backend, EnqueueOptions, JobDetails
+from atlas.cli.connect import on_backend
+from atlas.cli.durations import parse_duration
+from atlas.cli.output import Json, say
+from atlas.cli.parameters import OBJECT, read_object, read_time
+from atlas.cli.waiting import looks
+from atlas.engine.admission import ENGINE_RUN
+from atlas.errors import FieldError, InvalidInput
+from atlas.workers.user_modules import load_apps
+
+ENDED = ("succeeded", "failed", "canceled")
+
+
+def enqueue_job(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
+    tenant: Annotated[
+        str | None, typer.Option(help="The job's tenant, by slug or id; that of the token, or system, if not given.")
+    ] = None,
+    input_: Annotated[
+        str, typer.Option("--input", metavar=OBJECT, help="The job's input, a JSON object; - reads it from stdin.")
+    ] = "{}",
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    max_retries: Annotated[int | None, typer.Option(help="Retries after the first failure.")] = None,
+    dedupe_key: Annotated[str | None, typer.Option(help="If an active job has this key, no other is made.")] = None,
+    delay: Annotated[
+        timedelta | None,
+        typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
+    ] = None,
+    run_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it may start, for example 2026-12-24T18:00+01:00.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The host that runs it, by name or id; over HTTP by its id.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
+    module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Accept a type that no worker has published yet.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Enqueue a job."""
+    load_apps(module or [])
+
+    due = None if run_at is None else read_time("--run-at", run_at)
+    if due is not None and delay is not None:
+        raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
+    given = read_object("--input", input_)
+    options = EnqueueOptions(
+        job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host
+    )
+    if wait and job_type == ENGINE_RUN:
+        raise InvalidInput("The command", [FieldError("--wait", "does not apply to a workflow: see `atlas workflow`")])
+    if wait:
+        _show_end(on_backend(lambda atlas: _enqueue_and_wait(atlas, options), checks_inputs=True), json=json)
+        return
+    made = on_backend(lambda atlas: atlas.enqueue(options), checks_inputs=True)
+    message = f"Job {made.id} with this key is active already." if made.deduplicated else f"Job {made.id} is queued."
+    say(made, message, json=json)
+
+
+async def _enqueue_and_wait(atlas: Backend, options: EnqueueOptions) -> JobDetails:
+    """The job once it has ended."""
+    made = await atlas.enqueue(options)
+    sys.stderr.write(f"Job {made.id} is queued.\n")
+    async for _ in looks():
+        found = await atlas.show(made.id)
+        if found.job.status in ENDED:
+            break
+    return found
+
+
+def _show_end(found: JobDetails, *, json: bool) -> None:
+    job = found.job
+    text = orjson.dumps(job.output if job.status == "succeeded" else job.error, option=orjson.OPT_INDENT_2).decode()
+    say({"job": found.document, "attempts": found.attempts}, f"Job {job.id} has {job.status}.\n{text}", json=json)
+    if job.status != "succeeded":
+        raise typer.Exit(1)

@@ -1,0 +1,128 @@
+"""`atlas workflow run` and `requests`: ask for runs, and look at what was asked for."""
+
+import sys
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from atlas.cli.output import Json, hint_at_more, say, shown_age, table
+from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.waiting import looks
+from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before
+from atlas.cli.workflow.render_run import as_document, draw, headline
+from atlas.db.pool import Connection
+from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.find_runs import RunDetails, get_details
+from atlas.engine.workflows.intents import request_workflow
+from atlas.engine.workflows.runnable import require_runnable
+from atlas.settings import Settings
+
+RUN_ENDED = ("succeeded", "failed", "canceled")
+# A request in one of these becomes no run.
+TURNED_DOWN = ("blocked", "rejected", "failed")
+
+
+def run(
+    workflow: Annotated[str, typer.Argument(help="The workflow's key.")],
+    tenant: Annotated[str, typer.Option(help="Whose run it is, by slug or id.")] = "system",
+    input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
+    correlation_id: Annotated[str | None, typer.Option(help="Carried by the run and its jobs.")] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Accept a workflow that no worker has published yet.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
+    json: Json = False,
+) -> None:
+    """Ask for a run. The engine judges the request and starts it.
+
+    A workflow that is not known or disabled, and an input that does not fit it, are refused at once.
+    """
+    given = read_object("--input", input_)
+
+    async def ask(conn: Connection) -> UUID:
+        owner = await tenant_id(conn, tenant)
+        await require_runnable(conn, owner, workflow, given)
+        return await request_workflow(
+            conn,
+            owner,
+            workflow,
+            given,
+            caller(),
+            priority=priority,
+            spend_cents=spend_cents,
+            correlation_id=correlation_id,
+            allow_unknown=allow_unknown,
+        )
+
+    async def work(settings: Settings) -> tuple[UUID, RunDetails | None, TenantNames | None]:
+        async with connected(settings, checks_inputs=False) as conn:
+            run_id = await ask(conn)
+            if not wait:
+                return run_id, None, None
+            sys.stderr.write(f"Run {run_id} of {workflow} is asked for.\n")
+            ended = await _wait_for(conn, run_id)
+            return run_id, ended, await names_of(conn, ended.rows)
+
+    run_id, ended, names = execute(work)
+    if ended is None or names is None:
+        say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is asked for.", json=json)
+        return
+    say(as_document(ended, names), draw(ended, names), json=json)
+    if ended.run is None or ended.run.status != "succeeded":
+        raise typer.Exit(1)
+
+
+async def _wait_for(conn: Connection, run_id: UUID) -> RunDetails:
+    """The run once it has ended, or its request once that was turned down. On the way it says what it waits for."""
+    said = ""
+    async for _ in looks():
+        found = await get_details(conn, run_id)
+        if found.run is not None and found.run.status in RUN_ENDED:
+            break
+        if found.run is None and found.intent is not None and found.intent.status in TURNED_DOWN:
+            break
+        now = headline(found)
+        if now != said and (found.run is None or found.run.status == "waiting"):
+            sys.stderr.write(f"{now}\n")
+        said = now
+    return found
+
+
+def requests(
+    status: Annotated[
+        str | None, typer.Option(help="draft, awaiting_human, blocked, rejected, failed, queued or executed")
+    ] = None,
+    workflow: Annotated[str | None, typer.Option(help="Only requests for this workflow.")] = None,
+    tenant: Tenant = None,
+    limit: Limit = 50,
+    before: Before = None,
+    json: Json = False,
+) -> None:
+    """List requests for runs, newest first, with the reason for those that were blocked or rejected."""
+
+    async def work(settings: Settings) -> tuple[list[IntentRow], TenantNames]:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
+            found = await list_intents(
+                conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit
+            )
+            return found, await names_of(conn, found)
+
+    found, names = execute(work)
+    rows = [
+        (
+            *(one.status, names.slug(one.tenant_id), one.workflow, one.id, one.requested_by),
+            *(shown_age(one.created_at), one.reason),
+        )
+        for one in found
+    ]
+    columns = ("STATUS", "TENANT", "WORKFLOW", "ID", "REQUESTED BY", "AGE", "REASON")
+    text = table(columns, rows) if rows else "No request fits. Make one with `atlas workflow run`."
+    say({"requests": [names.document(one) for one in found]}, text, json=json)
+    if len(found) == limit:
+        hint_at_more("--before", found[-1].id)

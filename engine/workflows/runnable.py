@@ -1,0 +1,27 @@
+"""Checks a request for a workflow before it is made, for callers who want to hear at once why it would fail."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.engine.schemas import require_fit
+from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.policy import load_disabled
+from atlas.errors import Refused
+
+
+async def require_runnable(conn: Connection, tenant_id: UUID, workflow: str, input: Mapping[str, Any]) -> None:
+    """Raise Refused for a workflow that is disabled, and InvalidInput for an input that does not fit its schema.
+
+    One that is not known is refused by the request itself, unless that may be unknown. What policy says is not asked:
+    a request that a rule blocks is kept.
+    """
+    found = await list_workflows(conn, tenant_id=tenant_id, key=workflow, limit=1)
+    if not found:
+        return
+    if await load_disabled(conn, [(tenant_id, workflow)]):
+        remedy = f"`atlas workflow enable {workflow}` lets it start again."
+        raise Refused(f"The workflow {workflow} is disabled.", remedy=remedy)
+    is_declared = found[0].kind == "declared"
+    require_fit(found[0].input_schema, input, what=f"The input of {workflow}", has_formats=is_declared)
