@@ -46,7 +46,7 @@ export function Dialog({ open, onClose, title, description, wide = false, childr
   );
 }
 
-interface ConfirmDialogProps extends Omit<DialogProps, "wide"> {
+interface ConfirmDialogProps extends DialogProps {
   /** The verb on the button: "Retry 12 jobs". */
   action: string;
   danger?: boolean;

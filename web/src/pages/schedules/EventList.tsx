@@ -1,0 +1,156 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { FilterChip, TextFilter } from "@/components/FilterChips";
+import { Field, Input, TextArea } from "@/components/Form";
+import { Id } from "@/components/Id";
+import { JsonView } from "@/components/JsonView";
+import { Fact, Facts, Section } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { useToast } from "@/components/Toast";
+import { plural } from "@/format/numbers";
+import { JOB_MAKERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { readObject } from "./json";
+import styles from "./schedules.module.css";
+import type { SchedulesSearch } from "./search";
+
+type Event = Schemas["EventShown"];
+
+const COLUMNS: readonly Column<Event>[] = [
+  { key: "at", header: "When", width: "104px", cell: (one) => <Time at={one.created_at} /> },
+  { key: "name", header: "Event", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.name}</span> },
+  { key: "by", header: "By", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.created_by}</span> },
+  { key: "to", header: "To", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => (one.run_id === null ? <span className="quiet">everyone who waits</span> : <Id value={one.run_id} />) },
+  { key: "correlation", header: "Correlation", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="mono truncate">{one.correlation_id}</span> },
+];
+
+/** The events that came, newest first. */
+export function EventList({ search, onChange }: { search: SchedulesSearch; onChange: (change: Partial<SchedulesSearch>) => void }) {
+  const tenant = useTenant();
+  const may = useCan(JOB_MAKERS);
+  const [publishing, setPublishing] = useState(false);
+  const query = api.useInfiniteQuery(
+    "get",
+    "/api/v1/events",
+    { params: { query: { tenant, name: search.name, limit: 100 } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: null,
+      getNextPageParam: (page: Schemas["Page_EventShown_"]) => page.next_cursor,
+      refetchInterval: 5000,
+    },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const open = rows?.find((one) => one.id === search.event);
+  const publish = may && (
+    <Button onClick={() => setPublishing(true)}>Publish an event</Button>
+  );
+  return (
+    <>
+      <div className={styles.line}>
+        {search.name === undefined ? (
+          <TextFilter label="Name" placeholder="invoice.*" onSet={(name) => onChange({ name })} />
+        ) : (
+          <FilterChip name="name" value={search.name} onRemove={() => onChange({ name: undefined })} />
+        )}
+        <span className={styles.right}>{publish}</span>
+      </div>
+      <DataTable
+        label="Events"
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={query}
+        onOpen={(one) => onChange({ event: one.id })}
+        openKey={search.event}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={
+          search.name === undefined ? (
+            <EmptyState title="No events yet" command={'atlas event publish invoice.paid --context \'{"invoice": 4711}\''}>
+              An event wakes the workflow runs that wait for it and fires the triggers on its name.
+            </EmptyState>
+          ) : (
+            <EmptyState title={`No events named ${search.name}`} action={<Button onClick={() => onChange({ name: undefined })}>Clear the filter</Button>} />
+          )
+        }
+      />
+      {open !== undefined && <EventPanel event={open} onClose={() => onChange({ event: undefined })} />}
+      {publishing && <PublishDialog onClose={() => setPublishing(false)} />}
+    </>
+  );
+}
+
+function EventPanel({ event, onClose }: { event: Event; onClose: () => void }) {
+  return (
+    <SidePanel title={event.name} onClose={onClose}>
+      <div className={styles.stack}>
+        <Facts>
+          <Fact name="Published">
+            <Time at={event.created_at} />
+          </Fact>
+          <Fact name="By">{event.created_by}</Fact>
+          <Fact name="Triggers looked at">{event.handled_at === null ? "not yet" : <Time at={event.handled_at} />}</Fact>
+          {event.run_id !== null && (
+            <Fact name="Sent to the run">
+              <Link to="/runs/$runId" params={{ runId: event.run_id }}>
+                <Id value={event.run_id} />
+              </Link>
+            </Fact>
+          )}
+          {event.correlation_id !== null && <Fact name="Correlation">{event.correlation_id}</Fact>}
+          <Fact name="Id">
+            <Id value={event.id} />
+          </Fact>
+        </Facts>
+        <Section title="Context">
+          <JsonView value={event.context} label="the context" />
+        </Section>
+      </div>
+    </SidePanel>
+  );
+}
+
+function PublishDialog({ onClose }: { onClose: () => void }) {
+  const tenant = useTenant();
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [name, setName] = useState("");
+  const [text, setText] = useState("{}");
+  const context = readObject(text);
+  const publish = useMutation({
+    mutationFn: async () => (await client.POST("/api/v1/events", { params: { query: { tenant } }, body: { name: name.trim(), context: context ?? {} } })).data,
+    onSuccess: async (published) => {
+      await queries.invalidateQueries({ predicate: (query) => query.queryKey[1] === "/api/v1/events" });
+      toast(`${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} went on`);
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title="Publish an event"
+      description="It wakes the runs that wait for it and fires the triggers on its name."
+      action="Publish"
+      busy={publish.isPending}
+      error={publish.error}
+      disabled={name.trim() === "" || context === null}
+      onConfirm={() => publish.mutate()}
+    >
+      <Field label="Name" required>
+        {(control) => <Input {...control} className="mono" value={name} placeholder="invoice.paid" onChange={(event) => setName(event.target.value)} />}
+      </Field>
+      <Field label="Context" hint="A JSON object." error={context === null ? "This is not a JSON object." : undefined}>
+        {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}

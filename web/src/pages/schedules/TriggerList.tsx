@@ -1,0 +1,127 @@
+import { Clock, Zap } from "lucide-react";
+import { useMemo } from "react";
+import { api, type Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import styles from "./schedules.module.css";
+import { TriggerPanel } from "./TriggerPanel";
+import { targetOf, troubleOf, type Trigger } from "./triggers";
+
+const COLUMNS: readonly Column<Trigger>[] = [
+  { key: "state", header: "State", width: "112px", cell: (one) => <TriggerState trigger={one} /> },
+  { key: "label", header: "Name", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
+  { key: "when", header: "When", width: "minmax(150px, 2fr)", cell: (one) => <When trigger={one} /> },
+  { key: "starts", header: "Starts", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Target trigger={one} /> },
+  { key: "next", header: "Next", width: "96px", wideOnly: true, cell: (one) => (one.next_fire_at === null || !one.is_enabled ? <span className="quiet">–</span> : <Time at={one.next_fire_at} />) },
+  { key: "last", header: "Last", width: "168px", wideOnly: true, cell: (one) => <LastFire trigger={one} /> },
+];
+
+/** The triggers; one of them is open beside the list. */
+export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined; onOpen: (id: string | undefined) => void; onAdd: () => void }) {
+  const tenant = useTenant();
+  const may = useCan(MANAGERS);
+  const query = api.useInfiniteQuery(
+    "get",
+    "/api/v1/jobs/triggers",
+    { params: { query: { tenant, limit: 100 } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: null,
+      getNextPageParam: (page: Schemas["Page_TriggerShown_"]) => page.next_cursor,
+      refetchInterval: 10_000,
+      meta: { live: ["trigger"] },
+    },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  return (
+    <>
+      <DataTable
+        label="Triggers"
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={query}
+        onOpen={(one) => onOpen(one.id)}
+        openKey={open}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={
+          <EmptyState
+            title="Nothing starts by itself yet"
+            command={'atlas trigger add --tenant demo --label "Morning report" --cron "0 7 * * 1-5" --job-type report.build'}
+            action={
+              may && (
+                <Button kind="primary" onClick={onAdd}>
+                  New trigger
+                </Button>
+              )
+            }
+          >
+            A trigger starts a job, a command or a workflow at set times or when an event arrives.
+          </EmptyState>
+        }
+      />
+      {open !== undefined && <TriggerPanel key={open} id={open} onClose={() => onOpen(undefined)} />}
+    </>
+  );
+}
+
+export function TriggerState({ trigger }: { trigger: Trigger }) {
+  if (!trigger.is_enabled) return <StatusChip status="disabled" />;
+  const trouble = troubleOf(trigger);
+  return trouble === null ? <StatusChip status="active" /> : <span title={trouble}><StatusChip status="blocked" /></span>;
+}
+
+function When({ trigger }: { trigger: Trigger }) {
+  if (trigger.trigger_type === "event") {
+    return (
+      <span className={styles.when}>
+        <Zap size={12} aria-label="on the event" />
+        <span className="mono truncate">{trigger.event_name}</span>
+      </span>
+    );
+  }
+  return (
+    <span className={styles.when} title={`${trigger.cron_expr ?? ""} ${trigger.zone}`}>
+      <Clock size={12} aria-label="at the times" />
+      <span className="mono">{trigger.cron_expr}</span>
+      <span className="quiet truncate">{trigger.zone}</span>
+    </span>
+  );
+}
+
+function Target({ trigger }: { trigger: Trigger }) {
+  const { kind, name } = targetOf(trigger);
+  return (
+    <span className="truncate">
+      <span className="quiet">{kind}</span> {name}
+    </span>
+  );
+}
+
+function LastFire({ trigger }: { trigger: Trigger }) {
+  if (trigger.last_fire_at === null) return <span className="quiet">never</span>;
+  return (
+    <span className={styles.when}>
+      {trigger.last_result !== null && <FireResult result={trigger.last_result} />}
+      <Time at={trigger.last_fire_at} className="truncate" />
+    </span>
+  );
+}
+
+const RESULTS: Record<string, [status: string, label: string]> = {
+  fired: ["succeeded", "fired"],
+  swallowed: ["canceled", "left out"],
+  failed: ["failed", "failed"],
+};
+
+export function FireResult({ result }: { result: string }) {
+  const [status, label] = RESULTS[result] ?? [result, result];
+  return <StatusChip status={status} label={label} />;
+}

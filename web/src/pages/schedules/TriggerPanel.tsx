@@ -1,0 +1,169 @@
+import { Link } from "@tanstack/react-router";
+import { Pencil, Play, Trash2 } from "lucide-react";
+import { useMemo, useState } from "react";
+import { api, type Schemas } from "@/api/client";
+import { Button, IconButton } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Switch } from "@/components/Form";
+import { Id } from "@/components/Id";
+import { JsonView } from "@/components/JsonView";
+import { Fact, Facts, Section } from "@/components/Page";
+import { ProblemView } from "@/components/ProblemView";
+import { Skeleton } from "@/components/Skeleton";
+import { Time } from "@/components/Time";
+import { useToast } from "@/components/Toast";
+import { MANAGERS, useCan } from "@/session/session";
+import { FireDialog } from "./FireDialog";
+import { NextTimes } from "./NextTimes";
+import styles from "./schedules.module.css";
+import { TriggerDialog } from "./TriggerDialog";
+import { FireResult } from "./TriggerList";
+import { targetOf, troubleOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger } from "./triggers";
+
+/** One trigger: why it does not fire, when it is due next, and what came of it. */
+export function TriggerPanel({ id, onClose }: { id: string; onClose: () => void }) {
+  const path = { trigger_id: id };
+  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}", { params: { path } }, { refetchInterval: 10_000 });
+  const trigger = query.data;
+  return (
+    <SidePanel title={trigger?.label ?? "Trigger"} onClose={onClose} actions={trigger !== undefined && <Actions trigger={trigger} onRemoved={onClose} />}>
+      {trigger !== undefined ? <Details trigger={trigger} /> : query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />}
+    </SidePanel>
+  );
+}
+
+type Open = "edit" | "fire" | "remove" | null;
+
+function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => void }) {
+  const may = useCan(MANAGERS);
+  const toast = useToast();
+  const enable = useEnableTrigger();
+  const remove = useRemoveTrigger();
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  if (!may) return null;
+  return (
+    <>
+      <Switch on={trigger.is_enabled} disabled={enable.isPending} label={`${trigger.label} is enabled`} onChange={() => enable.mutate(trigger)} />
+      <Button icon={<Play size={14} aria-hidden />} onClick={() => setOpen("fire")}>
+        Fire now
+      </Button>
+      <IconButton label="Edit the trigger" onClick={() => setOpen("edit")}>
+        <Pencil size={14} aria-hidden />
+      </IconButton>
+      <IconButton label="Remove the trigger" onClick={() => setOpen("remove")}>
+        <Trash2 size={14} aria-hidden />
+      </IconButton>
+      {open === "fire" && <FireDialog trigger={trigger} onClose={close} />}
+      {open === "edit" && <TriggerDialog trigger={trigger} onClose={close} onSaved={close} />}
+      {open === "remove" && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={close}
+          title={`Remove ${trigger.label}?`}
+          description="It fires no more. Jobs that it has started go on, and the record of its firings stays."
+          action="Remove trigger"
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={() =>
+            remove.mutate(trigger.id, {
+              onSuccess: () => {
+                toast(`${trigger.label} is removed`);
+                onRemoved();
+              },
+            })
+          }
+        />
+      )}
+    </>
+  );
+}
+
+function Details({ trigger }: { trigger: Trigger }) {
+  const { kind, name } = targetOf(trigger);
+  const trouble = troubleOf(trigger);
+  const isSchedule = trigger.trigger_type === "schedule";
+  return (
+    <div className={styles.stack}>
+      {trouble !== null && <p className={styles.trouble}>{trouble}</p>}
+      <Facts>
+        <Fact name={isSchedule ? "At" : "On the event"}>
+          <span className="mono">{isSchedule ? trigger.cron_expr : trigger.event_name}</span>
+        </Fact>
+        {isSchedule && <Fact name="Clock of">{trigger.zone}</Fact>}
+        <Fact name={`Starts the ${kind}`}>{name}</Fact>
+        {isSchedule && <Fact name="Times that were missed">{MISFIRES[trigger.misfire]}</Fact>}
+        {trigger.dedupe_window_seconds > 0 && <Fact name="Once in">{trigger.dedupe_window_seconds} s</Fact>}
+        <Fact name="Made by">{trigger.declared_by === null ? trigger.created_by : `code of ${trigger.declared_by}`}</Fact>
+        <Fact name="Changed">
+          <Time at={trigger.updated_at} />
+        </Fact>
+        <Fact name="Id">
+          <Id value={trigger.id} />
+        </Fact>
+      </Facts>
+      {isSchedule && trigger.is_enabled && <Due trigger={trigger} />}
+      <Section title="Input">
+        <JsonView value={trigger.payload_template} label="the input that it gives" />
+      </Section>
+      <Section title="Firings">
+        <Fires trigger={trigger} />
+      </Section>
+    </div>
+  );
+}
+
+export const MISFIRES = { skip: "are skipped", latest: "fire once", all: "all fire" } as const;
+
+function Due({ trigger }: { trigger: Trigger }) {
+  const params = { path: { trigger_id: trigger.id }, query: { count: 10 } };
+  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}/preview", { params }, { refetchInterval: 60_000 });
+  return (
+    <Section title="Next times">
+      {query.data === undefined ? <Skeleton width="60%" /> : <NextTimes times={query.data.items} />}
+    </Section>
+  );
+}
+
+const FIRES: readonly Column<Fire>[] = [
+  { key: "result", header: "Result", width: "104px", cell: (one) => <FireResult result={one.result} /> },
+  { key: "at", header: "Fired", width: "96px", cell: (one) => <Time at={one.fired_at} /> },
+  { key: "started", header: "Started", width: "minmax(120px, 1fr)", cell: (one) => <Started fire={one} /> },
+];
+
+function Started({ fire }: { fire: Fire }) {
+  if (fire.job_id === null) return <span className="truncate" title={fire.error ?? ""}>{fire.error ?? "nothing"}</span>;
+  return (
+    <Link to="/jobs/$jobId" params={{ jobId: fire.job_id }}>
+      <Id value={fire.job_id} />
+    </Link>
+  );
+}
+
+function Fires({ trigger }: { trigger: Trigger }) {
+  const query = api.useInfiniteQuery(
+    "get",
+    "/api/v1/jobs/triggers/{trigger_id}/fires",
+    { params: { path: { trigger_id: trigger.id }, query: { limit: 20 } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: null,
+      getNextPageParam: (page: Schemas["Page_FireShown_"]) => page.next_cursor,
+      refetchInterval: 10_000,
+    },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  return (
+    <>
+      <DataTable inline label="Firings" rows={rows} rowKey={(one) => one.id} columns={FIRES} query={query} empty={<EmptyState title="It has not fired yet" />} />
+      {query.hasNextPage && (
+        <Button kind="ghost" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+          Show older firings
+        </Button>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,77 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { client, type Schemas } from "@/api/client";
+import { useToast } from "@/components/Toast";
+
+export type Trigger = Schemas["TriggerShown"];
+export type NewTrigger = Schemas["NewTrigger"];
+export type Fire = Schemas["FireShown"];
+
+const LISTS = ["/api/v1/jobs/triggers", "/api/v1/jobs/triggers/{trigger_id}", "/api/v1/jobs/triggers/{trigger_id}/fires", "/api/v1/jobs/triggers/{trigger_id}/preview"];
+
+/** What a trigger starts: a command, a job or a workflow. */
+export function targetOf(trigger: Pick<Trigger, "definition_key" | "job_type" | "workflow">): { kind: string; name: string } {
+  if (trigger.workflow !== null) return { kind: "workflow", name: trigger.workflow };
+  if (trigger.definition_key !== null) return { kind: "command", name: trigger.definition_key };
+  return { kind: "job", name: trigger.job_type ?? "" };
+}
+
+/** Why a trigger does not start anything, or null. */
+export function troubleOf(trigger: Trigger): string | null {
+  if (!trigger.is_enabled) return "It is disabled: nothing fires until it is enabled again.";
+  if (!trigger.target_exists) return `Nothing runs ${targetOf(trigger).name}: no worker has published it. Start a worker that has it, or name another.`;
+  const message: unknown = trigger.last_error?.["message"] ?? trigger.last_error?.["error"];
+  return typeof message === "string" ? `It could not fire last time: ${message}` : null;
+}
+
+/** Fetches everything about triggers again after a change. */
+function useRefresh(): () => Promise<void> {
+  const queries = useQueryClient();
+  return () => queries.invalidateQueries({ predicate: (query) => LISTS.includes(String(query.queryKey[1])) });
+}
+
+export function useSaveTrigger(id: string | undefined) {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: async (body: NewTrigger): Promise<Trigger | undefined> => {
+      if (id === undefined) return (await client.POST("/api/v1/jobs/triggers", { body })).data;
+      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path: { trigger_id: id } }, body })).data;
+    },
+    onSuccess: refresh,
+  });
+}
+
+export function useEnableTrigger() {
+  const refresh = useRefresh();
+  const toast = useToast();
+  return useMutation({
+    mutationFn: async (trigger: Trigger) => {
+      const path = { trigger_id: trigger.id };
+      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path }, body: { is_enabled: !trigger.is_enabled } })).data;
+    },
+    onSuccess: async (changed) => {
+      await refresh();
+      if (changed !== undefined) toast(`${changed.label} is ${changed.is_enabled ? "enabled" : "disabled"}`);
+    },
+    onError: (error) => toast(error.message, { failed: true }),
+  });
+}
+
+export function useFireTrigger() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: async ({ id, context }: { id: string; context: Record<string, unknown> }) => {
+      return (await client.POST("/api/v1/jobs/triggers/{trigger_id}/fire", { params: { path: { trigger_id: id } }, body: { context } })).data;
+    },
+    onSuccess: refresh,
+  });
+}
+
+export function useRemoveTrigger() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: async (id: string) => {
+      await client.DELETE("/api/v1/jobs/triggers/{trigger_id}", { params: { path: { trigger_id: id } } });
+    },
+    onSuccess: refresh,
+  });
+}

@@ -1,0 +1,233 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input, Switch } from "@/components/Form";
+import { Id } from "@/components/Id";
+import { Fact, Facts, Section } from "@/components/Page";
+import { ProblemView } from "@/components/ProblemView";
+import { Skeleton } from "@/components/Skeleton";
+import { StatusChip } from "@/components/StatusChip";
+import { Time, useNow } from "@/components/Time";
+import { useToast } from "@/components/Toast";
+import { whole } from "@/format/numbers";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { HOST_SENTENCES, hostState, type Host } from "./state";
+import styles from "./workers.module.css";
+
+const COLUMNS: readonly Column<Host>[] = [
+  { key: "state", header: "State", width: "112px", cell: (one) => <State host={one} /> },
+  { key: "name", header: "Host", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.name}</span> },
+  { key: "running", header: "Running", width: "136px", wideOnly: true, cell: (one) => (one.running_job_id === null ? <span className="quiet">nothing</span> : <RunningJob id={one.running_job_id} />) },
+  { key: "waiting", header: "Waiting", width: "80px", align: "end", cell: (one) => whole(one.waiting_count) },
+  { key: "servers", header: "Servers", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.instances.join(", ")}</span> },
+  { key: "seen", header: "Last call", width: "104px", wideOnly: true, cell: (one) => (one.last_seen_at === null ? <span className="quiet">never</span> : <Time at={one.last_seen_at} />) },
+  { key: "version", header: "Agent", width: "88px", wideOnly: true, cell: (one) => one.agent_version ?? "" },
+];
+
+/** The machines that fetch their own jobs. */
+export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
+  const tenant = useTenant();
+  const may = useCan(MANAGERS);
+  const [adding, setAdding] = useState(false);
+  const query = api.useInfiniteQuery(
+    "get",
+    "/api/v1/hosts",
+    { params: { query: { tenant, limit: 100 } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: null,
+      getNextPageParam: (page: Schemas["Page_HostShown_"]) => page.next_cursor,
+      refetchInterval: 5000,
+    },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
+  return (
+    <>
+      {rows !== undefined && rows.length > 0 && <div className={styles.line}>{add}</div>}
+      <DataTable
+        label="Hosts"
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={query}
+        onOpen={(one) => onOpen(one.id)}
+        openKey={open}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={
+          <EmptyState title="No hosts yet" command="atlas host add backup-box" action={add}>
+            A host is a machine that fetches its own jobs over HTTPS, so that nothing has to reach it.
+          </EmptyState>
+        }
+      />
+      {open !== undefined && <HostPanel key={open} id={open} onClose={() => onOpen(undefined)} />}
+      {adding && (
+        <NameDialog
+          title="Add a host"
+          description="A machine that fetches its own jobs. Make a token of the role host for it afterwards, in Settings."
+          action="Add host"
+          save={async (name) => (await client.POST("/api/v1/hosts", { params: { query: { tenant } }, body: { name } })).data?.id}
+          onClose={() => setAdding(false)}
+          onSaved={(id) => {
+            setAdding(false);
+            onOpen(id);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+const LOOKS = { active: "alive", disabled: "disabled", stale: "stale", pending: "pending" } as const;
+const WORDS = { active: "alive", disabled: "drained", stale: "silent", pending: "not seen" } as const;
+
+function State({ host }: { host: Host }) {
+  const state = hostState(host, useNow());
+  return <StatusChip status={LOOKS[state]} label={WORDS[state]} />;
+}
+
+function RunningJob({ id }: { id: string }) {
+  return (
+    <Link to="/jobs/$jobId" params={{ jobId: id }}>
+      <Id value={id} />
+    </Link>
+  );
+}
+
+function useRefresh(): () => Promise<void> {
+  const queries = useQueryClient();
+  return () => queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/hosts") });
+}
+
+function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
+  const query = api.useQuery("get", "/api/v1/hosts/{host_id}", { params: { path: { host_id: id } } }, { refetchInterval: 5000 });
+  const host = query.data;
+  const now = useNow();
+  return (
+    <SidePanel title={host?.name ?? "Host"} about={host && <State host={host} />} onClose={onClose} actions={host && <Actions host={host} onRemoved={onClose} />}>
+      {host === undefined ? (
+        query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />
+      ) : (
+        <div className={styles.stack}>
+          <p>{HOST_SENTENCES[hostState(host, now)]}</p>
+          <Facts>
+            <Fact name="Running">{host.running_job_id === null ? "nothing" : <RunningJob id={host.running_job_id} />}</Fact>
+            <Fact name="Waiting jobs">{whole(host.waiting_count)}</Fact>
+            <Fact name="Last call">{host.last_seen_at === null ? "never" : <Time at={host.last_seen_at} />}</Fact>
+            <Fact name="Agent">{host.agent_version ?? "unknown"}</Fact>
+            <Fact name="Added">
+              <Time at={host.created_at} />
+            </Fact>
+            <Fact name="Id">
+              <Id value={host.id} />
+            </Fact>
+          </Facts>
+          <Section title="Servers on it">{host.instances.length === 0 ? <p className="quiet">None.</p> : <ul className={styles.types}>{host.instances.map((one) => <li key={one}>{one}</li>)}</ul>}</Section>
+        </div>
+      )}
+    </SidePanel>
+  );
+}
+
+function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
+  const may = useCan(MANAGERS);
+  const refresh = useRefresh();
+  const toast = useToast();
+  const [open, setOpen] = useState<"rename" | "remove" | null>(null);
+  const path = { host_id: host.id };
+  const close = (): void => setOpen(null);
+  const activate = useMutation({
+    mutationFn: async () => (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { is_active: !host.is_active } })).data,
+    onSuccess: async (changed) => {
+      await refresh();
+      toast(changed?.is_active === true ? `${host.name} fetches jobs again` : `${host.name} fetches nothing new`);
+    },
+    onError: (error) => toast(error.message, { failed: true }),
+  });
+  const remove = useMutation({
+    mutationFn: () => client.DELETE("/api/v1/hosts/{host_id}", { params: { path } }),
+    onSuccess: async () => {
+      await refresh();
+      toast(`${host.name} is removed`);
+      onRemoved();
+    },
+  });
+  if (!may) return null;
+  return (
+    <>
+      <Switch on={host.is_active} disabled={activate.isPending} label={`${host.name} fetches jobs`} onChange={() => activate.mutate()} />
+      <Button onClick={() => setOpen("rename")}>Rename</Button>
+      <Button onClick={() => setOpen("remove")}>Remove</Button>
+      {open === "rename" && (
+        <NameDialog
+          title={`Rename ${host.name}`}
+          action="Rename"
+          name={host.name}
+          save={async (name) => (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { name } })).data?.id}
+          onClose={close}
+          onSaved={close}
+        />
+      )}
+      {open === "remove" && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={close}
+          title={`Remove ${host.name}?`}
+          description="Its tokens are revoked, and jobs can no longer be sent to it. Jobs that have ended stay."
+          action="Remove host"
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate()}
+        />
+      )}
+    </>
+  );
+}
+
+interface NameDialogProps {
+  title: string;
+  description?: string;
+  action: string;
+  name?: string;
+  save: (name: string) => Promise<string | undefined>;
+  onClose: () => void;
+  onSaved: (id: string | undefined) => void;
+}
+
+function NameDialog({ title, description, action, name: before = "", save, onClose, onSaved }: NameDialogProps) {
+  const [name, setName] = useState(before);
+  const refresh = useRefresh();
+  const change = useMutation({
+    mutationFn: () => save(name.trim()),
+    onSuccess: async (id) => {
+      await refresh();
+      onSaved(id);
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={title}
+      description={description}
+      action={action}
+      busy={change.isPending}
+      error={change.error}
+      disabled={name.trim() === "" || name.trim() === before}
+      onConfirm={() => change.mutate()}
+    >
+      <Field label="Name" required>
+        {(control) => <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
