@@ -89,7 +89,9 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
 
 
 def _no_worker(job_type: str, count: int) -> Need:
-    message = f"{_many(count, 'job')} of {job_type} wait, and no living worker serves the type."
+    message = (
+        f"No living worker serves {job_type}, and {_many(count, 'job')} of it {'is' if count == 1 else 'are'} due."
+    )
     return Need("no_worker", count, message, f"/jobs?{urlencode({'status': 'queued', 'job_type': job_type})}", job_type)
 
 

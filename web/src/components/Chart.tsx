@@ -18,6 +18,10 @@ export interface ChartProps {
   times: readonly number[];
   series: readonly Series[];
   height?: number;
+  /** The top of the scale where all values are smaller. */
+  atLeast?: number;
+  /** Shades the gap between the first two lines, in the colour of the upper one. */
+  gap?: boolean;
   format?: (value: number) => string;
   /** Called with a range of seconds that was drawn with the mouse. */
   onRange?: (from: number, to: number) => void;

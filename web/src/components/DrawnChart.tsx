@@ -12,7 +12,7 @@ interface Hover {
 }
 
 /** The chart itself, loaded when a page shows the first one. */
-export default function DrawnChart({ label, times, series, height, format = short, onRange }: ChartProps & { height: number }) {
+export default function DrawnChart({ label, times, series, height, atLeast = 1, gap = false, format = short, onRange }: ChartProps & { height: number }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [hover, setHover] = useState<Hover | null>(null);
@@ -22,8 +22,11 @@ export default function DrawnChart({ label, times, series, height, format = shor
   const data: UPlot.AlignedData = [[...times], ...series.map((one) => [...one.values])];
   const current = useEffectEvent(() => data);
   // Other lines or colours need another drawing; other values do not.
-  const shape = JSON.stringify([series.map((one) => [one.label, one.colour, one.filled]), height, theme]);
+  const shape = JSON.stringify([series.map((one) => [one.label, one.colour, one.filled]), height, atLeast, gap, theme]);
   const lines = useEffectEvent(() => series.map((one) => ({ ...one, ink: inkOf(one.colour) })));
+  // Each line is filled down to the other, where that is lower.
+  const bands = useEffectEvent((inks: readonly string[]): UPlot.Band[] => (gap ? [band(1, 2, inks[0]), band(2, 1, inks[1])] : []));
+  const top = useEffectEvent((highest: number) => Math.max(atLeast, highest * 1.1));
 
   useEffect(() => {
     const again = (): void => setTheme((before) => before + 1);
@@ -40,18 +43,20 @@ export default function DrawnChart({ label, times, series, height, format = shor
     const element = box.current;
     if (element === null) return;
     const axis = { stroke: inkOf("--ink-quiet"), grid: { stroke: inkOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const drawnLines = lines();
     const drawn = new UPlot(
       {
         width: element.clientWidth,
         height,
         legend: { show: false },
         cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
-        scales: { y: { range: (_, __, top) => [0, Math.max(1, top * 1.1)] } },
+        scales: { y: { range: (_, __, highest) => [0, top(highest)] } },
         axes: [
-          { ...axis, grid: { show: false }, size: 24 },
+          { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, ticks, __, ___, step) => ticks.map((tick) => tickLabel(tick, step)) },
           { ...axis, size: 48, values: (_, ticks) => ticks.map((tick) => shown(tick)) },
         ],
-        series: [{}, ...lines().map((one) => ({ label: one.label, stroke: one.ink, width: 1.5, points: { show: false }, ...(one.filled === true ? { fill: `color-mix(in srgb, ${one.ink} 12%, transparent)` } : {}) }))],
+        bands: bands(drawnLines.map((one) => one.ink)),
+        series: [{}, ...drawnLines.map((one) => ({ label: one.label, stroke: one.ink, width: 1.5, points: { show: false }, ...(one.filled === true ? { fill: pale(one.ink) } : {}) }))],
         hooks: {
           setCursor: [
             (self) => {
@@ -102,6 +107,22 @@ export default function DrawnChart({ label, times, series, height, format = shor
 
 function shownValue(value: number | null | undefined, format: (value: number) => string): string {
   return value === null || value === undefined ? "–" : format(value);
+}
+
+const DAY = 86_400;
+
+/** 13:05, or the day where ticks are days apart. */
+function tickLabel(seconds: number, step: number): string {
+  const exact = exactTime(new Date(seconds * 1000));
+  return step >= DAY ? exact.slice(5, 10) : exact.slice(11, 16);
+}
+
+function band(upper: number, lower: number, ink = ""): UPlot.Band {
+  return { series: [upper, lower], fill: pale(ink) };
+}
+
+function pale(ink: string): string {
+  return `color-mix(in srgb, ${ink} 14%, transparent)`;
 }
 
 /** The colour of a variable as the canvas needs it. */

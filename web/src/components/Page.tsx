@@ -36,7 +36,7 @@ export function Page({ title, about, actions, filters, fill = false, children }:
 /** A part of a page under a heading. */
 export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   return (
-    <section className={styles.section}>
+    <section className={styles.section} aria-label={title}>
       <div className={styles.heading}>
         <h2>{title}</h2>
         {actions !== undefined && <div className={styles.actions}>{actions}</div>}

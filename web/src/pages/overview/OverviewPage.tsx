@@ -1,5 +1,44 @@
+import { api } from "@/api/client";
 import { Page } from "@/components/Page";
+import { ProblemView } from "@/components/ProblemView";
+import { Skeleton } from "@/components/Skeleton";
+import { useSeesAll } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { Failures } from "./Failures";
+import { Flow } from "./Flow";
+import { GatePanel } from "./GatePanel";
+import { Needs } from "./Needs";
+import styles from "./Overview.module.css";
+import { StatusBar } from "./StatusBar";
+import { Tenants } from "./Tenants";
+import { Types } from "./Types";
 
+/** Whether Atlas is on, whether work flows, and where it does not. */
 export function OverviewPage() {
-  return <Page title="Overview">{null}</Page>;
+  const tenant = useTenant();
+  const all = useSeesAll() && tenant === undefined;
+  const query = { params: { query: { tenant } } };
+  const { data, error, refetch } = api.useQuery("get", "/api/v1/overview", query, { meta: { live: ["job", "run", "atlas"] }, refetchInterval: 10_000 });
+  if (data === undefined && error !== null) {
+    return (
+      <Page title="Overview">
+        <ProblemView error={error} onRetry={() => void refetch()} />
+      </Page>
+    );
+  }
+  return (
+    <Page title="Overview">
+      <div className={styles.first}>
+        <GatePanel overview={data} />
+        <Flow />
+      </div>
+      {data === undefined ? <Skeleton height={64} /> : <StatusBar counts={data.counts} estimated={data.estimated} />}
+      <Needs needs={data?.needs} />
+      <div className={styles.pair}>
+        <Types types={data?.types} />
+        <Failures failures={data?.failures} showTenant={all} />
+      </div>
+      {all && <Tenants />}
+    </Page>
+  );
 }

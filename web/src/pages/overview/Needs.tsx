@@ -1,0 +1,47 @@
+import { Link } from "@tanstack/react-router";
+import { CircleAlert, CircleCheck } from "lucide-react";
+import type { Schemas } from "@/api/client";
+import { Section } from "@/components/Page";
+import { Skeleton } from "@/components/Skeleton";
+import { Time } from "@/components/Time";
+import styles from "./Overview.module.css";
+import { placeOf } from "./places";
+
+type Need = Schemas["NeedShown"];
+
+/** What needs a person, and where to go for it. */
+export function Needs({ needs }: { needs: readonly Need[] | undefined }) {
+  return <Section title="Needs a person">{needs === undefined ? <Skeleton height={36} /> : needs.length === 0 ? <Nothing /> : <List needs={needs} />}</Section>;
+}
+
+function Nothing() {
+  return (
+    <p className={styles.nothing}>
+      <CircleCheck size={16} aria-hidden /> Nothing needs you.
+    </p>
+  );
+}
+
+function List({ needs }: { needs: readonly Need[] }) {
+  return (
+    <ul className={styles.rows}>
+      {needs.map((need) => {
+        const { label, link } = placeOf(need);
+        return (
+          <li key={`${need.kind} ${need.subject ?? ""}`} className={styles.row} data-kind={need.kind}>
+            <CircleAlert size={14} className={styles.alert} aria-hidden />
+            <span className={styles.text}>{need.message}</span>
+            {need.since !== null && (
+              <span className={styles.aside}>
+                since <Time at={need.since} />
+              </span>
+            )}
+            <Link {...link} className={styles.go}>
+              {label}
+            </Link>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
