@@ -29,7 +29,8 @@ def test_a_message_without_one_of_its_headers_is_not_signed(header):
 
 
 def test_the_example_of_the_page_checks_a_message():
-    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "webhooks.md").read_text(), re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "webhooks.md").read_text(), re.DOTALL)
+    [example] = [text for text in examples if "def is_genuine" in text]
     names: dict[str, object] = {}
     exec(example, names)
     is_genuine = names["is_genuine"]
