@@ -18,7 +18,13 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 LIBRARIES = ("asyncpg", "django", "psycopg", "sqlalchemy")
-PUBLIC_MODULES = {"atlas", "atlas.client", "atlas.testing", *(f"atlas.integrations.{name}" for name in LIBRARIES)}
+PUBLIC_MODULES = {
+    "atlas",
+    "atlas.client",
+    "atlas.prisma",
+    "atlas.testing",
+    *(f"atlas.integrations.{name}" for name in LIBRARIES),
+}
 
 
 def test_the_page_of_settings_has_every_setting_and_its_default():
