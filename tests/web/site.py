@@ -41,6 +41,16 @@ class Site:
     def address(self) -> str:
         return self._served.address
 
+    @property
+    def url(self) -> str:
+        """The address of its database, with all the rights of the login."""
+        return self._url
+
+    @property
+    def home(self) -> Path:
+        """Its folder, where the outbox is."""
+        return self._home
+
     def start(self) -> None:
         self._thread.start()
         self._url = self.run(self._stack.enter_async_context(self._databases.database()))

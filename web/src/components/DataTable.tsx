@@ -56,6 +56,8 @@ interface DataTableProps<Row> {
   hasMore?: boolean;
   isLoadingMore?: boolean;
   onMore?: () => void;
+  /** What a row shows over its whole width, in place of cells: a line between others. Undefined for a row like any other. */
+  band?: (row: Row) => ReactNode;
   /** As high as its rows, instead of filling the page. */
   inline?: boolean;
 }
@@ -100,7 +102,7 @@ function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { s
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
-  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore } = props;
+  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore, band } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
   const { shown, tracks, least } = useColumns(columns, onChoose !== undefined);
@@ -188,6 +190,16 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
           const row = rows[item.index];
           if (row === undefined) return null;
           const key = rowKey(row);
+          const wide = band?.(row);
+          if (wide !== undefined) {
+            return (
+              <div key={key} role="row" aria-rowindex={item.index + 2} className={cx(styles.row, styles.band)} style={{ transform: `translateY(${item.start}px)` }}>
+                <div role="gridcell" aria-colspan={shown.length} className={styles.cell}>
+                  {wide}
+                </div>
+              </div>
+            );
+          }
           return (
             // The grid itself has the focus and handles the keys: aria-activedescendant names the row.
             // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus

@@ -15,3 +15,11 @@ export function short(value: number): string {
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
+
+const BYTES = ["B", "KB", "MB", "GB"];
+
+/** 812 B, 1.2 KB, 3.4 MB. */
+export function bytes(size: number): string {
+  const step = Math.min(BYTES.length - 1, Math.floor(Math.log10(Math.max(1, size)) / 3));
+  return `${step === 0 ? size : (size / 1000 ** step).toFixed(1)} ${BYTES[step] ?? "B"}`;
+}

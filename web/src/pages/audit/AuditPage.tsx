@@ -1,5 +1,77 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Download, ShieldCheck } from "lucide-react";
+import { useState } from "react";
+import { api } from "@/api/client";
+import { Button } from "@/components/Button";
 import { Page } from "@/components/Page";
+import { Tabs } from "@/components/Tabs";
+import { Tooltip } from "@/components/Tooltip";
+import { duration } from "@/format/time";
+import { plural, whole } from "@/format/numbers";
+import { useSeesAll } from "@/session/session";
+import { Time } from "@/components/Time";
+import styles from "./Audit.module.css";
+import { ExportDialog } from "./ExportDialog";
+import { LogTab } from "./LogTab";
+import { SealsTab } from "./SealsTab";
+import { VerificationsTab, useStartVerification } from "./VerificationsTab";
 
+/** The audit log as a ledger: what happened, who did it, and the proof that nobody changed it. */
 export function AuditPage() {
-  return <Page title="Audit">{null}</Page>;
+  const search = useSearch({ from: "/audit" });
+  const navigate = useNavigate({ from: "/audit" });
+  const seesAll = useSeesAll();
+  const [exporting, setExporting] = useState(false);
+  const verification = useStartVerification(() => void navigate({ search: (before) => ({ ...before, tab: "verifications", row: undefined }) }));
+  const tab = search.tab === "verifications" && !seesAll ? "log" : (search.tab ?? "log");
+  return (
+    <Page
+      title="Audit"
+      fill
+      about={<SealStatus />}
+      actions={
+        <>
+          <Button icon={<Download size={14} aria-hidden />} onClick={() => setExporting(true)}>
+            Export
+          </Button>
+          {seesAll && (
+            <Button kind="primary" icon={<ShieldCheck size={14} aria-hidden />} busy={verification.isPending} onClick={verification.start}>
+              Verify now
+            </Button>
+          )}
+        </>
+      }
+    >
+      <Tabs
+        label="Parts of the audit log"
+        value={tab}
+        onChange={(next) => void navigate({ search: (before) => ({ ...before, tab: next === "log" ? undefined : next, row: undefined }) })}
+        tabs={[
+          { key: "log", label: "Log", content: () => <LogTab /> },
+          { key: "seals", label: "Seals and checkpoints", content: () => <SealsTab /> },
+          ...(seesAll ? [{ key: "verifications" as const, label: "Verifications", content: () => <VerificationsTab error={verification.error} /> }] : []),
+        ]}
+      />
+      {exporting && <ExportDialog onClose={() => setExporting(false)} />}
+    </Page>
+  );
+}
+
+/** How far the log is sealed, signed and verified, in one line. */
+function SealStatus() {
+  const { data } = api.useQuery("get", "/api/v1/audit/status", {}, { refetchInterval: 3000 });
+  if (data === undefined) return null;
+  const waiting = data.unsealed === 0 ? "all sealed" : `${plural(data.unsealed, "row waits", "rows wait")} for a seal, ${duration(data.lag_seconds * 1000)}`;
+  return (
+    <p className={styles.status}>
+      <Tooltip content={`${whole(data.size)} leaves in the tree, ${data.signed_size === null ? "none" : whole(data.signed_size)} of them under a signed checkpoint`}>
+        <span data-late={data.lag_seconds > 10}>{waiting}</span>
+      </Tooltip>
+      {data.verified !== null && (
+        <span data-late={data.verified.status === "damaged"}>
+          verified {data.verified.status} <Time at={data.verified.verified_at} />
+        </span>
+      )}
+    </p>
+  );
 }

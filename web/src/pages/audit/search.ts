@@ -1,6 +1,34 @@
-import type { RawSearch } from "@/search";
+import { oneOf, someOf, text, texts, type RawSearch } from "@/search";
+
+export const LEVELS = ["info", "warn", "error"] as const;
+export const TABS = ["log", "seals", "verifications"] as const;
 
 /** What the page keeps in its address. */
-export function auditSearch(_search: RawSearch) {
-  return {};
+export interface AuditSearch {
+  tab?: (typeof TABS)[number] | undefined;
+  text?: string | undefined;
+  action?: string[] | undefined;
+  level?: (typeof LEVELS)[number][] | undefined;
+  actor_id?: string | undefined;
+  entity_type?: string | undefined;
+  entity_id?: string | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+  /** The row that is open beside the list. */
+  row?: string | undefined;
+}
+
+export function auditSearch(search: RawSearch): AuditSearch {
+  return {
+    tab: oneOf(search, "tab", TABS),
+    text: text(search, "text"),
+    action: texts(search, "action"),
+    level: someOf(search, "level", LEVELS),
+    actor_id: text(search, "actor_id"),
+    entity_type: text(search, "entity_type"),
+    entity_id: text(search, "entity_id"),
+    since: text(search, "since"),
+    until: text(search, "until"),
+    row: text(search, "row"),
+  };
 }

@@ -1,0 +1,147 @@
+"""The audit log in a browser: a ledger with seals, a proof that the browser itself checks, and a verification."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from atlas.audit.record import Event, record
+from atlas.db.pool import connect
+from tests.support import DANA
+from tests.web.conftest import PHONE, Visit, serious_violations
+
+SWITCH = "alter table atlas.audit_log {} trigger user"
+
+
+async def add_event(site, action, message, meta=None):
+    async with site.pool.acquire() as conn:
+        await record(conn, Event(action, "thing", "t-1", DANA, site.world.acme.id, message, meta=meta or {}))
+        return await conn.fetchval("select max(id) from atlas.audit_log where action = $1", action)
+
+
+async def rewrite(site, id, before, after):
+    """Change the bytes and the columns of a row behind Atlas's back, as the owner of the server could."""
+    owner = await connect(site.url)
+    try:
+        async with owner.transaction():
+            await owner.execute(SWITCH.format("disable"))
+            await owner.execute(
+                "update atlas.audit_log set message = $2, body = convert_to(replace(convert_from(body, 'UTF8'), $3, $2), 'UTF8')"
+                " where id = $1",
+                id,
+                after,
+                before,
+            )
+            await owner.execute(SWITCH.format("enable"))
+    finally:
+        await owner.close()
+
+
+def proof(page: Page):
+    return page.get_by_role("dialog")
+
+
+def test_a_row_is_proved_in_the_browser_and_not_after_it_was_changed(site, visit: Visit):
+    id = site.run(add_event(site, "INVOICE_PAID", "Paid 10 euros"))
+    page = visit("/audit", role="auditor", tenant="acme")
+    row = page.get_by_role("row").filter(has_text="INVOICE_PAID")
+    row.click()
+    panel = proof(page)
+    expect(panel.get_by_text("Proved: this row is in the signed log as it is shown.")).to_be_visible(timeout=30_000)
+    expect(panel.locator("[data-step][data-state=passed]")).to_have_count(5)
+    expect(page).to_have_url(re.compile(rf"row={id}"))
+    # The line above the rows of its seal.
+    expect(page.get_by_text(re.compile(r"sealed #[\d,]+ · \d+ rows? · root [0-9a-f]{12}…")).first).to_be_visible()
+
+    site.run(rewrite(site, id, "Paid 10 euros", "Paid 1000 euros"))
+    try:
+        changed = visit(f"/audit?row={id}", role="auditor", tenant="acme")
+        expect(proof(changed).get_by_text("This row is not proved.")).to_be_visible(timeout=30_000)
+        expect(proof(changed).locator("[data-step=root]")).to_have_attribute("data-state", "failed")
+
+        whole = visit("/audit", role="auditor")
+        whole.get_by_role("button", name="Verify now").click()
+        expect(whole.get_by_role("heading", name="Verification: damaged")).to_be_visible(timeout=60_000)
+        expect(whole.get_by_text(re.compile(f"row.*{id}", re.IGNORECASE)).first).to_be_visible()
+    finally:
+        site.run(rewrite(site, id, "Paid 1000 euros", "Paid 10 euros"))
+    whole.get_by_role("button", name="Verify now").click()
+    expect(whole.get_by_role("heading", name="Verification: whole")).to_be_visible(timeout=60_000)
+
+
+def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
+    page = visit("/audit", role="tenant_admin", tenant="acme")
+    expect(page.get_by_role("grid", name="audit log")).to_be_visible()
+    site.run(add_event(site, "PARCEL_SENT", "The first parcel"))
+    expect(page.get_by_text("PARCEL_SENT")).to_be_visible(timeout=15_000)
+    page.get_by_role("button", name="Following · pause").click()
+    site.run(add_event(site, "PARCEL_LOST", "The second parcel"))
+    expect(page.get_by_role("button", name=re.compile("1 new"))).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("PARCEL_LOST")).to_have_count(0)
+    page.get_by_role("button", name=re.compile("1 new")).click()
+    expect(page.get_by_text("PARCEL_LOST")).to_be_visible()
+
+    page.keyboard.press("/")
+    page.keyboard.type("second parcel")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("PARCEL_SENT")).to_have_count(0)
+    expect(page.get_by_text("PARCEL_LOST")).to_be_visible()
+    expect(page).to_have_url(re.compile("text=second"))
+    page.get_by_role("button", name="Remove the filter Text second parcel").click()
+    expect(page.get_by_text("PARCEL_SENT")).to_be_visible()
+
+
+def test_each_role_sees_the_parts_that_it_may(visit: Visit):
+    admin = visit("/audit", role="tenant_admin", tenant="acme")
+    expect(admin.get_by_role("tab")).to_have_text(["Log", "Seals and checkpoints"])
+    expect(admin.get_by_role("button", name="Verify now")).to_have_count(0)
+    admin.get_by_role("tab", name="Seals and checkpoints").click()
+    expect(admin.get_by_role("grid", name="signed checkpoints")).to_be_visible(timeout=15_000)
+    auditor = visit("/audit", role="auditor")
+    expect(auditor.get_by_role("tab")).to_have_count(3)
+
+    tabs = {
+        ("all", "operator"): ["Tokens", "Sessions", "Tenants", "Commands", "Policies", "Retention"],
+        ("acme", "tenant_admin"): ["Tokens", "Sessions", "Policies", "Retention"],
+        ("acme", "auditor"): ["Sessions", "Policies", "Retention"],
+        ("acme", "enqueuer"): ["Sessions"],
+    }
+    for (tenant, role), names in tabs.items():
+        page = visit("/settings", role=role, tenant=tenant)
+        expect(page.get_by_role("tab")).to_have_text(names)
+    expect(
+        visit("/settings?tab=policies", role="auditor", tenant="acme").get_by_role("button", name="New rule")
+    ).to_have_count(0)
+
+
+def test_a_token_is_made_shown_once_and_revoked(visit: Visit):
+    page = visit("/settings?tab=tokens", role="tenant_admin", tenant="acme")
+    page.get_by_role("button", name="New token").click()
+    page.get_by_label("Subject").fill("billing-robot")
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_text(re.compile("^atl_[a-z2-7]{8}_"))).to_be_visible()
+    page.get_by_role("button", name="I have copied it").click()
+    row = page.get_by_role("row").filter(has_text="billing-robot")
+    expect(row).to_contain_text("tenant_admin@acme")
+    row.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("revoked")
+
+
+@pytest.mark.parametrize("size", [None, PHONE], ids=["wide", "narrow"])
+def test_the_pages_have_no_serious_violation(site, visit: Visit, size):
+    site.run(add_event(site, "LOOKED_AT", "by axe"))
+    more = {} if size is None else {"size": size}
+    paths = (
+        "/audit",
+        "/audit?tab=seals",
+        "/audit?tab=verifications",
+        "/settings?tab=tokens",
+        "/settings?tab=retention",
+        "/outbox",
+    )
+    for path in paths:
+        page = visit(path, axe=True, **more)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        assert serious_violations(page) == [], path

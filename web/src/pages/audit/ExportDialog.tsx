@@ -1,0 +1,39 @@
+import { useState } from "react";
+import { Command } from "@/components/EmptyState";
+import { Dialog } from "@/components/Dialog";
+import { Checkbox, Field, Input } from "@/components/Form";
+import { OPERATORS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import styles from "./Audit.module.css";
+
+/** Downloads the log, or a part of it, as a file that is verified without Atlas. */
+export function ExportDialog({ onClose }: { onClose: () => void }) {
+  const tenant = useTenant();
+  const isOperator = useCan(OPERATORS);
+  const [since, setSince] = useState("");
+  const [until, setUntil] = useState("");
+  const [personal, setPersonal] = useState(false);
+  const query = new URLSearchParams();
+  if (tenant !== undefined) query.set("tenant", tenant);
+  if (since !== "") query.set("since", new Date(since).toISOString());
+  if (until !== "") query.set("until", new Date(until).toISOString());
+  if (personal) query.set("personal", "true");
+  return (
+    <Dialog open onClose={onClose} title="Export the audit log" description="One JSON object a line, with the seals and checkpoints that prove it. The export itself is recorded.">
+      <Field label="Sealed since" hint="Empty: from the beginning.">
+        {(control) => <Input {...control} type="datetime-local" value={since} onChange={(event) => setSince(event.target.value)} />}
+      </Field>
+      <Field label="Sealed until" hint="Empty: up to now.">
+        {(control) => <Input {...control} type="datetime-local" value={until} onChange={(event) => setUntil(event.target.value)} />}
+      </Field>
+      {isOperator && <Checkbox label="With personal values that were not erased" checked={personal} onChange={(event) => setPersonal(event.target.checked)} />}
+      <p className="quiet">Check the file on any machine, with the public key:</p>
+      <Command text="atlas audit verify --export audit.ndjson --key audit.pub" />
+      <div className={styles.buttons}>
+        <a className={styles.download} href={`/api/v1/audit/export?${query.toString()}`} download onClick={onClose}>
+          Download
+        </a>
+      </div>
+    </Dialog>
+  );
+}

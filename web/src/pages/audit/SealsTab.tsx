@@ -1,0 +1,85 @@
+import { useMemo } from "react";
+import { api, type Schemas } from "@/api/client";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Id } from "@/components/Id";
+import { TextView } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { whole } from "@/format/numbers";
+import { useTenant } from "@/session/tenant";
+import styles from "./Audit.module.css";
+
+const LIMIT = 100;
+
+const SEALS: Column<Schemas["SealShown"]>[] = [
+  { key: "n", header: "Seal", width: "96px", cell: (one) => <span className="mono">#{whole(one.n)}</span> },
+  { key: "rows", header: "Rows", width: "80px", align: "end", cell: (one) => whole(one.rows) },
+  { key: "size", header: "Tree", width: "110px", align: "end", wideOnly: true, cell: (one) => whole(one.size) },
+  { key: "at", header: "Sealed", width: "120px", cell: (one) => <Time at={one.sealed_at} /> },
+  { key: "root", header: "Root", cell: (one) => <Id value={one.root} /> },
+];
+
+const CHECKPOINTS: Column<Schemas["CheckpointShown"]>[] = [
+  { key: "size", header: "Tree", width: "96px", align: "end", cell: (one) => whole(one.size) },
+  { key: "at", header: "Signed", width: "120px", cell: (one) => <Time at={one.signed_at} /> },
+  { key: "key", header: "Key", cell: (one) => <span className="mono truncate">{one.key_name}</span> },
+  { key: "root", header: "Root", wideOnly: true, cell: (one) => <span className="mono truncate">{one.note.split("\n")[2] ?? ""}</span> },
+];
+
+/** The seals and the signed checkpoints, newest first, and the keys that verify them. */
+export function SealsTab() {
+  const tenant = useTenant();
+  const next = { pageParamName: "cursor", initialPageParam: undefined, refetchInterval: 5000 };
+  const seals = api.useInfiniteQuery(
+    "get",
+    "/api/v1/audit/seals",
+    { params: { query: { tenant, limit: LIMIT } } },
+    { ...next, getNextPageParam: (page: Schemas["Page_SealShown_"]) => page.next_cursor ?? undefined },
+  );
+  const checkpoints = api.useInfiniteQuery(
+    "get",
+    "/api/v1/audit/checkpoints",
+    { params: { query: { limit: LIMIT } } },
+    { ...next, getNextPageParam: (page: Schemas["Page_CheckpointShown_"]) => page.next_cursor ?? undefined },
+  );
+  const keys = api.useQuery("get", "/api/v1/audit/key", { parseAs: "text" });
+  const sealRows = useMemo(() => seals.data?.pages.flatMap((page) => page.items), [seals.data]);
+  const noteRows = useMemo(() => checkpoints.data?.pages.flatMap((page) => page.items), [checkpoints.data]);
+  return (
+    <div className={styles.sections}>
+      <Section title="Seals">
+        <DataTable
+          label="seals"
+          inline
+          rows={sealRows}
+          rowKey={(one) => String(one.n)}
+          columns={SEALS}
+          query={seals}
+          hasMore={seals.hasNextPage}
+          isLoadingMore={seals.isFetchingNextPage}
+          onMore={() => void seals.fetchNextPage()}
+          empty={<EmptyState title="Nothing is sealed yet">A scheduler, or `atlas up`, seals new rows every second.</EmptyState>}
+        />
+      </Section>
+      <Section title="Signed checkpoints">
+        <DataTable
+          label="signed checkpoints"
+          inline
+          rows={noteRows}
+          rowKey={(one) => `${one.size} ${one.key_name}`}
+          columns={CHECKPOINTS}
+          query={checkpoints}
+          hasMore={checkpoints.hasNextPage}
+          isLoadingMore={checkpoints.isFetchingNextPage}
+          onMore={() => void checkpoints.fetchNextPage()}
+          empty={<EmptyState title="Nothing is signed yet">Where the signing key is, the head of the tree is signed every five seconds.</EmptyState>}
+        />
+      </Section>
+      <Section title="Public keys">
+        <p className="quiet">Keep a copy outside of Atlas: with it, an export or a proof can be checked without trusting this server.</p>
+        {keys.data !== undefined && <TextView text={keys.data} label="public keys" />}
+      </Section>
+    </div>
+  );
+}

@@ -1,0 +1,107 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, type Schemas } from "@/api/client";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { JsonView, visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { ProblemLine } from "@/components/ProblemView";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { plural, whole } from "@/format/numbers";
+import styles from "./Audit.module.css";
+
+type Verification = Schemas["VerificationShown"];
+
+const CHIPS: Record<Verification["status"], string> = { running: "running", whole: "succeeded", damaged: "failed", failed: "failed", lost: "canceled" };
+
+const COLUMNS: Column<Verification>[] = [
+  { key: "status", header: "Result", width: "110px", cell: (one) => <StatusChip status={CHIPS[one.status]} label={one.status} /> },
+  { key: "progress", header: "Rows", width: "minmax(140px, 1fr)", cell: (one) => <Progress one={one} /> },
+  { key: "by", header: "Started by", wideOnly: true, cell: (one) => <span className="truncate">{visible(one.started_by)}</span> },
+  { key: "at", header: "Updated", width: "110px", cell: (one) => <Time at={one.updated_at} /> },
+];
+
+/** Starts a verification of the whole log and shows it. */
+export function useStartVerification(onStarted: () => void) {
+  const queries = useQueryClient();
+  const mutation = api.useMutation("post", "/api/v1/audit/verifications", {
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit/verifications"] });
+      onStarted();
+    },
+    onError: onStarted,
+  });
+  return { start: () => mutation.mutate({}), isPending: mutation.isPending, error: mutation.error as unknown };
+}
+
+/** The last verifications, with the progress of one that runs and what each has found. */
+export function VerificationsTab({ error }: { error: unknown }) {
+  const [open, setOpen] = useState<string | undefined>();
+  const query = api.useQuery(
+    "get",
+    "/api/v1/audit/verifications",
+    { params: { query: { limit: 20 } } },
+    { refetchInterval: (one) => (one.state.data?.items.some((each) => each.status === "running") === true ? 1000 : 15_000) },
+  );
+  const rows = query.data?.items;
+  const shown = rows?.find((one) => one.id === open) ?? rows?.[0];
+  return (
+    <div className={styles.sections}>
+      <ProblemLine error={error} />
+      <DataTable
+        label="verifications"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={query}
+        openKey={shown?.id}
+        onOpen={(one) => setOpen(one.id)}
+        empty={<EmptyState title="The log was not verified yet">A verification reads all of it, computes every hash again and compares it with the signed checkpoints.</EmptyState>}
+      />
+      {shown !== undefined && <Result one={shown} />}
+    </div>
+  );
+}
+
+function Progress({ one }: { one: Verification }) {
+  const part = one.total === 0 ? 0 : one.done / one.total;
+  return (
+    <>
+      {one.status === "running" && <progress className={styles.progress} max={1} value={part} aria-label="rows checked" />}
+      <span>{one.status === "running" ? `${whole(one.done)} of ${whole(one.total)}` : whole(one.total)}</span>
+    </>
+  );
+}
+
+function Result({ one }: { one: Verification }) {
+  const sentences: Record<Verification["status"], string> = {
+    running: "It reads the whole log. You may leave this page.",
+    whole: "Nothing was changed, removed, inserted or reordered up to the last checkpoint.",
+    damaged: `${plural(one.findings.length, "thing is", "things are")} wrong.`,
+    failed: "It could not be finished.",
+    lost: "The process that ran it is gone. Start another.",
+  };
+  return (
+    <Section title={`Verification: ${one.status}`}>
+      <p>{sentences[one.status]}</p>
+      {one.findings.length > 0 && (
+        <ul className={styles.findings}>
+          {one.findings.map((finding, at) => (
+            <li key={at}>
+              <StatusChip status="failed" label={visible(String(finding["kind"]))} />
+              <span>{visible(String(finding["message"]))}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {one.notices.map((notice) => (
+        <p key={notice} className="quiet">
+          {visible(notice)}
+        </p>
+      ))}
+      {Object.keys(one.report).length > 0 && <JsonView value={one.report} label="figures" />}
+    </Section>
+  );
+}

@@ -1,0 +1,130 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { useTenant } from "@/session/tenant";
+import type { AuditSearch } from "./search";
+
+export type Entry = Schemas["EntryShown"];
+export type Seal = Schemas["SealShown"];
+
+const PAGE = 100;
+const POLL_MS = 2000;
+/** More than a screen of new rows, and the first page is read again instead. */
+const MOST_TAIL = 2000;
+const MOST_SEALS = 200;
+
+/** The filters of the log, as the API takes them. */
+export function filtersOf(search: AuditSearch, tenant: string | undefined) {
+  const { text, action, level, actor_id, entity_type, entity_id } = search;
+  return { tenant, text, action, level, actor_id, entity_type, entity_id };
+}
+
+/** Whether the list is all there is, so that rows of one seal stand together. */
+export function isWhole(search: AuditSearch): boolean {
+  const { text, action, level, actor_id, entity_type, entity_id, since, until } = search;
+  return [text, action, level, actor_id, entity_type, entity_id, since, until].every((one) => one === undefined);
+}
+
+/** The pages of the log, and what is recorded meanwhile: none left out, none twice. */
+export function useLog(search: AuditSearch) {
+  const tenant = useTenant();
+  const filters = useMemo(() => filtersOf(search, tenant), [search, tenant]);
+  const { since, until } = search;
+  const pages = api.useInfiniteQuery(
+    "get",
+    "/api/v1/audit",
+    { params: { query: { ...filters, since, until, limit: PAGE } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: undefined,
+      getNextPageParam: (page: Schemas["Page_EntryShown_"]) => page.next_cursor ?? undefined,
+      // New rows come by following the log.
+      staleTime: Infinity,
+      refetchOnWindowFocus: false,
+    },
+  );
+  const older = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data]);
+  const key = JSON.stringify([filters, since, until]);
+  const tail = useTail(key, filters, until === undefined && pages.isSuccess, () => void pages.refetch());
+  const entries = useMemo(() => merged(tail, older), [tail, older]);
+  const seals = useSealNumbers(entries, filters, since, until);
+  const sealed = useMemo(() => entries.map((one) => (one.seal === null ? { ...one, seal: seals.get(one.id) ?? null } : one)), [entries, seals]);
+  return { pages, entries: sealed };
+}
+
+type Filters = ReturnType<typeof filtersOf>;
+
+/** What was recorded since the page was opened, newest first. */
+function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => void): Entry[] {
+  const queries = useQueryClient();
+  const queryKey = ["audit tail", key];
+  const { data } = useQuery({
+    queryKey,
+    enabled,
+    refetchInterval: POLL_MS,
+    gcTime: 0,
+    queryFn: async (): Promise<Tail> => {
+      const before = queries.getQueryData<Tail>(queryKey);
+      const { data: found } = await client.GET("/api/v1/audit/new", { params: { query: { ...filters, place: before?.place } } });
+      if (found === undefined) return before ?? { place: undefined, rows: [] };
+      if (found.is_cut) onCut();
+      const rows = found.is_cut ? [] : [...found.items.toReversed(), ...(before?.rows ?? [])];
+      return { place: found.place, rows: rows.slice(0, MOST_TAIL) };
+    },
+  });
+  return data?.rows ?? [];
+}
+
+interface Tail {
+  place: string | undefined;
+  rows: Entry[];
+}
+
+/** Rows that were shown before they were sealed: their seals, once they have one. */
+function useSealNumbers(entries: Entry[], filters: Filters, since: string | undefined, until: string | undefined): Map<number, number> {
+  const waits = entries.some((one) => one.seal === null);
+  const { data } = api.useQuery(
+    "get",
+    "/api/v1/audit",
+    { params: { query: { ...filters, since, until, limit: 200 } } },
+    { enabled: waits, refetchInterval: POLL_MS },
+  );
+  return useMemo(() => {
+    const known = new Map<number, number>();
+    for (const one of data?.items ?? []) if (one.seal !== null) known.set(one.id, one.seal);
+    return known;
+  }, [data]);
+}
+
+function merged(newer: Entry[], older: Entry[]): Entry[] {
+  const known = new Set(older.map((one) => one.id));
+  return [...newer.filter((one) => !known.has(one.id)), ...older];
+}
+
+/** The seals of these rows, by their numbers. */
+export function useSeals(entries: Entry[]): Map<number, Seal> {
+  const tenant = useTenant();
+  const numbers = entries.map((one) => one.seal).filter((one) => one !== null);
+  const first = numbers.length === 0 ? 0 : Math.max(...numbers);
+  const last = numbers.length === 0 ? 0 : Math.min(...numbers);
+  const { data } = useQuery({
+    queryKey: ["audit seals", tenant, first, last],
+    enabled: first > 0,
+    staleTime: Infinity,
+    placeholderData: (before: Seal[] | undefined) => before,
+    queryFn: async () => {
+      const found: Seal[] = [];
+      let cursor: string | undefined = String(first + 1);
+      for (let page = 0; page < 5 && cursor !== undefined; page += 1) {
+        const part: Schemas["Page_SealShown_"] | undefined = (
+          await client.GET("/api/v1/audit/seals", { params: { query: { tenant, limit: MOST_SEALS, cursor: Number(cursor) } } })
+        ).data;
+        found.push(...(part?.items ?? []));
+        cursor = part?.next_cursor ?? undefined;
+        if ((found.at(-1)?.n ?? 0) <= last) break;
+      }
+      return found;
+    },
+  });
+  return useMemo(() => new Map((data ?? []).map((one) => [one.n, one])), [data]);
+}
