@@ -1,5 +1,94 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { CircleAlert } from "lucide-react";
+import { useMemo } from "react";
+import { api, type Schemas } from "@/api/client";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Id } from "@/components/Id";
+import { visible } from "@/components/JsonView";
 import { Page } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { bytes } from "@/format/numbers";
+import { useSeesAll } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { MailPanel } from "./MailPanel";
 
+type Mail = Schemas["MailShown"];
+
+const LIMIT = 100;
+
+/** The mails that were written as files instead of being sent, newest first. */
 export function OutboxPage() {
-  return <Page title="Outbox">{null}</Page>;
+  const search = useSearch({ from: "/outbox" });
+  const navigate = useNavigate({ from: "/outbox" });
+  const tenant = useTenant();
+  const query = api.useInfiniteQuery(
+    "get",
+    "/api/v1/outbox",
+    { params: { query: { tenant, limit: LIMIT } } },
+    {
+      pageParamName: "cursor",
+      initialPageParam: undefined,
+      getNextPageParam: (page: Schemas["Page_MailShown_"]) => page.next_cursor ?? undefined,
+      meta: { live: ["job"] },
+    },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const columns = useColumns();
+  return (
+    <Page title="Outbox" fill about={<span className="quiet">Mails that were written instead of sent</span>}>
+      <DataTable
+        label="mails"
+        rows={rows}
+        rowKey={(mail) => mail.job_id}
+        columns={columns}
+        query={query}
+        openKey={search.mail}
+        onOpen={(mail) => void navigate({ search: (before) => ({ ...before, mail: mail.job_id === before.mail ? undefined : mail.job_id }) })}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={
+          <EmptyState title="No mails yet" command={`atlas enqueue EMAIL_SEND --tenant ${tenant ?? "demo"} --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`}>
+            With the provider `outbox`, the default of a new installation, every mail lands here instead of with its reader.
+          </EmptyState>
+        }
+      />
+      {search.mail !== undefined && (
+        <MailPanel
+          key={search.mail}
+          jobId={search.mail}
+          part={search.part}
+          onPart={(part) => void navigate({ search: (before) => ({ ...before, part }) })}
+          onClose={() => void navigate({ search: (before) => ({ ...before, mail: undefined, part: undefined }) })}
+        />
+      )}
+    </Page>
+  );
+}
+
+function useColumns(): Column<Mail>[] {
+  const seesAll = useSeesAll();
+  return useMemo(() => {
+    const columns: (Column<Mail> | false)[] = [
+      { key: "to", header: "To", width: "minmax(140px, 1.2fr)", cell: (mail) => <span className="truncate">{visible(mail.to)}</span> },
+      { key: "subject", header: "Subject", width: "minmax(140px, 2fr)", cell: (mail) => <Subject mail={mail} /> },
+      { key: "from", header: "From", width: "minmax(140px, 1fr)", wideOnly: true, cell: (mail) => <span className="truncate quiet">{visible(mail.sender)}</span> },
+      seesAll && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: (mail) => <span className="truncate">{visible(mail.tenant)}</span> },
+      { key: "job", header: "Job", width: "150px", wideOnly: true, cell: (mail) => <Id value={mail.job_id} /> },
+      { key: "size", header: "Size", width: "84px", align: "end" as const, wideOnly: true, cell: (mail) => <span className="quiet">{bytes(mail.size)}</span> },
+      { key: "at", header: "Written", width: "110px", align: "end" as const, cell: (mail) => <Time at={mail.written_at} /> },
+    ];
+    return columns.filter((one) => one !== false);
+  }, [seesAll]);
+}
+
+function Subject({ mail }: { mail: Mail }) {
+  if (mail.problem === null) return <span className="truncate">{mail.subject === "" ? <span className="quiet">no subject</span> : visible(mail.subject)}</span>;
+  return (
+    <>
+      <CircleAlert size={14} aria-hidden />
+      <span className="truncate">{visible(mail.problem)}</span>
+    </>
+  );
 }

@@ -1,6 +1,14 @@
-import type { RawSearch } from "@/search";
+import { oneOf, text, type RawSearch } from "@/search";
+
+export const PARTS = ["html", "text", "headers"] as const;
 
 /** What the page keeps in its address. */
-export function outboxSearch(_search: RawSearch) {
-  return {};
+export interface OutboxSearch {
+  /** The mail that is open beside the list, by its job. */
+  mail?: string | undefined;
+  part?: (typeof PARTS)[number] | undefined;
+}
+
+export function outboxSearch(search: RawSearch): OutboxSearch {
+  return { mail: text(search, "mail"), part: oneOf(search, "part", PARTS) };
 }
